@@ -1,0 +1,148 @@
+"""What geometry needs to know of a nonlinearity: its Gaussian moments, and how they were found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import sympy as sp
+
+from analytic.domain import Domain, InputError
+from analytic.expectation import Moment, PairMoment
+from analytic.formula import Formula
+from analytic.symbols import V, kxx, kxy, kyy, z
+
+GRAM = (kxx, kxy, kyy)
+PARTS = ("kernel", "slope", "F", "G", "G2")
+PSD = Domain((sp.Le(kxy**2, kxx * kyy),))
+
+
+@dataclass(frozen=True)
+class Activation:
+    r"""phi and its Gaussian expectations.
+
+    F, G, G2 are $E[\phi^2], E[\phi'^2], E[\phi''^2]$ for z ~ N(0, V), with phi'' taken between
+    kinks; kernel and slope are $E[\phi(u)\phi(v)], E[\phi'(u)\phi'(v)]$. `elasticity`, where
+    given, is $V G'/G$ written for floating point.
+    """
+
+    name: str
+    phi: Formula
+    kernel: Formula
+    slope: Formula
+    F: Formula
+    G: Formula
+    G2: Formula
+    kinks: tuple[sp.Expr, ...] = ()
+    elasticity: sp.Expr | None = None
+
+    @property
+    def parameters(self) -> tuple[sp.Symbol, ...]:
+        return self.phi.args[1:]
+
+    @property
+    def closed_forms(self) -> tuple[str, ...]:
+        """The names of the expectations that have a closed form; the others are quadratures."""
+        return tuple(p for p in PARTS if not getattr(self, p).expr.has(Moment, PairMoment))
+
+    def __str__(self) -> str:
+        closed = ", ".join(self.closed_forms) or "none"
+        quadrature = ", ".join(p for p in PARTS if p not in self.closed_forms) or "none"
+        return f"phi(z) = {self.phi.expr}; closed forms: {closed}; quadrature: {quadrature}"
+
+    def _repr_latex_(self) -> str:
+        return rf"$\displaystyle \phi(z) = {sp.latex(self.phi.expr)}$"
+
+    def derivative(self, order: int = 1) -> sp.Expr:
+        """The derivative of phi between its kinks."""
+        return derivative(self.phi.expr, order)
+
+    def scaled(self, factor: Any) -> Activation:
+        r"""$\phi(c z)$: an erf, a sine or a Gaussian of any width, with all its closed forms."""
+        c = sp.sympify(factor)
+        one = {V: c**2 * V}
+        two = {k: c**2 * k for k in GRAM}
+
+        def moved(formula: Formula, values: dict[sp.Symbol, sp.Expr], front: sp.Expr) -> Formula:
+            stable = None if formula.stable is None else front * formula.stable.subs(values)
+            expr = front * formula.expr.subs(values)
+            return replace(formula, name=f"{formula.name}({c} z)", expr=expr, stable=stable)
+
+        elastic = None if self.elasticity is None else self.elasticity.subs(one)
+        return Activation(
+            name=f"{self.name}({c} z)",
+            phi=moved(self.phi, {z: c * z}, sp.S.One),
+            kernel=moved(self.kernel, two, sp.S.One),
+            slope=moved(self.slope, two, c**2),
+            F=moved(self.F, one, sp.S.One),
+            G=moved(self.G, one, c**2),
+            G2=moved(self.G2, one, c**4),
+            kinks=tuple(b / c for b in self.kinks),
+            elasticity=elastic,
+        )
+
+    @staticmethod
+    def of(expr: Any, kinks: Sequence[Any] | None = None, seconds: float = 2.0) -> Activation:
+        """The activation of a user's own expression in one variable, such as tanh(z).
+
+        Each expectation is a closed form where SymPy finds one within the time budget, and a
+        quadrature where not; `closed_forms` says which.
+        """
+        from analytic.own import activation_of
+
+        return activation_of(expr, kinks, seconds)
+
+
+def derivative(phi: sp.Expr, order: int = 1) -> sp.Expr:
+    """d^n phi / dz^n between kinks: branch by branch for a Piecewise, with z^q q/z as q z^(q-1)."""
+    if isinstance(phi, sp.Piecewise):
+        return sp.Piecewise(*((derivative(value, order), where) for value, where in phi.args))
+    for _ in range(order):
+        phi = sp.powsimp(sp.diff(phi, z))
+    return phi
+
+
+def activation(
+    name: str,
+    phi: Any,
+    *,
+    parameters: tuple[sp.Symbol, ...] = (),
+    kinks: tuple[Any, ...] = (),
+    elasticity: sp.Expr | None = None,
+    phi_stable: sp.Expr | None = None,
+    **given: Any,
+) -> Activation:
+    """An Activation from what is known of it: the expectations not given become quadratures.
+
+    Each of kernel, slope, F, G, G2 may be an expression or a pair (textbook, stable).
+    """
+    phi = sp.sympify(phi)
+    if stray := phi.free_symbols - {z, *parameters}:
+        raise InputError(f"The activation {phi} depends on {stray}: name them in `parameters`.")
+    kinks = tuple(map(sp.sympify, kinks))
+    first, second = derivative(phi), derivative(phi, 2)
+    missing = {
+        "kernel": lambda: PairMoment(phi, phi, *GRAM, kinks),
+        "slope": lambda: PairMoment(first, first, *GRAM, kinks),
+        "F": lambda: Moment(phi**2, V, 0, kinks),
+        "G": lambda: Moment(first**2, V, 0, kinks),
+        "G2": lambda: Moment(second**2, V, 0, kinks),
+    }
+
+    def formula(part: str) -> Formula:
+        face = given[part] if part in given else missing[part]()
+        textbook, stable = face if isinstance(face, tuple) else (face, None)
+        two = part in ("kernel", "slope")
+        args = (*GRAM, *parameters) if two else (V, *parameters)
+        return Formula(
+            f"{name}.{part}", args, sp.sympify(textbook), PSD if two else Domain(), stable=stable
+        )
+
+    return Activation(
+        name=name,
+        phi=Formula(name, (z, *parameters), phi, stable=phi_stable),
+        kinks=kinks,
+        elasticity=elasticity,
+        **{part: formula(part) for part in missing},
+    )

@@ -1,0 +1,156 @@
+"""From expression to callable: numpy, torch or mpmath, with every constant folded beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial, wraps
+from importlib import import_module
+from typing import Any
+
+import sympy as sp
+from mpmath import mp
+
+from analytic import quadrature
+from analytic.expectation import Moment, PairMoment, _Expectation
+from analytic.printer import ArrayPrinter, numpy_names, torch_names
+from analytic.special import HEADS
+from analytic.symbols import z
+
+Callback = Callable[..., Any]
+
+
+def compile_mpmath(args: Sequence[sp.Symbol], expr: sp.Expr) -> Callback:
+    """A function of mpmath numbers that works at whatever precision is set when it is called."""
+    expr = expand_heads(expr)
+    expr, averages = _name_expectations(expr)
+    functions = {name: _mp_average(node) for name, node in averages.items()}
+    functions |= {head.__name__: head.exact for head in HEADS if head.__name__ == "share"}
+    return sp.lambdify(args, expr, modules=[functions, "mpmath"], cse=True)
+
+
+def compile_numpy(args: Sequence[sp.Symbol], expr: sp.Expr) -> Callback:
+    """A ufunc-like function of numbers and arrays, in float64."""
+    np = import_module("numpy")
+    body, host = _compile_array(args, expr, np, numpy_names())
+
+    @wraps(body)
+    def call(*values: Any) -> Any:
+        arrays = [
+            v if s in host else np.asarray(v, dtype=float) for s, v in zip(args, values, strict=True)
+        ]
+        with np.errstate(all="ignore"):  # both branches of a Piecewise are evaluated
+            result = np.asarray(body(*arrays), dtype=float)
+        shape = np.broadcast_shapes(*(np.shape(v) for v in arrays))
+        return np.broadcast_to(result, shape).copy() if shape else float(result)
+
+    return call
+
+
+def compile_torch(args: Sequence[sp.Symbol], expr: sp.Expr) -> Callback:
+    """A differentiable function of tensors: it keeps their dtype and device; numbers may mix in."""
+    torch = import_module("torch")
+    body, host = _compile_array(args, expr, torch, torch_names())
+
+    @wraps(body)
+    def call(*values: Any) -> Any:
+        tensors = [v for v in values if torch.is_tensor(v)]
+        floating = [t for t in tensors if t.dtype.is_floating_point]
+        dtype = torch.float64
+        if floating:
+            dtype = floating[0].dtype
+            for other in floating[1:]:
+                dtype = torch.promote_types(dtype, other.dtype)
+        device = tensors[0].device if tensors else None
+        moved = [
+            v if s in host else torch.as_tensor(v, dtype=dtype, device=device)
+            for s, v in zip(args, values, strict=True)
+        ]
+        result = torch.as_tensor(body(*moved), dtype=dtype, device=device)
+        shape = torch.broadcast_shapes(*(v.shape for v in moved if torch.is_tensor(v)))
+        return result.expand(shape)
+
+    return call
+
+
+def _compile_array(
+    args: Sequence[sp.Symbol], expr: sp.Expr, xp: Any, names: dict[str, Any]
+) -> tuple[Callback, set[sp.Symbol]]:
+    """The compiled body, and the arguments that must stay plain numbers."""
+    expr, averages = _name_expectations(sp.sympify(expr))
+    names = names | {head.__name__: partial(head.array, xp) for head in HEADS}
+    averaging = {name: _array_average(node, xp, names) for name, node in averages.items()}
+    return _lambdify(args, expr, names | averaging), host_symbols(expr)
+
+
+def _lambdify(args: Sequence[sp.Symbol], expr: sp.Expr, names: dict[str, Any]) -> Callback:
+    printer = ArrayPrinter({"fully_qualified_modules": False})
+    return sp.lambdify(args, fold(expr), modules=[names], printer=printer, cse=True)
+
+
+def host_symbols(expr: sp.Expr) -> set[sp.Symbol]:
+    """Symbols that a special function takes as plain numbers, such as the order of a kernel."""
+    heads = [node for node in expr.atoms(sp.Function) if isinstance(node, HEADS)]
+    named = [node.args[k] for node in heads for k in getattr(node, "host", ())]
+    return set().union(*(arg.free_symbols for arg in named)) if named else set()
+
+
+def expand_heads(expr: sp.Expr) -> sp.Expr:
+    """Textbook functions in place of our own; `share` stays, because its value at 0/0 is its point."""
+    for head in HEADS:
+        if head.__name__ != "share":
+            expr = expr.replace(head, head.exact)
+    return expr
+
+
+def fold(expr: Any) -> Any:
+    """Irrational constants as floats: torch has no sqrt of a Python number, and no pi**2."""
+    if isinstance(expr, sp.Expr) and expr.is_number and not expr.is_Rational:
+        return expr.evalf(17)
+    return expr.func(*map(fold, expr.args)) if expr.args else expr
+
+
+def _name_expectations(expr: sp.Expr) -> tuple[sp.Expr, dict[str, _Expectation]]:
+    """Each distinct average becomes a call `average_k(covariances..., parameters...)`."""
+    nodes = sorted(expr.atoms(Moment, PairMoment), key=sp.default_sort_key)
+    calls, averages = {}, {}
+    for k, node in enumerate(nodes):
+        name = f"average_{k}"
+        outer = [node.args[1]] if isinstance(node, Moment) else node.args[2:5]
+        calls[node] = sp.Function(name)(*outer, *node.parameters)
+        averages[name] = node
+    return expr.xreplace(calls), averages
+
+
+def _mp_average(node: _Expectation) -> Callback:
+    functions = [compile_mpmath((z, *node.parameters), f) for f in node.args[: node.bound]]
+
+    def average(*values: Any) -> Any:
+        covariances = len(values) - len(node.parameters)
+        fixed = [partial(_last, f, values[covariances:]) for f in functions]
+        if isinstance(node, Moment):
+            _, _, power, kinks = node.args
+            return quadrature.moment(*fixed, values[0], int(power), [mp.mpmathify(b) for b in kinks])
+        return quadrature.pair(*fixed, *values[:covariances], kinks=node.args[-1])
+
+    return average
+
+
+def _array_average(node: _Expectation, xp: Any, names: dict[str, Any]) -> Callback:
+    functions = [_lambdify((z, *node.parameters), f, names) for f in node.args[: node.bound]]
+
+    def average(*values: Any) -> Any:
+        covariances = len(values) - len(node.parameters)
+        widened = [p[..., None] if getattr(p, "ndim", 0) else p for p in values[covariances:]]
+        fixed = [partial(_last, f, widened) for f in functions]
+        if isinstance(node, Moment):
+            _, _, power, kinks = node.args
+            cuts = [float(b) for b in kinks]
+            return quadrature.moment_array(xp, *fixed, values[0], int(power), cuts).value
+        return quadrature.pair_array(xp, *fixed, *values[:covariances]).value
+
+    return average
+
+
+def _last(f: Callback, parameters: Sequence[Any], point: Any) -> Any:
+    """f with its trailing parameters filled in."""
+    return f(point, *parameters)

@@ -1,0 +1,61 @@
+"""Every closed form by its dotted name; a formula is derived when it is first asked for."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+
+from analytic import nngp
+from analytic.activations import ACTIVATIONS
+from analytic.domain import InputError
+from analytic.formula import Formula
+
+
+class UnknownName(InputError, KeyError):
+    """A name that the catalogue does not hold, told with its nearest ones."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class Catalogue(Mapping[str, Formula]):
+    """A read-only mapping from name to Formula that derives each on first use."""
+
+    def __init__(self, recipes: Mapping[str, Callable[[], Formula]]) -> None:
+        self._recipes = dict(recipes)
+        self._made: dict[str, Formula] = {}
+
+    def __getitem__(self, name: str) -> Formula:
+        if name not in self._recipes:
+            near = difflib.get_close_matches(str(name), self._recipes, n=3, cutoff=0.3)
+            hint = f": did you mean {' or '.join(near)}?" if near else "."
+            raise UnknownName(f"The catalogue has no {name!r}{hint} `python -m analytic list` shows all.")
+        if name not in self._made:
+            self._made[name] = self._recipes[name]()
+        return self._made[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._recipes
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._recipes)
+
+    def __len__(self) -> int:
+        return len(self._recipes)
+
+    def __repr__(self) -> str:
+        return f"Catalogue({len(self)} formulas)"
+
+
+NNGP = (
+    nngp.kernel, nngp.slope, nngp.omega, nngp.tangential, nngp.radial, nngp.magnification, nngp.ricci,
+)  # fmt: skip
+
+catalogue = Catalogue(
+    {
+        f"nngp.{name}.{derive.__name__}": partial(derive, act)
+        for name, act in ACTIVATIONS.items()
+        for derive in NNGP
+    }
+)

@@ -1,0 +1,103 @@
+"""What an argument may be: read from the assumptions of its symbol, checked before any arithmetic."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import sympy as sp
+from mpmath import mp
+
+
+class InputError(ValueError):
+    """Bad input, told in one sentence: what was given, what is needed, what to do."""
+
+
+@dataclass(frozen=True)
+class Domain:
+    """Conditions that join several arguments; those on one alone are its symbol's assumptions."""
+
+    conditions: tuple[sp.Basic, ...] = ()
+
+    def check(self, name: str, values: Mapping[sp.Symbol, Any]) -> None:
+        for condition in self.conditions:
+            if condition.subs({k: sp.sympify(v) for k, v in values.items()}) != True:  # noqa: E712
+                given = ", ".join(f"{k} = {v}" for k, v in values.items() if k in condition.free_symbols)
+                raise InputError(
+                    f"{name} needs {_readable(condition)}, but {given} was given: "
+                    "change one of them, or give exact numbers such as '0.1' or '1/3'."
+                )
+
+
+def _readable(condition: sp.Basic) -> str:
+    return str(condition).replace("**", "^").replace("*", " ")
+
+
+def need(symbol: sp.Symbol) -> str:
+    """The assumptions of a symbol in words."""
+    kind = "a whole number" if symbol.is_integer else "a number"
+    if symbol.is_positive:
+        return f"{kind} {'at least 1' if symbol.is_integer else 'above 0'}"
+    return f"{kind} at least 0" if symbol.is_nonnegative else f"{'a whole' if symbol.is_integer else 'a real'} number"
+
+
+def admits(symbol: sp.Symbol, value: Any) -> bool:
+    """Whether one exact number satisfies the assumptions of a symbol."""
+    if symbol.is_integer and value != int(value):
+        return False
+    if symbol.is_positive:
+        return bool(value > 0)
+    return bool(value >= 0) if symbol.is_nonnegative else True
+
+
+def exact(symbol: sp.Symbol, value: Any) -> Any:
+    """A Fraction (or an mpf, which has no shorter exact form) that the symbol admits."""
+    number = _parse(symbol, value)
+    if not admits(symbol, number):
+        raise InputError(f"{symbol} = {value} was given, but {symbol} must be {need(symbol)}.")
+    return number
+
+
+def _parse(symbol: sp.Symbol, value: Any) -> Any:
+    refused = InputError(
+        f"{symbol} = {value!r} is no number: give {need(symbol)}, such as 2, 0.5, '1/3' or '1e-8'."
+    )
+    if isinstance(value, bool):
+        raise refused
+    if isinstance(value, mp.mpf):
+        if not mp.isfinite(value):
+            raise refused
+        return value
+    if isinstance(value, float) and not math.isfinite(value):
+        raise refused
+    if isinstance(value, sp.Basic) and not value.is_Rational:
+        raise refused
+    try:
+        return Fraction(str(value) if isinstance(value, sp.Basic) else value)
+    except (TypeError, ValueError, ZeroDivisionError):
+        pass
+    try:  # numpy and torch scalars
+        return Fraction(float(value)) if not isinstance(value, str) else Fraction(value)
+    except (TypeError, ValueError, ZeroDivisionError, OverflowError):
+        raise refused from None
+
+
+def bind(
+    name: str, args: Sequence[sp.Symbol], given: Sequence[Any], named: Mapping[str, Any]
+) -> list[Any]:
+    """Positional and keyword values in the order of args; missing or surplus ones are refused."""
+    names = [symbol.name for symbol in args]
+    if len(given) > len(names):
+        raise InputError(f"{name} takes {len(names)} arguments ({', '.join(names)}), got {len(given)}.")
+    values = dict(zip(names, given, strict=False))
+    if doubled := sorted(set(values) & set(named)):
+        raise InputError(f"{name} was given {', '.join(doubled)} twice.")
+    values |= named
+    if surplus := sorted(set(values) - set(names)):
+        raise InputError(f"{name} has no argument {', '.join(surplus)}; it takes {', '.join(names)}.")
+    if missing := [n for n in names if n not in values]:
+        raise InputError(f"{name} also needs {', '.join(missing)}: give {missing[0]}=VALUE.")
+    return [values[n] for n in names]

@@ -1,0 +1,164 @@
+"""A closed form as a value: what it says, where it holds, and how each backend computes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import sympy as sp
+from mpmath import mp, mpf
+
+from analytic import backends
+from analytic.domain import Domain, InputError, bind, exact, need
+
+MAX_DIGITS = 20_000  # beyond, evaluation is not a question of precision any more
+
+
+@dataclass(frozen=True)
+class Formula:
+    """A named expression in declared symbols.
+
+    `expr` is the textbook face: it is differentiated, printed, cited, and evaluated to any
+    precision. `stable`, where given, is the same function written for floating point.
+    """
+
+    name: str
+    args: tuple[sp.Symbol, ...]
+    expr: sp.Expr
+    domain: Domain = field(default=Domain(), repr=False)
+    source: str = field(default="", repr=False)
+    stable: sp.Expr | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        for face in (self.expr, self.stable):
+            if face is not None and (stray := face.free_symbols - set(self.args)):
+                names = ", ".join(sorted(map(str, stray)))
+                raise ValueError(
+                    f"Formula {self.name!r} depends on {names}, but its arguments are {self.args}. "
+                    "Add them to `args`, or substitute values first with `.at(...)`."
+                )
+
+    @property
+    def floating(self) -> sp.Expr:
+        """The face that floating-point backends compile."""
+        return self.expr if self.stable is None else self.stable
+
+    @cached_property
+    def mpmath(self) -> Callable[..., Any]:
+        """The textbook face on mpmath numbers at the working precision; it judges `stable`."""
+        return self._named(backends.compile_mpmath(self.args, self.expr))
+
+    @cached_property
+    def numpy(self) -> Callable[..., Any]:
+        """Float64 on numbers and arrays, which broadcast; arguments outside the domain are refused."""
+        return self._named(backends.compile_numpy(self.args, self.floating), check=True)
+
+    @cached_property
+    def torch(self) -> Callable[..., Any]:
+        """Tensors in, tensor out: dtype, device and autograd kept; tensor values are not inspected."""
+        return self._named(backends.compile_torch(self.args, self.floating))
+
+    def _named(self, body: Callable[..., Any], check: bool = False) -> Callable[..., Any]:
+        def call(*given: Any, **named: Any) -> Any:
+            values = bind(self.name, self.args, given, named)
+            if check:
+                for symbol, value in zip(self.args, values, strict=True):
+                    _check_array(symbol, value)
+            return body(*values)
+
+        call.__name__ = call.__qualname__ = self.name
+        return call
+
+    def evaluate(self, digits: int = 30, **values: Any) -> Any:
+        """The value to `digits` digits as an mpf, found by raising the precision until it stands."""
+        if isinstance(digits, bool) or not isinstance(digits, int) or digits < 1:
+            raise InputError(f"digits = {digits!r} was given, but it must be a whole number at least 1.")
+        numbers = [
+            exact(symbol, value)
+            for symbol, value in zip(self.args, bind(self.name, self.args, (), values), strict=True)
+        ]
+        self.domain.check(self.name, dict(zip(self.args, numbers, strict=True)))
+        last, working = None, digits + 15
+        while working <= max(MAX_DIGITS, 4 * digits):
+            with mp.workdps(working):
+                value = self._at_precision(numbers)
+                if last is not None and abs(value - last) <= mpf(10) ** (-digits - 1) * abs(value):
+                    with mp.workdps(digits):
+                        return +value
+                last, working = value, 2 * working
+        raise ArithmeticError(
+            f"{self.name} did not settle to {digits} digits within {MAX_DIGITS}: "
+            "its value there may be exactly zero, which no number of digits can show."
+        )
+
+    def _at_precision(self, numbers: list[Any]) -> Any:
+        try:
+            value = mp.mpmathify(self.mpmath(*map(_to_mpf, numbers)))
+        except ZeroDivisionError:
+            value = mp.nan
+        if not mp.isfinite(value) or mp.im(value) != 0:
+            point = ", ".join(f"{s} = {v}" for s, v in zip(self.args, numbers, strict=True))
+            raise InputError(
+                f"{self.name} has no finite real value at {point}: the metric may be singular there, "
+                "so move away from that point."
+            )
+        return mp.re(value)
+
+    def at(self, **values: Any) -> Formula:
+        """The formula with some arguments fixed to exact numbers."""
+        by_name = {symbol.name: symbol for symbol in self.args}
+        if surplus := sorted(set(values) - set(by_name)):
+            bind(self.name, self.args, (), values)
+            raise InputError(f"{self.name} has no argument {', '.join(surplus)}.")
+        fixed = {by_name[n]: _to_sympy(exact(by_name[n], v)) for n, v in values.items()}
+        left = tuple(symbol for symbol in self.args if symbol not in fixed)
+        point = ", ".join(f"{n}={v}" for n, v in values.items())
+        domain = Domain(tuple(c.subs(fixed) for c in self.domain.conditions))
+        stable = None if self.stable is None else self.stable.subs(fixed)
+        return replace(
+            self, name=f"{self.name}[{point}]", args=left, expr=self.expr.subs(fixed), domain=domain, stable=stable
+        )
+
+    def diff(self, *names: str) -> Formula:
+        """The derivative of the textbook face by the named arguments, one after another."""
+        by_name = {symbol.name: symbol for symbol in self.args}
+        if unknown := [n for n in names if n not in by_name]:
+            raise InputError(f"{self.name} has no argument {unknown[0]}; it takes {', '.join(by_name)}.")
+        expr = sp.diff(self.expr, *(by_name[n] for n in names))
+        return replace(self, name=f"d({self.name})/d({','.join(names)})", expr=expr, stable=None)
+
+    def _repr_latex_(self) -> str:
+        return f"$\\displaystyle {sp.latex(self.expr)}$"
+
+
+def _to_mpf(number: Any) -> Any:
+    return mpf(number.numerator) / number.denominator if isinstance(number, Fraction) else number
+
+
+def _to_sympy(number: Any) -> sp.Expr:
+    if isinstance(number, Fraction):
+        return sp.Rational(number.numerator, number.denominator)
+    return sp.Float(number, mp.dps)
+
+
+def _check_array(symbol: sp.Symbol, value: Any) -> None:
+    """Refuse NaN and values that the symbol's assumptions exclude, in a number or a whole array."""
+    import numpy as np
+
+    try:
+        array = np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        raise InputError(f"{symbol} = {value!r} is no number: give {need(symbol)}.") from None
+    bad = np.isnan(array)
+    if symbol.is_integer:
+        bad |= array != np.floor(array)
+    if symbol.is_positive:
+        bad |= array <= 0
+    elif symbol.is_nonnegative:
+        bad |= array < 0
+    if bad.any():
+        first = array[bad].flat[0] if array.ndim else float(array)
+        raise InputError(f"{symbol} = {first} was given, but {symbol} must be {need(symbol)}.")

@@ -1,0 +1,122 @@
+"""Activations of a user's own: checked, cut at their kinks, and averaged in closed form or not."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import sympy as sp
+from mpmath import mp, mpf
+
+from analytic import quadrature
+from analytic.activation import Activation, activation, derivative
+from analytic.backends import compile_mpmath
+from analytic.domain import InputError
+from analytic.symbols import V, z
+
+_PROBES = ("-2.5", "-0.75", "0", "0.5", "3")  # where phi must be a finite real number
+
+
+def activation_of(expr: Any, kinks: Sequence[Any] | None, seconds: float) -> Activation:
+    """See `Activation.of`."""
+    phi = _in_z(expr)
+    _require_real(phi)
+    if phi.is_polynomial(z):
+        from analytic.activations import polynomial
+
+        return polynomial(list(reversed(sp.Poly(phi, z).all_coeffs())))
+    phi = phi.replace(sp.Heaviside, lambda x, *_: sp.Piecewise((1, x > 0), (0, True)))
+    phi = sp.piecewise_fold(phi.rewrite((sp.Abs, sp.Max, sp.Min, sp.sign), sp.Piecewise))
+    cuts = _kinks(phi) if kinks is None else tuple(sorted(map(sp.sympify, kinks)))
+    _require_moments(phi, cuts)
+    parts = {"F": phi**2, "G": derivative(phi) ** 2, "G2": derivative(phi, 2) ** 2}
+    found = {name: _closed_form(f, cuts, seconds) for name, f in parts.items()}
+    known = {name: form for name, form in found.items() if form is not None}
+    return activation(str(phi), phi, kinks=cuts, **known)
+
+
+def _in_z(expr: Any) -> sp.Expr:
+    if not isinstance(expr, sp.Expr):
+        raise InputError(
+            f"An activation must be a SymPy expression such as tanh(z), but {expr!r} "
+            f"({type(expr).__name__}) was given: write it with sympy's functions."
+        )
+    if len(expr.free_symbols) != 1:
+        names = ", ".join(sorted(map(str, expr.free_symbols))) or "none"
+        raise InputError(
+            f"An activation must depend on exactly one variable, but {expr} has {names}: "
+            "substitute numbers for its parameters."
+        )
+    return expr.subs(expr.free_symbols.pop(), z)
+
+
+def _require_real(phi: sp.Expr) -> None:
+    for probe in _PROBES:
+        value = phi.subs(z, sp.Rational(probe)).evalf()
+        if not (value.is_real and value.is_finite):
+            raise InputError(f"An activation must be real and finite on the line, but phi({probe}) = {value}.")
+
+
+def _require_moments(phi: sp.Expr, cuts: Sequence[sp.Expr]) -> None:
+    """Refuse a phi that outgrows the Gaussian, for which no expectation exists."""
+    f = compile_mpmath((z,), phi)
+    with mp.workdps(15):
+        far = [abs(f(mpf(t))) ** 2 * mp.npdf(t) for t in (-40, 40)]
+        near = [abs(f(mpf(t))) ** 2 * mp.npdf(t) for t in (-20, 20)]
+    if any(b > max(a, mpf(10) ** -30) for a, b in zip(near, far, strict=True)):
+        raise InputError(f"E[phi(z)^2] does not exist for phi = {phi}: it outgrows every Gaussian.")
+
+
+def _kinks(phi: sp.Expr) -> tuple[sp.Expr, ...]:
+    """The finite ends of the branches of every Piecewise."""
+    ends: set[sp.Expr] = set()
+    for piecewise in phi.atoms(sp.Piecewise):
+        for _, condition in piecewise.args:
+            if condition not in (sp.true, sp.false):
+                ends |= set(condition.as_set().boundary)
+    return tuple(sorted(end for end in ends if end.is_finite))
+
+
+def _closed_form(f: sp.Expr, cuts: Sequence[sp.Expr], seconds: float) -> sp.Expr | None:
+    """E[f(z)] as an expression in V, if SymPy finds one in time and quadrature confirms it."""
+    variance = sp.Dummy("V", positive=True)
+    weight = sp.exp(-(z**2) / (2 * variance)) / sp.sqrt(2 * sp.pi * variance)
+    form = _within(seconds, lambda: sp.integrate(sp.expand(f) * weight, (z, -sp.oo, sp.oo)))
+    if form is None or form.has(sp.Integral, sp.nan, sp.zoo, sp.I, z):
+        return None
+    average = compile_mpmath((z,), f)
+    with mp.workdps(20):
+        for probe in (sp.Rational(1, 3), sp.Integer(2)):
+            value = form.subs(variance, probe).evalf(20)
+            other = quadrature.moment(average, mpf(probe.p) / probe.q, kinks=[mp.mpmathify(b) for b in cuts])
+            if not (value.is_real and abs(value - other) <= mpf(10) ** -15 * (1 + abs(other))):
+                return None
+    return form.subs(variance, V)
+
+
+def _within(seconds: float, job: Callable[[], sp.Expr]) -> sp.Expr | None:
+    """The result of a job, or None when it takes too long or fails."""
+    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
+        return None  # no way to stop it here
+    try:
+        with _alarm(seconds):
+            return job()
+    except (TimeoutError, ArithmeticError, NotImplementedError, TypeError, ValueError, RecursionError):
+        return None  # an integral that SymPy cannot do is no error of the user's
+
+
+@contextmanager
+def _alarm(seconds: float) -> Iterator[None]:
+    def ring(*_: Any) -> None:
+        raise TimeoutError
+
+    previous = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)

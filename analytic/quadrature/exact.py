@@ -1,0 +1,118 @@
+"""Gaussian expectations at mpmath's working precision."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from mpmath import mp, mpf
+
+from analytic.quadrature.rules import half_line, radius, segment
+
+Function = Callable[[Any], Any]
+
+
+def moment(f: Function, V: Any, power: int = 0, kinks: Sequence[Any] = ()) -> Any:
+    r"""$E[t^k f(\sqrt V t)]$ for standard normal t and k = `power`; f may have kinks there."""
+    dps, scale = mp.dps, mp.sqrt(V)
+    with mp.workdps(dps + 10):
+
+        def density(t: Any) -> Any:
+            return t**power * f(scale * t) * mp.npdf(t)
+
+        total = None if kinks else _refined(partial(_trapezoid, density), _reach(density, dps), dps)
+        if total is None:
+            cuts = sorted({mpf(0), *(mp.mpmathify(b) / scale for b in kinks if b)})
+            total = _from_cuts(density, cuts, dps, int(max(0, mp.log10(scale or 1))) + 1)
+    return +total
+
+
+def pair(f: Function, g: Function, kxx: Any, kxy: Any, kyy: Any, kinks: Sequence[Any] = ()) -> Any:
+    r"""$E[f(u) g(v)]$ of a Gaussian pair with the given covariance; a kink may lie at zero only."""
+    if any(kinks):
+        raise ValueError(
+            f"A two-point expectation can have a kink at 0 only, but kinks {tuple(kinks)} were given: "
+            "smooth the activation, or shift its kink to 0."
+        )
+    dps = mp.dps
+    with mp.workdps(dps + 10):
+        kxx, kxy, kyy = (mp.mpmathify(k) for k in (kxx, kxy, kyy))
+        su, sv = mp.sqrt(kxx), mp.sqrt(kyy)
+        slope = kxy / su if su else mpf(0)
+        across = mp.sqrt(max(kyy - slope**2, mpf(0)))
+
+        def grid(reach: Any, per_unit: int) -> Any:
+            nodes = [mpf(k) / per_unit for k in range(-int(reach * per_unit), int(reach * per_unit) + 1)]
+            weights = [mp.npdf(t) / per_unit for t in nodes]
+            return mp.fsum(
+                p * f(su * t) * mp.fdot(weights, [g(slope * t + across * y) for y in nodes])
+                for t, p in zip(nodes, weights, strict=True)
+            )
+
+        aligned = _reach(lambda t: f(su * t) * g(sv * t) * mp.npdf(t), dps)
+        total = None if kinks else _refined(grid, aligned, dps)
+        if total is None:
+            angle = mp.atan2(mp.sqrt(max(kxx * kyy - kxy**2, mpf(0))), kxy)
+            total = _in_sectors(f, g, su, sv, angle, dps)
+    return +total
+
+
+def _reach(density: Function, dps: int) -> Any:
+    """How far from 0 a density must be followed until it is negligible on both sides."""
+    reach, floor = mp.sqrt(2 * (dps + 5) * mp.log(10)) + 1, mpf(10) ** (-dps - 5)
+    near = max(abs(density(t)) for t in (mpf(-1), mpf(0), mpf(1)))
+    while reach < 100 and max(abs(density(reach)), abs(density(-reach))) > floor * near:
+        reach += 4
+    return reach
+
+
+def _trapezoid(density: Function, reach: Any, per_unit: int) -> Any:
+    steps = int(reach * per_unit)
+    return mp.fsum(density(mpf(k) / per_unit) for k in range(-steps, steps + 1)) / per_unit
+
+
+def _refined(rule: Callable[[Any, int], Any], reach: Any, dps: int) -> Any | None:
+    """The trapezoidal rule on finer grids, whose error falls geometrically for an analytic integrand.
+
+    The difference of two grids is the error of the coarser; the finer one's is that to the power
+    of the ratio of steps. None when no grid is fine enough.
+    """
+    last, before = None, 1
+    for per_unit in (3, 5, 8, 12):
+        total = rule(reach, per_unit)
+        if last is not None:
+            coarse = abs(total - last) / max(abs(total), mpf(10) ** (-2 * dps))
+            if coarse ** (mpf(per_unit) / before) <= mpf(10) ** (-dps - 2):
+                return total
+        last, before = total, per_unit
+    return None
+
+
+def _from_cuts(density: Function, cuts: Sequence[Any], dps: int, spread: int) -> Any:
+    """The line cut at kinks and at zero, around which the outer pieces are logarithmic."""
+    total = mp.fsum(
+        weight * (density(cuts[-1] + t) + density(cuts[0] - t))
+        for t, weight in half_line(dps, spread)
+    )
+    for left, right in zip(cuts, cuts[1:], strict=False):
+        width = right - left
+        total += width * mp.fsum(
+            weight * density(left + width * near if near < far else right - width * far)
+            for (near, far), weight in segment(dps)
+        )
+    return total
+
+
+def _in_sectors(f: Function, g: Function, su: Any, sv: Any, angle: Any, dps: int) -> Any:
+    """Polar coordinates, cut into the four sectors where u and v keep their signs."""
+    total = mpf(0)
+    for sign in (1, -1):
+        for width, turn in ((mp.pi - angle, 1), (angle, -1)):
+            if width == 0:
+                continue
+            for (near, far), weight in segment(dps):
+                cu, cv = sign * su * mp.sin(width * near), turn * sign * sv * mp.sin(width * far)
+                ring = mp.fsum(p * f(cu * rho) * g(cv * rho) for rho, p in radius(dps))
+                total += width * weight * ring
+    return total / (2 * mp.pi)

@@ -1,0 +1,45 @@
+"""Every symbol of the project, declared once with its assumptions, which are its domain."""
+
+import sympy as sp
+
+# Input geometry: dimension, norm r = |x|, square s = r^2.
+d = sp.Symbol("d", integer=True, positive=True)
+r = sp.Symbol("r", nonnegative=True)
+s = sp.Symbol("s", nonnegative=True)
+
+# Gaussian parameters: weight std, bias std, and the preactivation variance V = sigma^2 s + zeta^2.
+sigma = sp.Symbol("sigma", positive=True)
+zeta = sp.Symbol("zeta", nonnegative=True)
+V = sp.Symbol("V", nonnegative=True)
+
+# Covariance of a preactivation pair (u, v); a Formula adds kxy^2 <= kxx kyy.
+kxx, kyy = sp.symbols("kxx kyy", nonnegative=True)
+kxy = sp.Symbol("kxy", real=True)
+
+# A preactivation, and a second one.
+z = sp.Symbol("z", real=True)
+u, v = sp.symbols("u v", real=True)
+
+# Parameters of activations: degree (whole, or any exponent above 1/2), frequency, snake's a.
+q = sp.Symbol("q", integer=True, positive=True)
+exponent = sp.Symbol("q", positive=True)
+w = sp.Symbol("w", positive=True)
+a = sp.Symbol("a", positive=True)
+
+MEANING = {
+    "d": "input dimension",
+    "r": "norm |x| of the input",
+    "s": "squared norm |x|^2",
+    "sigma": "standard deviation of a weight",
+    "zeta": "standard deviation of a bias",
+    "V": "preactivation variance sigma^2 |x|^2 + zeta^2",
+    "kxx": "variance of u",
+    "kyy": "variance of v",
+    "kxy": "covariance of u and v",
+    "z": "preactivation",
+    "u": "preactivation at x",
+    "v": "preactivation at y",
+    "q": "degree",
+    "w": "frequency or rate",
+    "a": "frequency of snake",
+}
