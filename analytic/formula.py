@@ -14,7 +14,7 @@ from mpmath import mp, mpf
 from analytic import backends
 from analytic.domain import Domain, InputError, bind, exact, need
 
-MAX_DIGITS = 20_000  # beyond, evaluation is not a question of precision any more
+MAX_DIGITS = 2_000  # beyond, evaluation is not a question of precision any more
 
 
 @dataclass(frozen=True)
@@ -81,14 +81,14 @@ class Formula:
             for symbol, value in zip(self.args, bind(self.name, self.args, (), values), strict=True)
         ]
         self.domain.check(self.name, dict(zip(self.args, numbers, strict=True)))
-        last, working = None, digits + 15
+        last, working, step = None, digits + 15, 10
         while working <= max(MAX_DIGITS, 4 * digits):
             with mp.workdps(working):
                 value = self._at_precision(numbers)
                 if last is not None and abs(value - last) <= mpf(10) ** (-digits - 1) * abs(value):
                     with mp.workdps(digits):
                         return +value
-                last, working = value, 2 * working
+                last, working, step = value, working + step, 2 * working
         raise ArithmeticError(
             f"{self.name} did not settle to {digits} digits within {MAX_DIGITS}: "
             "its value there may be exactly zero, which no number of digits can show."

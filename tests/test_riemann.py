@@ -1,6 +1,5 @@
-"""Is the curvature right on known spaces, lawful on random ones, and alert to two known mistakes?"""
+"""Is curvature right on known spaces, lawful on random ones, and alert to known mistakes?"""
 
-from fractions import Fraction
 from itertools import combinations_with_replacement
 
 import mpmath as mp
@@ -24,33 +23,33 @@ X = x, y, z, a, b = sp.symbols("x y z a b", real=True)
 r, t, u, v = sp.symbols("r t u v", positive=True)
 
 
-def pullback(embedding, chart):
+def pullback(embedding, chart) -> sp.Matrix:
     jacobian = sp.Matrix(embedding).jacobian(chart)
     return jacobian.T * jacobian
 
 
-def sphere(dimension):
+def sphere(dimension) -> sp.Matrix:
     """The unit sphere as the graph of its last Cartesian coordinate."""
     chart = X[:dimension]
     return pullback([*chart, sp.sqrt(1 - sum(c**2 for c in chart))], chart)
 
 
-def polynomial(rng, chart, *degrees):
+def polynomial(rng, chart, *degrees) -> sp.Expr:
     """Random coefficients k/7 with |k| <= 5 on every monomial of the given degrees."""
     monomials = [sp.prod(c) for n in degrees for c in combinations_with_replacement(chart, n)]
-    return sum(int(k) * m for k, m in zip(rng.integers(-5, 6, len(monomials)), monomials)) / 7
+    return sum(int(rng.integers(-5, 6)) * monomial for monomial in monomials) / 7
 
 
-def random_metric(rng, chart):
-    half = sp.Matrix(len(chart), len(chart), lambda i, j: polynomial(rng, chart, 1, 2, 3))
+def random_metric(rng, chart, *degrees) -> sp.Matrix:
+    half = sp.Matrix(len(chart), len(chart), lambda i, j: polynomial(rng, chart, *degrees))
     return 7 * sp.eye(len(chart)) + half + half.T
 
 
-def random_point(rng, chart):
-    return {c: sp.Rational(int(k), 11) for c, k in zip(chart, rng.integers(1, 6, len(chart)))}
+def random_point(rng, chart) -> dict[sp.Symbol, sp.Rational]:
+    return {c: sp.Rational(int(rng.integers(1, 6)), 11) for c in chart}
 
 
-def flipped_scalar_curvature(g, chart):
+def flipped_scalar_curvature(g, chart) -> sp.Expr:
     """The mistake in the paper's public code: the sign of the Gamma Gamma terms is turned over."""
     gamma = np.array(christoffel(g, chart))
     dgamma = np.array([[[[e.diff(c) for c in chart] for e in f] for f in k] for k in gamma])
@@ -75,13 +74,13 @@ KNOWN = {
 }
 
 
-@pytest.mark.parametrize("g, chart, expected", KNOWN.values(), ids=KNOWN)
-def test_scalar_curvature_of_known_spaces(g, chart, expected):
+@pytest.mark.parametrize(("g", "chart", "expected"), KNOWN.values(), ids=KNOWN)
+def test_scalar_curvature_of_known_spaces(g, chart, expected) -> None:
     assert sp.simplify(scalar_curvature(g, chart) - expected) == 0
 
 
-@pytest.mark.parametrize("g, chart, expected", KNOWN.values(), ids=KNOWN)
-def test_oracle_on_known_spaces_to_forty_digits(g, chart, expected):
+@pytest.mark.parametrize(("g", "chart", "expected"), KNOWN.values(), ids=KNOWN)
+def test_oracle_on_known_spaces_to_forty_digits(g, chart, expected) -> None:
     point = random_point(np.random.default_rng(0), chart)
     with mp.workdps(45):
         scalar = sp.sympify(curvature_at(g, chart, point).scalar)
@@ -89,7 +88,7 @@ def test_oracle_on_known_spaces_to_forty_digits(g, chart, expected):
 
 
 @pytest.mark.parametrize("dimension", [2, 3, 4, 5])
-def test_unit_spheres_pin_the_sign_and_the_index_order(dimension):
+def test_unit_spheres_pin_the_sign_and_the_index_order(dimension) -> None:
     chart = X[:dimension]
     at = curvature_at(sphere(dimension), chart, random_point(np.random.default_rng(1), chart))
     outer = np.einsum("ki,lj->klij", at.metric, at.metric)
@@ -99,9 +98,9 @@ def test_unit_spheres_pin_the_sign_and_the_index_order(dimension):
 
 
 @pytest.mark.parametrize("dimension", [2, 3, 4])
-def test_laws_of_the_lowered_riemann_tensor(dimension):
+def test_laws_of_the_lowered_riemann_tensor(dimension) -> None:
     rng, chart = np.random.default_rng(dimension), X[:dimension]
-    at = curvature_at(random_metric(rng, chart), chart, random_point(rng, chart))
+    at = curvature_at(random_metric(rng, chart, 1, 2, 3), chart, random_point(rng, chart))
     low = at.riemann
     assert (low != 0).any()
     assert (low == -low.transpose(1, 0, 2, 3)).all()
@@ -112,10 +111,10 @@ def test_laws_of_the_lowered_riemann_tensor(dimension):
     assert (at.metric @ at.inverse == np.eye(dimension)).all()
 
 
-def test_scalar_curvature_is_invariant_under_a_change_of_coordinates():
-    rng, chart = np.random.default_rng(5), X[:3]
-    g, here = random_metric(rng, chart), random_point(rng, chart)
-    image = dict(zip(chart, (c + polynomial(rng, chart, 1, 2) / 5 for c in chart)))
+def test_scalar_curvature_is_invariant_under_a_change_of_coordinates() -> None:
+    rng, chart = np.random.default_rng(5), X[:2]
+    g, here = random_metric(rng, chart, 1, 2), random_point(rng, chart)
+    image = {c: c + polynomial(rng, chart, 2) for c in chart}
     there = {c: e.subs(here) for c, e in image.items()}
     jacobian = sp.Matrix(list(image.values())).jacobian(chart)
     moved = jacobian.T * g.xreplace(image) * jacobian
@@ -123,12 +122,13 @@ def test_scalar_curvature_is_invariant_under_a_change_of_coordinates():
 
 
 @pytest.mark.parametrize("dimension", [2, 3])
-def test_symbolic_tensors_equal_the_oracle_in_every_component(dimension):
+def test_symbolic_tensors_equal_the_oracle_in_every_component(dimension) -> None:
     rng, chart = np.random.default_rng(dimension), X[:dimension]
-    g, point = random_metric(rng, chart), random_point(rng, chart)
+    g = pullback([*chart, polynomial(rng, chart, 1, 2)], chart)
+    point = random_point(rng, chart)
     at = curvature_at(g, chart, point)
 
-    def value(tensor):
+    def value(tensor) -> np.ndarray:
         return np.array(tensor.xreplace(point))
 
     mixed = np.einsum("km,mlij->klij", at.inverse, at.riemann)
@@ -140,15 +140,15 @@ def test_symbolic_tensors_equal_the_oracle_in_every_component(dimension):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_symbolic_scalar_equals_the_oracle_at_random_points(seed):
+def test_symbolic_scalar_equals_the_oracle_at_random_points(seed) -> None:
     rng, chart = np.random.default_rng(seed), X[:2]
-    g = random_metric(rng, chart)
+    g = random_metric(rng, chart, 1, 2, 3)
     symbolic = scalar_curvature(g, chart)
     for point in (random_point(rng, chart) for _ in range(5)):
         assert symbolic.subs(point) == curvature_at(g, chart, point).scalar
 
 
-def test_oracle_keeps_the_working_precision_of_mpmath():
+def test_oracle_keeps_the_working_precision_of_mpmath() -> None:
     g = sp.Matrix([[sp.erf(x) + 2, x * y / 5], [x * y / 5, sp.sqrt(1 + x**2 + y**2)]])
     with mp.workdps(50):
         at = curvature_at(g, (x, y), {x: mp.mpf("0.3"), y: mp.mpf("0.7")})
@@ -158,31 +158,27 @@ def test_oracle_keeps_the_working_precision_of_mpmath():
     assert abs(error) < 1e-47
 
 
-def test_oracle_judges_a_metric_known_only_by_its_jet():
-    def g(p, q):  # the unit sphere in latitude p and longitude q, from numbers alone
-        return [[mp.mpf(1), mp.mpf(0)], [mp.mpf(0), mp.cos(p) ** 2]]
+def test_oracle_judges_a_metric_known_only_by_its_jet() -> None:
+    def entry(i, j, *directions) -> mp.mpf:  # the 2-sphere in latitude and longitude
+        def g(p, q) -> mp.mpf:
+            return mp.diag([1, mp.cos(p) ** 2])[i, j]
 
-    def partials(*orders):
-        def at(i, j, order):
-            return mp.diff(lambda p, q: g(p, q)[i][j], (mp.mpf("0.4"), mp.mpf("0.9")), order)
-
-        nested = np.frompyfunc(lambda i, j, k: at(i, j, orders[k]), 3, 1)
-        return nested(*np.indices((2, 2, len(orders))))
+        orders = directions.count(0), directions.count(1)
+        return mp.diff(g, (mp.mpf("0.4"), mp.mpf("0.9")), orders)
 
     with mp.workdps(30):
-        dg = partials((1, 0), (0, 1))
-        ddg = partials((2, 0), (1, 1), (1, 1), (0, 2)).reshape(2, 2, 2, 2)
-        assert abs(curvature_of_jet(g(0.4, 0.9), dg, ddg).scalar - 2) < 1e-20
+        jet = (np.frompyfunc(entry, n, 1)(*np.indices((2,) * n)) for n in (2, 3, 4))
+        assert abs(curvature_of_jet(*jet).scalar - 2) < 1e-20
 
 
 @pytest.mark.parametrize("dimension", [2, 3])
 @pytest.mark.parametrize("seed", range(3))
-def test_hessian_metrics_decide_for_a_quarter_against_three_quarters(dimension, seed):
+def test_hessian_metrics_decide_for_a_quarter_against_three_quarters(dimension, seed) -> None:
     rng, chart = np.random.default_rng(seed), X[:dimension]
     potential = 5 * sum(c**2 for c in chart) + polynomial(rng, chart, 2, 3, 4)
     g, point = sp.hessian(potential, chart), random_point(rng, chart)
     low = curvature_at(g, chart, point).riemann
-    jet = g.subs(point), sp.Array([g.diff(c) for c in chart]).subs(point)
+    jet = g.subs(point), sp.derive_by_array(g, chart).subs(point)
     assert (low != 0).any()
     assert (hessian_curvature(*jet) == low).all()
     printed = hessian_curvature(*jet, factor=sp.Rational(-3, 4))
@@ -190,15 +186,15 @@ def test_hessian_metrics_decide_for_a_quarter_against_three_quarters(dimension, 
     assert (printed == 3 * low).all()
 
 
-def test_flipped_sign_is_caught_by_space_in_spherical_coordinates():
+def test_flipped_sign_is_caught_by_space_in_spherical_coordinates() -> None:
     assert sp.simplify(flipped_scalar_curvature(*SPHERICAL)) == 4 / r**2
 
 
-def test_flipped_sign_is_not_caught_by_the_plane_in_polar_coordinates():
+def test_flipped_sign_is_not_caught_by_the_plane_in_polar_coordinates() -> None:
     assert sp.simplify(flipped_scalar_curvature(*POLAR)) == 0
 
 
-def test_flipped_sign_is_the_factor_three_of_a_hessian_metric():
+def test_flipped_sign_is_the_factor_three_of_a_hessian_metric() -> None:
     rng, chart = np.random.default_rng(7), X[:2]
     g = sp.hessian(5 * (x**2 + y**2) + polynomial(rng, chart, 3, 4), chart)
     point = random_point(rng, chart)
@@ -206,9 +202,8 @@ def test_flipped_sign_is_the_factor_three_of_a_hessian_metric():
     assert flipped_scalar_curvature(g, chart).subs(point) == 3 * scalar != 0
 
 
-SINGULAR = sp.Matrix([[1, x], [x, x**2]])
 REFUSED = {
-    "singular": (SINGULAR, X[:2], "singular"),
+    "singular": (sp.Matrix([[1, x], [x, x**2]]), X[:2], "singular"),
     "singular by an identity": (
         sp.Matrix([[sp.cos(x) ** 2 + sp.sin(x) ** 2, 1], [1, 1]]),
         X[:2],
@@ -220,33 +215,33 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("g, chart, reason", REFUSED.values(), ids=REFUSED)
+@pytest.mark.parametrize(("g", "chart", "reason"), REFUSED.values(), ids=REFUSED)
 @pytest.mark.parametrize("function", [christoffel, riemann, ricci, scalar_curvature])
-def test_what_is_no_metric_is_refused(function, g, chart, reason):
+def test_what_is_no_metric_is_refused(function, g, chart, reason) -> None:
     with pytest.raises(ValueError, match=reason):
         function(g, chart)
 
 
 @pytest.mark.parametrize(
-    "g, point, reason",
+    ("g", "point", "reason"),
     [
         (POLAR[0], {r: 0, t: 1}, "not invertible"),
-        (POLAR[0], {t: 1}, "r is not a real number"),
+        (POLAR[0], {t: 1}, r"r\*\*2 is not a real number"),
         (sp.diag(sp.sqrt(r - t), 1), {r: 1, t: 2}, "I is not a real number"),
         (sp.diag(1 / r, 1), {r: 0}, "not a real number"),
         (sp.eye(3), {r: 1, t: 1}, "2 coordinates"),
     ],
 )
-def test_a_point_outside_the_chart_is_refused(g, point, reason):
+def test_a_point_outside_the_chart_is_refused(g, point, reason) -> None:
     with pytest.raises(ValueError, match=reason):
         curvature_at(g, (r, t), point)
 
 
-def test_a_jet_of_the_wrong_shape_is_refused():
+def test_a_jet_of_the_wrong_shape_is_refused() -> None:
     with pytest.raises(ValueError, match="every axis"):
         curvature_of_jet(np.eye(2), np.zeros((3, 3, 3)), np.zeros((2, 2, 2, 2)))
 
 
-def test_a_metric_that_is_no_hessian_is_refused():
+def test_a_metric_that_is_no_hessian_is_refused() -> None:
     with pytest.raises(ValueError, match="totally symmetric"):
         hessian_curvature([[1, 0], [0, 4]], [[[0, 0], [0, 0]], [[0, 0], [4, 0]]])

@@ -1,0 +1,103 @@
+"""The catalogue and the ledger on the command line: list, show, eval, ledger."""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import sympy as sp
+from mpmath import mp
+
+from analytic.catalogue import catalogue
+from analytic.domain import InputError, need
+from analytic.symbols import MEANING
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m analytic", description=__doc__)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def command(name: str, run: Callable[[argparse.Namespace], None], text: str) -> argparse.ArgumentParser:
+        sub = commands.add_parser(name, help=text, description=text)
+        sub.set_defaults(run=run)
+        return sub
+
+    sub = command("list", _list, "names of all closed forms, or of those that match a pattern")
+    sub.add_argument("pattern", nargs="?", default="*", help="such as 'nngp.*.ricci' or 'gelu'")
+    sub = command("show", _show, "LaTeX, arguments, source and ledger entries of a closed form")
+    sub.add_argument("name")
+    sub = command("eval", _eval, "the value of a closed form; the number stands alone on the last line")
+    sub.add_argument("name")
+    sub.add_argument("values", nargs="*", metavar="ARGUMENT=VALUE", help="such as d=3 sigma=1/3 r=0.1")
+    sub.add_argument("--digits", default="30", help="how many digits (30)")
+    sub = command("ledger", _ledger, "write LEDGER.md and print its headline")
+    sub.add_argument("--output", type=Path, default=Path("LEDGER.md"))
+    args = parser.parse_args(argv)
+    try:
+        args.run(args)
+    except InputError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except ArithmeticError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:  # the reader, such as head, has seen enough
+        sys.stderr.close()
+    return 0
+
+
+def _list(args: argparse.Namespace) -> None:
+    pattern = args.pattern if set(args.pattern) & set("*?[") else f"*{args.pattern}*"
+    names = fnmatch.filter(catalogue, pattern)
+    if not names:
+        raise InputError(f"No closed form matches {args.pattern!r}: try `list` without a pattern.")
+    print("\n".join(names))
+
+
+def _show(args: argparse.Namespace) -> None:
+    from analytic.ledger import PAPERS, load
+
+    formula = catalogue[args.name]
+    print(formula.name, "=", sp.latex(formula.expr), sep="\n")
+    print("\narguments")
+    for symbol in formula.args:
+        print(f"  {symbol.name:6} {MEANING[symbol.name]}; {need(symbol)}")
+    for condition in formula.domain.conditions:
+        print(f"  where  {condition}")
+    print(f"\nsource  {formula.source}")
+    entries = [e for p in PAPERS for e in load(p).entries if formula.name in e.code]
+    print("ledger ", ", ".join(f"{e.id} ({e.verdict.value})" for e in entries) or "no entry of its own")
+
+
+def _eval(args: argparse.Namespace) -> None:
+    values = {}
+    for pair in args.values:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise InputError(f"{pair!r} is no argument: write ARGUMENT=VALUE, such as d=3.")
+        if name in values:
+            raise InputError(f"{name} was given twice.")
+        values[name] = value
+    if not args.digits.isdecimal() or int(args.digits) < 1:
+        raise InputError(f"--digits {args.digits} was given, but it must be a whole number at least 1.")
+    digits = int(args.digits)
+    value = catalogue[args.name].evaluate(digits, **values)
+    with mp.workdps(digits):
+        print(mp.nstr(value, digits))
+
+
+def _ledger(args: argparse.Namespace) -> None:
+    from analytic.ledger.render import headline, markdown
+
+    try:
+        args.output.write_text(markdown(), "utf-8")
+    except OSError as error:
+        raise InputError(f"{args.output} cannot be written ({error.strerror}): give --output.") from None
+    print(f"{headline()}\nwritten to {args.output}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

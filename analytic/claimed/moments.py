@@ -1,0 +1,131 @@
+"""Gaussian moments of every activation: by quadrature, and by the identities of Stein and Price."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import sympy as sp
+from mpmath import mp
+
+from analytic import quadrature
+from analytic.activation import GRAM, Activation, derivative
+from analytic.activations import ACTIVATIONS, monomial, polynomial, relu
+from analytic.backends import compile_mpmath
+from analytic.claims import Claim, Point
+from analytic.expectation import Moment
+from analytic.formula import Formula
+from analytic.routes import averages, pair_average
+from analytic.symbols import V, z
+
+PARAMETERS: dict[str, tuple[Point, ...]] = {
+    "monomial": ({"q": 2}, {"q": 3}, {"q": 4}),  # z^(q-2) of q = 1 is 0/0 at z = 0: `LINEAR` stands in
+    "relu_power": ({"q": 1}, {"q": 3}),
+    "sine": ({"w": "1.3"},),
+    "cosine": ({"w": "1.3"},),
+    "exponential": ({"w": "0.6"},),
+    "snake": ({"a": "0.7"},),
+}
+GRAMS: tuple[Point, ...] = (
+    {"kxx": "1.5", "kxy": "-0.4", "kyy": 2},
+    {"kxx": "0.7", "kxy": "0.5", "kyy": "0.4"},
+)
+
+
+def parameters(act: Activation) -> tuple[Point, ...]:
+    """Values at which an activation with parameters is tried."""
+    return PARAMETERS[act.name] if act.parameters else ({},)
+
+
+def _points(act: Activation, *more: Point) -> tuple[Point, ...]:
+    return tuple({**point, **values} for values in parameters(act) for point in more)
+
+
+def _one_point(act: Activation) -> Iterator[Claim]:
+    for order, part in enumerate(("F", "G", "G2")):
+        average = averages(act, order)
+        points = _points(act, {"V": "1.7"}, {"V": "0.3"})
+        yield Claim(getattr(act, part), "quadrature", _plain(average), points)
+
+
+def _plain(average: Any) -> Any:
+    return lambda V, **values: average(V, 0, *values.values())
+
+
+def _two_point(act: Activation) -> Iterator[Claim]:
+    for order, part in enumerate(("kernel", "slope")):
+        if part in act.closed_forms:
+            average = pair_average(act, order)
+            points = _points(act, *GRAMS)[::2]  # each costs a second or two
+            yield Claim(getattr(act, part), "two-point quadrature", _in_order(average), points)
+    if {"kernel", "slope"} <= set(act.closed_forms):
+        yield Claim(act.slope, "Price: d(kernel)/d(kxy)", _price(act), _points(act, *GRAMS))
+
+
+def _in_order(average: Any) -> Any:
+    return lambda kxx, kxy, kyy, **values: average(kxx, kxy, kyy, *values.values())
+
+
+def _price(act: Activation) -> Any:
+    kernel = act.kernel.mpmath
+    return lambda kxx, kxy, kyy, **values: mp.diff(lambda k: kernel(kxx, k, kyy, **values), kxy)
+
+
+def _identities(act: Activation) -> Iterator[Claim]:
+    """Stein: E[z f] = V E[f'] with f = phi phi'; Price: dF/dV = E[phi'^2 + phi phi'']."""
+    phi, first, second = act.phi.expr, derivative(act.phi.expr), derivative(act.phi.expr, 2)
+    args = (V, *act.parameters)
+    product = compile_mpmath((z, *act.parameters), phi * first)
+    bend = compile_mpmath((z, *act.parameters), first**2 + phi * second)
+    stein = Formula(
+        f"{act.name}: V E[(phi phi')']", args, V * Moment(first**2 + phi * second, V, 0, act.kinks)
+    )
+
+    def weighted(V: Any, **values: Any) -> Any:
+        extra = tuple(values.values())
+        return mp.sqrt(V) * quadrature.moment(lambda x: product(x, *extra), V, 1, act.kinks)
+
+    def bent(V: Any, **values: Any) -> Any:
+        extra = tuple(values.values())
+        return quadrature.moment(lambda x: bend(x, *extra), V, 0, act.kinks)
+
+    points = _points(act, {"V": "0.8"})
+    yield Claim(stein, "Stein: E[z phi phi']", weighted, points)
+    yield Claim(act.F.diff("V"), "Price: E[phi'^2 + phi phi'']", bent, points)
+
+
+def _elu_by_conditioning(derived: bool) -> Claim:
+    """ELU has no closed kernel, but the average over v given u is elementary: one integral is left."""
+    elu = ACTIVATIONS["elu"]
+    formula = elu.slope if derived else elu.kernel
+    outer = compile_mpmath((z,), elu.derivative() if derived else elu.phi.expr)
+
+    def inner(mean: Any, std: Any) -> Any:
+        tail = mp.exp(mean + std**2 / 2) * mp.ncdf(-(mean + std**2) / std)
+        if derived:
+            return mp.ncdf(mean / std) + tail
+        return mean * mp.ncdf(mean / std) + std * mp.npdf(mean / std) + tail - mp.ncdf(-mean / std)
+
+    def other(kxx: Any, kxy: Any, kyy: Any) -> Any:
+        scale, slope = mp.sqrt(kxx), kxy / mp.sqrt(kxx)
+        std = mp.sqrt(kyy - slope**2)
+        return mp.quad(
+            lambda t: outer(scale * t) * inner(slope * t, std) * mp.npdf(t), [-mp.inf, -3, 0, 3, mp.inf]
+        )
+
+    return Claim(formula, "conditioning on u", other, GRAMS[:1], digits=18,
+                 reason="mpmath's general quadrature of an infinite range")  # fmt: skip
+
+
+POLYNOMIAL = replace(polynomial([1, "1/2", "-1/3", "1/5"]), name="polynomial")
+LINEAR = replace(monomial(1), name="linear")
+TRIED = (*ACTIVATIONS.values(), LINEAR, relu, POLYNOMIAL, ACTIVATIONS["erf"].scaled(sp.Rational(3, 2)))
+
+CLAIMS = (
+    *(claim for act in TRIED for claim in (*_one_point(act), *_two_point(act), *_identities(act))),
+    _elu_by_conditioning(False),
+    _elu_by_conditioning(True),
+)
+
+__all__ = ["CLAIMS", "GRAM", "parameters"]

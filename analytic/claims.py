@@ -1,0 +1,149 @@
+"""A statement and a route to the same number that shares none of its code; whoever differs loses."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import sympy as sp
+from mpmath import mp, mpf
+
+from analytic.formula import Formula
+from analytic.symbols import z
+
+Point = Mapping[str, Any]  # argument name -> exact value
+
+
+@dataclass(frozen=True)
+class Claim:
+    """`statement` equals what `other` finds at every point, to `digits` digits.
+
+    `other` is called with one mpf for each argument of the statement, under a working precision
+    of ten digits more. `route` says in a few words what it does, `reason` why the tolerance is
+    not zero. NaN, a refusal and an unknown are failures.
+    """
+
+    statement: Formula
+    route: str
+    other: Callable[..., Any]
+    points: tuple[Point, ...]
+    digits: int = 30
+    reason: str = "rounding at the working precision"
+
+    def __str__(self) -> str:
+        return f"{self.statement.name} by {self.route}"
+
+    @cached_property
+    def found(self) -> tuple[Any, ...]:
+        """The route's value at each point."""
+        return tuple(self._other_at(point) for point in self.points)
+
+    def _other_at(self, point: Point) -> Any:
+        with mp.workdps(self.digits + 10):
+            values = {name: _mpf(value) for name, value in point.items()}
+            return mp.mpmathify(self.other(**values))
+
+    def worst_error(self) -> Any:
+        """The largest relative difference; infinite where either side has no value."""
+        return max(
+            (self._error(point, found) for point, found in zip(self.points, self.found, strict=True)),
+            default=mp.inf,
+        )
+
+    def _error(self, point: Point, found: Any) -> Any:
+        try:
+            stated = self.statement.evaluate(self.digits + 3, **point)
+        except (ValueError, ArithmeticError):
+            return mp.inf
+        with mp.workdps(self.digits + 10):
+            scale = max(abs(stated), abs(found))
+            error = abs(stated - found) / scale if scale else mpf(0)
+        return error if mp.isfinite(error) else mp.inf
+
+    def holds(self) -> bool:
+        return bool(self.points) and self.worst_error() <= mpf(10) ** -self.digits
+
+    def about(self, statement: Formula) -> Claim:
+        """The same route, asked about another statement in the same arguments."""
+        other = replace(self, statement=statement)
+        if "found" in self.__dict__:  # the route need not run again
+            other.__dict__["found"] = self.found
+        return other
+
+
+def _mpf(value: Any) -> Any:
+    if isinstance(value, mp.mpf):
+        return value
+    exact = Fraction(value)
+    return mpf(exact.numerator) / exact.denominator
+
+
+def sample(formula: Formula, count: int, seed: int = 0, **fixed: Any) -> tuple[Point, ...]:
+    """Random exact points of the domain: whole numbers up to 6, others log-uniform in [1/4, 4]."""
+    rng = random.Random(seed)
+
+    def draw(symbol: sp.Symbol) -> Any:
+        if symbol.is_integer:
+            return rng.randint(1, 6)
+        size = Fraction(round(1000 * 4 ** rng.uniform(-1, 1)), 1000)
+        return size if symbol.is_nonnegative else size * rng.choice((1, -1))
+
+    points: list[Point] = []
+    while len(points) < count:
+        point = {symbol.name: draw(symbol) for symbol in formula.args} | fixed
+        values = {symbol: point[symbol.name] for symbol in formula.args}
+        if _inside(formula, values):
+            points.append(point)
+    return tuple(points)
+
+
+def _inside(formula: Formula, values: Mapping[sp.Symbol, Any]) -> bool:
+    try:
+        formula.domain.check(formula.name, values)
+    except ValueError:
+        return False
+    return True
+
+
+def mutants(expr: sp.Expr) -> Iterator[tuple[str, sp.Expr]]:
+    """Wrong versions of an expression: a coefficient off by one percent, a sign, an exponent."""
+    yield "the whole by one percent", expr * sp.Rational(101, 100)
+    nodes = sorted(set(sp.preorder_traversal(expr)), key=sp.default_sort_key)
+    for node in nodes:
+        averaged = z in node.free_symbols  # a new sign or power there might not be integrable
+        if isinstance(node, sp.Add):
+            first, last = node.args[0], node.args[-1]
+            yield f"{last} by one percent", expr.xreplace({node: node + last / 100})
+            if not averaged:
+                yield f"sign of {first}", expr.xreplace({node: node - 2 * first})
+        elif isinstance(node, sp.Pow) and node.base.free_symbols and not averaged:
+            yield f"exponent of {node}", expr.xreplace({node: node * node.base})
+
+
+def survivors(claim: Claim, most: int = 6) -> list[str]:
+    """Mutants of the statement that the route fails to refuse; those equal to it do not count."""
+    alive, tried = [], 0
+    everywhere = sample(claim.statement, 2, seed=1)
+    chosen = list(mutants(claim.statement.expr))
+    for change, expr in chosen[:: max(1, len(chosen) // most)]:
+        wrong = claim.about(replace(claim.statement, expr=expr, stable=None))
+        if wrong.holds() and not _same(claim.statement, wrong.statement, everywhere):
+            alive.append(change)
+        tried += 1
+    return alive if tried else ["no mutant at all"]
+
+
+def _same(one: Formula, two: Formula, points: tuple[Point, ...]) -> bool:
+    """Whether two formulas agree at points that no route has chosen."""
+    for point in points:
+        try:
+            left, right = one.evaluate(20, **point), two.evaluate(20, **point)
+        except (ValueError, ArithmeticError):
+            return False
+        if abs(left - right) > mpf(10) ** -18 * max(abs(left), abs(right)):
+            return False
+    return True

@@ -1,0 +1,41 @@
+"""What settles an entry: claims that hold and, for an erratum, the printed form that fails them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import sympy as sp
+
+from analytic.claims import Claim
+from analytic.formula import Formula
+
+
+@dataclass(frozen=True)
+class Settled:
+    """The claims about an entry; `printed` is what the paper says where that is false."""
+
+    claims: tuple[Claim, ...]
+    printed: Formula | None = None
+
+    @property
+    def refuted(self) -> tuple[Claim, ...]:
+        """The printed statement put to every route about the same quantity."""
+        if self.printed is None:
+            return ()
+        same = [c for c in self.claims if c.statement.args == self.printed.args]
+        return tuple(claim.about(self.printed) for claim in same)
+
+
+def holds(*claims: Claim) -> Settled:
+    return Settled(claims)
+
+
+def threefold(*claims: Claim) -> Settled:
+    """An entry whose printed form is the first claim's statement times three."""
+    true = claims[0].statement
+    return Settled(claims, replace(true, name=f"{true.name} as printed", expr=3 * true.expr, stable=None))
+
+
+def reals(names: str) -> tuple[sp.Symbol, ...]:
+    """Real symbols for statements that are not in the catalogue."""
+    return tuple(sp.symbols(names, real=True, seq=True))
