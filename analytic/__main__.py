@@ -20,7 +20,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m analytic", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    def command(name: str, run: Callable[[argparse.Namespace], None], text: str) -> argparse.ArgumentParser:
+    def command(
+        name: str, run: Callable[[argparse.Namespace], None], text: str
+    ) -> argparse.ArgumentParser:
         sub = commands.add_parser(name, help=text, description=text)
         sub.set_defaults(run=run)
         return sub
@@ -29,9 +31,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     sub.add_argument("pattern", nargs="?", default="*", help="such as 'nngp.*.ricci' or 'gelu'")
     sub = command("show", _show, "LaTeX, arguments, source and ledger entries of a closed form")
     sub.add_argument("name")
-    sub = command("eval", _eval, "the value of a closed form; the number stands alone on the last line")
+    sub = command(
+        "eval", _eval, "the value of a closed form; the number stands alone on the last line"
+    )
     sub.add_argument("name")
-    sub.add_argument("values", nargs="*", metavar="ARGUMENT=VALUE", help="such as d=3 sigma=1/3 r=0.1")
+    sub.add_argument(
+        "values", nargs="*", metavar="ARGUMENT=VALUE", help="such as d=3 sigma=1/3 r=0.1"
+    )
     sub.add_argument("--digits", default="30", help="how many digits (30)")
     sub = command("ledger", _ledger, "write LEDGER.md and print its headline")
     sub.add_argument("--output", type=Path, default=Path("LEDGER.md"))
@@ -69,7 +75,10 @@ def _show(args: argparse.Namespace) -> None:
         print(f"  where  {condition}")
     print(f"\nsource  {formula.source}")
     entries = [e for p in PAPERS for e in load(p).entries if formula.name in e.code]
-    print("ledger ", ", ".join(f"{e.id} ({e.verdict.value})" for e in entries) or "no entry of its own")
+    print(
+        "ledger ",
+        ", ".join(f"{e.id} ({e.verdict.value})" for e in entries) or "no entry of its own",
+    )
 
 
 def _eval(args: argparse.Namespace) -> None:
@@ -82,7 +91,9 @@ def _eval(args: argparse.Namespace) -> None:
             raise InputError(f"{name} was given twice.")
         values[name] = value
     if not args.digits.isdecimal() or int(args.digits) < 1:
-        raise InputError(f"--digits {args.digits} was given, but it must be a whole number at least 1.")
+        raise InputError(
+            f"--digits {args.digits} was given, but it must be a whole number at least 1."
+        )
     digits = int(args.digits)
     value = catalogue[args.name].evaluate(digits, **values)
     with mp.workdps(digits):
@@ -95,7 +106,9 @@ def _ledger(args: argparse.Namespace) -> None:
     try:
         args.output.write_text(markdown(), "utf-8")
     except OSError as error:
-        raise InputError(f"{args.output} cannot be written ({error.strerror}): give --output.") from None
+        raise InputError(
+            f"{args.output} cannot be written ({error.strerror}): give --output."
+        ) from None
     print(f"{headline()}\nwritten to {args.output}")
 
 

@@ -103,6 +103,11 @@ def derivative(phi: sp.Expr, order: int = 1) -> sp.Expr:
     return phi
 
 
+def symbols_of(value: Any) -> tuple[sp.Symbol, ...]:
+    """The free symbols of a parameter, which become arguments of the formulas."""
+    return tuple(sorted(sp.sympify(value).free_symbols, key=str))
+
+
 def activation(
     name: str,
     phi: Any,

@@ -36,7 +36,8 @@ def compile_numpy(args: Sequence[sp.Symbol], expr: sp.Expr) -> Callback:
     @wraps(body)
     def call(*values: Any) -> Any:
         arrays = [
-            v if s in host else np.asarray(v, dtype=float) for s, v in zip(args, values, strict=True)
+            v if s in host else np.asarray(v, dtype=float)
+            for s, v in zip(args, values, strict=True)
         ]
         with np.errstate(all="ignore"):  # both branches of a Piecewise are evaluated
             result = np.asarray(body(*arrays), dtype=float)
@@ -129,7 +130,9 @@ def _mp_average(node: _Expectation) -> Callback:
         fixed = [partial(_last, f, values[covariances:]) for f in functions]
         if isinstance(node, Moment):
             _, _, power, kinks = node.args
-            return quadrature.moment(*fixed, values[0], int(power), [mp.mpmathify(b) for b in kinks])
+            return quadrature.moment(
+                *fixed, values[0], int(power), [mp.mpmathify(b) for b in kinks]
+            )
         return quadrature.pair(*fixed, *values[:covariances], kinks=node.args[-1])
 
     return average

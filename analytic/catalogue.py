@@ -30,7 +30,9 @@ class Catalogue(Mapping[str, Formula]):
         if name not in self._recipes:
             near = difflib.get_close_matches(str(name), self._recipes, n=3, cutoff=0.3)
             hint = f": did you mean {' or '.join(near)}?" if near else "."
-            raise UnknownName(f"The catalogue has no {name!r}{hint} `python -m analytic list` shows all.")
+            raise UnknownName(
+                f"The catalogue has no {name!r}{hint} `python -m analytic list` shows all."
+            )
         if name not in self._made:
             self._made[name] = self._recipes[name]()
         return self._made[name]

@@ -50,7 +50,10 @@ class Claim:
     def worst_error(self) -> Any:
         """The largest relative difference; infinite where either side has no value."""
         return max(
-            (self._error(point, found) for point, found in zip(self.points, self.found, strict=True)),
+            (
+                self._error(point, found)
+                for point, found in zip(self.points, self.found, strict=True)
+            ),
             default=mp.inf,
         )
 

@@ -25,7 +25,9 @@ class Domain:
     def check(self, name: str, values: Mapping[sp.Symbol, Any]) -> None:
         for condition in self.conditions:
             if condition.subs({k: sp.sympify(v) for k, v in values.items()}) != True:  # noqa: E712
-                given = ", ".join(f"{k} = {v}" for k, v in values.items() if k in condition.free_symbols)
+                given = ", ".join(
+                    f"{k} = {v}" for k, v in values.items() if k in condition.free_symbols
+                )
                 raise InputError(
                     f"{name} needs {_readable(condition)}, but {given} was given: "
                     "change one of them, or give exact numbers such as '0.1' or '1/3'."
@@ -41,7 +43,11 @@ def need(symbol: sp.Symbol) -> str:
     kind = "a whole number" if symbol.is_integer else "a number"
     if symbol.is_positive:
         return f"{kind} {'at least 1' if symbol.is_integer else 'above 0'}"
-    return f"{kind} at least 0" if symbol.is_nonnegative else f"{'a whole' if symbol.is_integer else 'a real'} number"
+    return (
+        f"{kind} at least 0"
+        if symbol.is_nonnegative
+        else f"{'a whole' if symbol.is_integer else 'a real'} number"
+    )
 
 
 def admits(symbol: sp.Symbol, value: Any) -> bool:
@@ -91,13 +97,17 @@ def bind(
     """Positional and keyword values in the order of args; missing or surplus ones are refused."""
     names = [symbol.name for symbol in args]
     if len(given) > len(names):
-        raise InputError(f"{name} takes {len(names)} arguments ({', '.join(names)}), got {len(given)}.")
+        raise InputError(
+            f"{name} takes {len(names)} arguments ({', '.join(names)}), got {len(given)}."
+        )
     values = dict(zip(names, given, strict=False))
     if doubled := sorted(set(values) & set(named)):
         raise InputError(f"{name} was given {', '.join(doubled)} twice.")
     values |= named
     if surplus := sorted(set(values) - set(names)):
-        raise InputError(f"{name} has no argument {', '.join(surplus)}; it takes {', '.join(names)}.")
+        raise InputError(
+            f"{name} has no argument {', '.join(surplus)}; it takes {', '.join(names)}."
+        )
     if missing := [n for n in names if n not in values]:
         raise InputError(f"{name} also needs {', '.join(missing)}: give {missing[0]}=VALUE.")
     return [values[n] for n in names]

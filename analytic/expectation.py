@@ -38,7 +38,9 @@ class Moment(_Expectation):
     bound = 1
 
     def __new__(cls, f: Any, V: Any, power: Any = 0, kinks: Any = ()) -> Moment:
-        return super().__new__(cls, sp.sympify(f), sp.sympify(V), sp.Integer(power), sp.Tuple(*kinks))
+        return super().__new__(
+            cls, sp.sympify(f), sp.sympify(V), sp.Integer(power), sp.Tuple(*kinks)
+        )
 
     def _eval_derivative(self, symbol: sp.Symbol) -> sp.Expr:
         f, V, power, kinks = self.args

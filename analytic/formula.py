@@ -75,7 +75,9 @@ class Formula:
     def evaluate(self, digits: int = 30, **values: Any) -> Any:
         """The value to `digits` digits as an mpf, found by raising the precision until it stands."""
         if isinstance(digits, bool) or not isinstance(digits, int) or digits < 1:
-            raise InputError(f"digits = {digits!r} was given, but it must be a whole number at least 1.")
+            raise InputError(
+                f"digits = {digits!r} was given, but it must be a whole number at least 1."
+            )
         numbers = [
             exact(symbol, value)
             for symbol, value in zip(self.args, bind(self.name, self.args, (), values), strict=True)
@@ -119,14 +121,21 @@ class Formula:
         domain = Domain(tuple(c.subs(fixed) for c in self.domain.conditions))
         stable = None if self.stable is None else self.stable.subs(fixed)
         return replace(
-            self, name=f"{self.name}[{point}]", args=left, expr=self.expr.subs(fixed), domain=domain, stable=stable
+            self,
+            name=f"{self.name}[{point}]",
+            args=left,
+            expr=self.expr.subs(fixed),
+            domain=domain,
+            stable=stable,
         )
 
     def diff(self, *names: str) -> Formula:
         """The derivative of the textbook face by the named arguments, one after another."""
         by_name = {symbol.name: symbol for symbol in self.args}
         if unknown := [n for n in names if n not in by_name]:
-            raise InputError(f"{self.name} has no argument {unknown[0]}; it takes {', '.join(by_name)}.")
+            raise InputError(
+                f"{self.name} has no argument {unknown[0]}; it takes {', '.join(by_name)}."
+            )
         expr = sp.diff(self.expr, *(by_name[n] for n in names))
         return replace(self, name=f"d({self.name})/d({','.join(names)})", expr=expr, stable=None)
 

@@ -32,7 +32,9 @@ def kernel(act: Activation) -> Formula:
 
 
 def slope(act: Activation) -> Formula:
-    return _named(act.slope, act, "slope", "E[phi'(u) phi'(v)], by Price's theorem d(kernel)/d(kxy)")
+    return _named(
+        act.slope, act, "slope", "E[phi'(u) phi'(v)], by Price's theorem d(kernel)/d(kxy)"
+    )
 
 
 def metric(act: Activation) -> RadialMetric:
@@ -55,7 +57,9 @@ def tangential(act: Activation) -> Formula:
 def radial(act: Activation) -> Formula:
     """The eigenvalue of the metric along x."""
     face = _Face(act)
-    return _formula(act, "radial", metric(act).a * _stretch(act), sigma**2 * face.G * face.P, "(C.14)")
+    return _formula(
+        act, "radial", metric(act).a * _stretch(act), sigma**2 * face.G * face.P, "(C.14)"
+    )
 
 
 def magnification(act: Activation) -> Formula:
@@ -101,7 +105,12 @@ def _factored(expr: sp.Expr) -> sp.Expr:
 
 
 def _formula(
-    act: Activation, what: str, textbook: sp.Expr, stable: sp.Expr, source: str, dimension: bool = False
+    act: Activation,
+    what: str,
+    textbook: sp.Expr,
+    stable: sp.Expr,
+    source: str,
+    dimension: bool = False,
 ) -> Formula:
     args = (sigma, zeta, r, *act.parameters)
     at_r = {s: r**2}
@@ -212,7 +221,9 @@ def _log_derivative(expr: sp.Expr) -> sp.Expr:
 
 
 def _algebraic(expr: sp.Expr) -> bool:
-    return not expr.atoms(sp.Function) - expr.atoms(sp.gamma, sp.loggamma) and not expr.has(sp.exp, Moment)
+    return not expr.atoms(sp.Function) - expr.atoms(sp.gamma, sp.loggamma) and not expr.has(
+        sp.exp, Moment
+    )
 
 
 def log_of_product(expr: sp.Expr) -> sp.Expr:
@@ -227,4 +238,6 @@ def log_of_product(expr: sp.Expr) -> sp.Expr:
     if expr.is_Pow:
         return expr.exp * log_of_product(expr.base)
     constant, rest = expr.as_coeff_Add()
-    return sp.log(constant) + log1p(rest / constant) if expr.is_Add and constant > 0 else sp.log(expr)
+    return (
+        sp.log(constant) + log1p(rest / constant) if expr.is_Add and constant > 0 else sp.log(expr)
+    )

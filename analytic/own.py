@@ -57,7 +57,9 @@ def _require_real(phi: sp.Expr) -> None:
     for probe in _PROBES:
         value = phi.subs(z, sp.Rational(probe)).evalf()
         if not (value.is_real and value.is_finite):
-            raise InputError(f"An activation must be real and finite on the line, but phi({probe}) = {value}.")
+            raise InputError(
+                f"An activation must be real and finite on the line, but phi({probe}) = {value}."
+            )
 
 
 def _require_moments(phi: sp.Expr, cuts: Sequence[sp.Expr]) -> None:
@@ -91,7 +93,9 @@ def _closed_form(f: sp.Expr, cuts: Sequence[sp.Expr], seconds: float) -> sp.Expr
     with mp.workdps(20):
         for probe in (sp.Rational(1, 3), sp.Integer(2)):
             value = form.subs(variance, probe).evalf(20)
-            other = quadrature.moment(average, mpf(probe.p) / probe.q, kinks=[mp.mpmathify(b) for b in cuts])
+            other = quadrature.moment(
+                average, mpf(probe.p) / probe.q, kinks=[mp.mpmathify(b) for b in cuts]
+            )
             if not (value.is_real and abs(value - other) <= mpf(10) ** -15 * (1 + abs(other))):
                 return None
     return form.subs(variance, V)
@@ -99,12 +103,21 @@ def _closed_form(f: sp.Expr, cuts: Sequence[sp.Expr], seconds: float) -> sp.Expr
 
 def _within(seconds: float, job: Callable[[], sp.Expr]) -> sp.Expr | None:
     """The result of a job, or None when it takes too long or fails."""
-    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
+    if threading.current_thread() is not threading.main_thread() or not hasattr(
+        signal, "setitimer"
+    ):
         return None  # no way to stop it here
     try:
         with _alarm(seconds):
             return job()
-    except (TimeoutError, ArithmeticError, NotImplementedError, TypeError, ValueError, RecursionError):
+    except (
+        TimeoutError,
+        ArithmeticError,
+        NotImplementedError,
+        TypeError,
+        ValueError,
+        RecursionError,
+    ):
         return None  # an integral that SymPy cannot do is no error of the user's
 
 

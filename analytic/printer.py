@@ -64,17 +64,25 @@ def torch_names() -> dict[str, Callable[..., Any]]:
         """The function on tensors and numbers; a number becomes a scalar that promotes nothing."""
 
         def call(*args: Any) -> Any:
-            return function(*(a if torch.is_tensor(a) else torch.tensor(a, dtype=torch.float64) for a in args))
+            return function(
+                *(a if torch.is_tensor(a) else torch.tensor(a, dtype=torch.float64) for a in args)
+            )
 
         return call
 
     def where(condition: Any, yes: Any, no: Any) -> Any:
         yes, no = (
-            a if torch.is_tensor(a) else torch.tensor(a, dtype=torch.float64, device=condition.device)
+            a
+            if torch.is_tensor(a)
+            else torch.tensor(a, dtype=torch.float64, device=condition.device)
             for a in (yes, no)
         )
         return torch.where(condition, yes, no)
 
     names = {ours: lifted(getattr(torch, theirs)) for ours, theirs in NAMES.items()}
-    names |= {"erf": lifted(torch.erf), "erfc": lifted(torch.erfc), "loggamma": lifted(torch.lgamma)}
+    names |= {
+        "erf": lifted(torch.erf),
+        "erfc": lifted(torch.erfc),
+        "loggamma": lifted(torch.lgamma),
+    }
     return names | {"where": where}

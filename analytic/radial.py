@@ -46,5 +46,7 @@ class RadialMetric:
         a, b, E = self.a, self.b, self.along
         a1, a2, E1 = sp.diff(a, s), sp.diff(a, s, 2), sp.diff(E, s)
         sphere = (d - 2) * (a * b - 2 * a * a1 - s * a1**2) / (a**2 * E)
-        bend = 2 * (a + s * a1) * (a1 * E + a * E1) / (a**2 * E**2) - 4 * (2 * a1 + s * a2) / (a * E)
+        bend = 2 * (a + s * a1) * (a1 * E + a * E1) / (a**2 * E**2) - 4 * (2 * a1 + s * a2) / (
+            a * E
+        )
         return (d - 1) * (sphere + bend)

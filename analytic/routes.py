@@ -30,6 +30,13 @@ class Jet:
     def curvature(self) -> Curvature:
         return curvature_of_jet(self.g, self.dg, self.ddg)
 
+    def scalar(self) -> Any:
+        return self.curvature().scalar
+
+    def volume(self) -> Any:
+        """sqrt(det g)."""
+        return mp.sqrt(determinant(self.g))
+
 
 def averages(act: Activation, order: int = 1) -> Callable[..., Any]:
     """(V, power, *parameters) -> E[t^power phi^(order)(sqrt(V) t)^2] by quadrature of phi itself."""
@@ -60,7 +67,7 @@ def nngp_jet(act: Activation, x: Vector, sigma: Any, zeta: Any, *parameters: Any
     Given z, the weights are Gaussian with mean $\sigma^2 x z/V$ and covariance
     $\sigma^2(I - \sigma^2 xx^T/V)$; a derivative by V puts Hermite polynomials under the average.
     """
-    d, V = len(x), sigma**2 * mp.fsum(v * v for v in x) + zeta**2
+    V = sigma**2 * mp.fsum(v * v for v in x) + zeta**2
     average = averages(act)
     m0, m2, m4, m6 = (average(V, k, *parameters) for k in (0, 2, 4, 6))
     A = (m0, (m2 - m0) / (2 * V), (m4 - 6 * m2 + 3 * m0) / (4 * V**2))
@@ -68,9 +75,23 @@ def nngp_jet(act: Activation, x: Vector, sigma: Any, zeta: Any, *parameters: Any
     c = (
         B[0] / V**2 - A[0] / V,
         B[1] / V**2 - 2 * B[0] / V**3 - A[1] / V + A[0] / V**2,
-        B[2] / V**2 - 4 * B[1] / V**3 + 6 * B[0] / V**4 - A[2] / V + 2 * A[1] / V**2 - 2 * A[0] / V**3,
+        B[2] / V**2
+        - 4 * B[1] / V**3
+        + 6 * B[0] / V**4
+        - A[2] / V
+        + 2 * A[1] / V**2
+        - 2 * A[0] / V**3,
     )
     return _radial_jet(x, [sigma**2 * v for v in A], [sigma**4 * v for v in c], sigma**2)
+
+
+def nngp_route(act: Activation, read: Callable[[Jet], Any]) -> Callable[..., Any]:
+    """A function of d, sigma, zeta, r and parameters that reads the metric found by quadrature."""
+
+    def other(d: Any, sigma: Any, r: Any, zeta: Any = 0, **parameters: Any) -> Any:
+        return read(nngp_jet(act, ray(r, int(d)), sigma, zeta, *parameters.values()))
+
+    return other
 
 
 def omega_jet(x: Vector, omega: Sequence[Any]) -> Jet:

@@ -20,7 +20,11 @@ from analytic.routes import averages, pair_average
 from analytic.symbols import V, z
 
 PARAMETERS: dict[str, tuple[Point, ...]] = {
-    "monomial": ({"q": 2}, {"q": 3}, {"q": 4}),  # z^(q-2) of q = 1 is 0/0 at z = 0: `LINEAR` stands in
+    "monomial": (
+        {"q": 2},
+        {"q": 3},
+        {"q": 4},
+    ),  # z^(q-2) of q = 1 is 0/0 at z = 0: `LINEAR` stands in
     "relu_power": ({"q": 1}, {"q": 3}),
     "sine": ({"w": "1.3"},),
     "cosine": ({"w": "1.3"},),
@@ -111,7 +115,8 @@ def _elu_by_conditioning(derived: bool) -> Claim:
         scale, slope = mp.sqrt(kxx), kxy / mp.sqrt(kxx)
         std = mp.sqrt(kyy - slope**2)
         return mp.quad(
-            lambda t: outer(scale * t) * inner(slope * t, std) * mp.npdf(t), [-mp.inf, -3, 0, 3, mp.inf]
+            lambda t: outer(scale * t) * inner(slope * t, std) * mp.npdf(t),
+            [-mp.inf, -3, 0, 3, mp.inf],
         )
 
     return Claim(formula, "conditioning on u", other, GRAMS[:1], digits=18,
@@ -120,7 +125,13 @@ def _elu_by_conditioning(derived: bool) -> Claim:
 
 POLYNOMIAL = replace(polynomial([1, "1/2", "-1/3", "1/5"]), name="polynomial")
 LINEAR = replace(monomial(1), name="linear")
-TRIED = (*ACTIVATIONS.values(), LINEAR, relu, POLYNOMIAL, ACTIVATIONS["erf"].scaled(sp.Rational(3, 2)))
+TRIED = (
+    *ACTIVATIONS.values(),
+    LINEAR,
+    relu,
+    POLYNOMIAL,
+    ACTIVATIONS["erf"].scaled(sp.Rational(3, 2)),
+)
 
 CLAIMS = (
     *(claim for act in TRIED for claim in (*_one_point(act), *_two_point(act), *_identities(act))),

@@ -12,7 +12,7 @@ from analytic.activations import ACTIVATIONS
 from analytic.catalogue import catalogue
 from analytic.claimed.moments import parameters
 from analytic.claims import Claim
-from analytic.routes import Jet, averages, determinant, nngp_jet, ray
+from analytic.routes import Jet, averages, nngp_route
 
 SHAPES = (
     {"d": 2, "sigma": "0.6", "zeta": "0.5", "r": "1.4"},
@@ -23,12 +23,9 @@ SHAPES = (
 
 def _by_metric(act: Activation, what: str, read: Callable[[Jet], Any]) -> Claim:
     """A function of d against the metric, its determinant or its curvature."""
-
-    def other(d: Any, sigma: Any, zeta: Any, r: Any, **values: Any) -> Any:
-        return read(nngp_jet(act, ray(r, int(d)), sigma, zeta, *values.values()))
-
     points = tuple({**shape, **values} for shape in SHAPES for values in parameters(act)[-1:])
-    return Claim(catalogue[f"nngp.{act.name}.{what}"], "metric by quadrature", other, points)
+    formula = catalogue[f"nngp.{act.name}.{what}"]
+    return Claim(formula, "metric by quadrature", nngp_route(act, read), points)
 
 
 def _by_average(act: Activation, what: str, read: Callable[..., Any]) -> Claim:
@@ -53,8 +50,8 @@ def _claims(act: Activation) -> Iterator[Claim]:
     yield _by_average(act, "omega", lambda across, along: mp.log(across))
     yield _by_average(act, "tangential", lambda across, along: across)
     yield _by_average(act, "radial", lambda across, along: along)
-    yield _by_metric(act, "magnification", lambda jet: mp.sqrt(determinant(jet.g)))
-    yield _by_metric(act, "ricci", lambda jet: jet.curvature().scalar)
+    yield _by_metric(act, "magnification", Jet.volume)
+    yield _by_metric(act, "ricci", Jet.scalar)
 
 
 CLAIMS = tuple(claim for act in ACTIVATIONS.values() for claim in _claims(act))

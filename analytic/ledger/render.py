@@ -21,7 +21,10 @@ def headline() -> str:
     total = sum((count(name) for name in PAPERS), Counter())
     settled = total.total() - total[Verdict.OPEN]
     parts = ", ".join(f"{total[v]} {_PLURAL[v]}" for v in Verdict if v is not Verdict.OPEN)
-    return f"{settled} of {total.total()} numbered statements are settled: {parts}; {total[Verdict.OPEN]} are open."
+    return (
+        f"{settled} of {total.total()} numbered statements are settled: {parts}; "
+        f"{total[Verdict.OPEN]} are open."
+    )
 
 
 _PLURAL = {
@@ -68,7 +71,9 @@ def _table() -> list[str]:
     rows = ["| paper | " + " | ".join(heads) + " | all |", "|---|" + "---:|" * (len(heads) + 1)]
     for name in PAPERS:
         tally = count(name)
-        rows.append(f"| {name} | " + " | ".join(str(tally[v]) for v in Verdict) + f" | {tally.total()} |")
+        rows.append(
+            f"| {name} | " + " | ".join(str(tally[v]) for v in Verdict) + f" | {tally.total()} |"
+        )
     return rows
 
 

@@ -33,7 +33,9 @@ def holds(*claims: Claim) -> Settled:
 def threefold(*claims: Claim) -> Settled:
     """An entry whose printed form is the first claim's statement times three."""
     true = claims[0].statement
-    return Settled(claims, replace(true, name=f"{true.name} as printed", expr=3 * true.expr, stable=None))
+    return Settled(
+        claims, replace(true, name=f"{true.name} as printed", expr=3 * true.expr, stable=None)
+    )
 
 
 def reals(names: str) -> tuple[sp.Symbol, ...]:

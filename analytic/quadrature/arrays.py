@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 from mpmath import mp, mpf
@@ -49,7 +50,7 @@ def _between_kinks(
     ends = [0.0 * scale - REACH, 0.0 * scale + REACH]
     cuts = [ends[0], *(xp.clip(b / scale, -REACH, REACH) for b in sorted({0.0, *kinks})), ends[1]]
     total = 0.0
-    for left, right in zip(cuts, cuts[1:], strict=False):
+    for left, right in pairwise(cuts):
         t = left + (right - left) * near
         density = xp.exp(-t * t / 2) * (1 / math.sqrt(2 * math.pi))
         total = total + ((right - left) * weight * t**power * f(scale * t) * density).sum(-1)

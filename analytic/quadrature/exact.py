@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 from mpmath import mp, mpf
@@ -43,7 +44,9 @@ def pair(f: Function, g: Function, kxx: Any, kxy: Any, kyy: Any, kinks: Sequence
         across = mp.sqrt(max(kyy - slope**2, mpf(0)))
 
         def grid(reach: Any, per_unit: int) -> Any:
-            nodes = [mpf(k) / per_unit for k in range(-int(reach * per_unit), int(reach * per_unit) + 1)]
+            nodes = [
+                mpf(k) / per_unit for k in range(-int(reach * per_unit), int(reach * per_unit) + 1)
+            ]
             weights = [mp.npdf(t) / per_unit for t in nodes]
             return mp.fsum(
                 p * f(su * t) * mp.fdot(weights, [g(slope * t + across * y) for y in nodes])
@@ -95,7 +98,7 @@ def _from_cuts(density: Function, cuts: Sequence[Any], dps: int, spread: int) ->
         weight * (density(cuts[-1] + t) + density(cuts[0] - t))
         for t, weight in half_line(dps, spread)
     )
-    for left, right in zip(cuts, cuts[1:], strict=False):
+    for left, right in pairwise(cuts):
         width = right - left
         total += width * mp.fsum(
             weight * density(left + width * near if near < far else right - width * far)

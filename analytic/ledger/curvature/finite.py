@@ -56,7 +56,9 @@ def _volume(n: int, d: int) -> Claim:
     rows, flat = _units(n, d)
     p = reals(" ".join(f"p{j}" for j in range(1, n + 1)))
     tuples = permutations(range(n), d)
-    total = sum(sp.Matrix([rows[j] for j in t]).det() ** 2 * sp.prod(p[j] ** 2 for j in t) for t in tuples)
+    total = sum(
+        sp.Matrix([rows[j] for j in t]).det() ** 2 * sp.prod(p[j] ** 2 for j in t) for t in tuples
+    )
     formula = Formula(f"det g, n={n}, d={d}", (*flat, *p), total / (n**d * sp.factorial(d)))
 
     def matrix(**values: Any) -> Any:

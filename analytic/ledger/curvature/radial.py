@@ -99,9 +99,14 @@ _ratio = 1 + 2 * _s * o2 / o1
 
 _ricci = _in_d(
     "radial Ricci scalar",
-    -(d - 1) * sp.exp(-o0) * o1**2 * _s / _stretch**2 * (d + 2 + 2 * _s * ((d - 2) * o1 + 2 * o2 / o1)),
+    -(d - 1)
+    * sp.exp(-o0)
+    * o1**2
+    * _s
+    / _stretch**2
+    * (d + 2 + 2 * _s * ((d - 2) * o1 + 2 * o2 / o1)),
     "textbook curvature",
-    lambda jet, values: jet.curvature().scalar,
+    lambda jet, values: jet.scalar(),
 )
 _volume = _in_d(
     "radial determinant",
@@ -134,7 +139,7 @@ _contracted = _in_d(
     "contraction of the Riemann tensor",
     _front.subs(_xx, _s) / _stretch * (_s * (_tr**2 - _tr2) + 2 * _ratio * (_tr * _xgx - _xggx)),
     "textbook curvature",
-    lambda jet, values: jet.curvature().scalar,
+    lambda jet, values: jet.scalar(),
 )
 
 ROUTES: dict[str, Settled] = {

@@ -1,0 +1,33 @@
+# Every target builds .venv first when it is missing or older than what it is built from.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: run lab test lint bench ledger clean
+
+run: ledger
+
+ledger: $(READY)
+	$(BIN)/python -m analytic ledger
+
+lab: $(READY)
+	$(BIN)/jupyter lab --ip=127.0.0.1 --ServerApp.root_dir=notebooks
+
+test: lint
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+bench: $(READY)
+	$(BIN)/python -m bench
+
+clean:
+	rm -rf .venv build
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit("kernel-geometry needs Python 3.11 or newer: set PYTHON=" if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test,notebooks]'
+	@touch $@

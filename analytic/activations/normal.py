@@ -1,0 +1,108 @@
+"""erf, Gaussian, GELU and ELU: activations made of the normal law."""
+
+from __future__ import annotations
+
+import sympy as sp
+from sympy import Rational, S, asin, atan2, cos, exp, pi, sin, sqrt
+
+from analytic.activation import Activation, activation
+from analytic.expectation import Moment
+from analytic.special import expm1, gram_det
+from analytic.symbols import V, kxx, kxy, kyy, z
+
+_D = (1 + kxx) * (1 + kyy) - kxy**2
+
+
+_stable_D = 1 + kxx + kyy + gram_det(kxx, kyy, kxy)  # kxx kyy - kxy^2 >= 0 without cancellation
+
+
+_half = S.Half
+
+
+erf = activation(
+    "erf",
+    sp.erf(z / sqrt(2)),
+    kernel=(2 / pi * asin(kxy / sqrt((1 + kxx) * (1 + kyy))), 2 / pi * atan2(kxy, sqrt(_stable_D))),
+    slope=(2 / (pi * sqrt(_D)), 2 / (pi * sqrt(_stable_D))),
+    F=(2 / pi * asin(V / (1 + V)), 2 / pi * atan2(V, sqrt(1 + 2 * V))),
+    G=2 / (pi * sqrt(1 + 2 * V)),
+    G2=2 * V / (pi * (1 + 2 * V) ** Rational(3, 2)),
+)
+
+
+gaussian = activation(
+    "gaussian",
+    exp(-(z**2) / 2),
+    kernel=(1 / sqrt(_D), 1 / sqrt(_stable_D)),
+    slope=(kxy / _D ** Rational(3, 2), kxy / _stable_D ** Rational(3, 2)),
+    F=1 / sqrt(1 + 2 * V),
+    G=V / (1 + 2 * V) ** Rational(3, 2),
+    G2=(1 + 2 * V + 3 * V**2) / (1 + 2 * V) ** Rational(5, 2),
+)
+
+
+def _gelu() -> Activation:
+    a, b, c = kxx, kyy, kxy
+    rest = (a * b - c**2 + c**2 / (1 + a) + c**2 / (1 + b)) / sqrt(_D)
+    near = (gram_det(a, b, c) + c**2 / (1 + a) + c**2 / (1 + b)) / sqrt(_stable_D)
+    angle = atan2(sqrt(_stable_D), -c)
+    m = sqrt(1 + a) * sqrt(1 + b)
+    # Far out and nearly opposite, the two terms cancel; this is their sum in the small angle.
+    far = (
+        m * (sin(angle) - angle * cos(angle))
+        + 1 / sqrt(_stable_D)
+        - sin(angle) * (sqrt((1 + b) / (1 + a)) + sqrt((1 + a) / (1 + b)))
+    )
+    opposite = sp.And(c < 0, m > 4)
+    kernel = c / 4 + c / (2 * pi) * asin(c / sqrt((1 + a) * (1 + b))) + rest / (2 * pi)
+    slope = (
+        Rational(1, 4)
+        + asin(c / sqrt((1 + a) * (1 + b))) / (2 * pi)
+        + c / (2 * pi * sqrt(_D)) * (1 / (1 + a) + 1 / (1 + b) + 1 / _D)
+    )
+    stable_slope = angle + c / sqrt(_stable_D) * (1 / (1 + a) + 1 / (1 + b) + 1 / _stable_D)
+    bend = V / ((1 + V) * sqrt(1 + 2 * V))
+    root = (1 + 2 * V) ** Rational(3, 2)
+    angle_G = Rational(1, 4) + atan2(V, sqrt(1 + 2 * V)) / (2 * pi)
+    return activation(
+        "gelu",
+        z * (1 + sp.erf(z / sqrt(2))) / 2,
+        kernel=(kernel, sp.Piecewise((far, opposite), (c * angle + near, True)) / (2 * pi)),
+        slope=(slope, stable_slope / (2 * pi)),
+        F=(
+            V / 4 + V / (2 * pi) * asin(V / (1 + V)) + V * bend / pi,
+            V * (angle_G + bend / pi),
+        ),
+        G=(
+            Rational(1, 4) + (asin(V / (1 + V)) + 2 * bend + V / root) / (2 * pi),
+            angle_G + (2 * bend + V / root) / (2 * pi),
+        ),
+        G2=(4 + 12 * V + 11 * V**2) / (2 * pi * (1 + 2 * V) ** Rational(5, 2)),
+    )
+
+
+gelu = _gelu()
+
+
+def _elu() -> Activation:
+    def below(x: sp.Expr) -> sp.Expr:
+        return sp.erfc(x / sqrt(2)) / 2
+
+    def left(value: sp.Expr) -> Moment:
+        return Moment(sp.Piecewise((0, z > 0), (value, True)), V, 0, (0,))
+
+    tail = exp(2 * V) * below(2 * sqrt(V))
+    return activation(
+        "elu",
+        sp.Piecewise((z, z > 0), (expm1(z), True)),
+        kinks=(0,),
+        F=(
+            V / 2 + _half + tail - 2 * exp(V / 2) * below(sqrt(V)),
+            V / 2 + left(expm1(z) ** 2),
+        ),
+        G=(_half + tail, 1 + left(expm1(2 * z))),
+        G2=(tail, left(exp(2 * z))),
+    )
+
+
+elu = _elu()

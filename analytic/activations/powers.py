@@ -1,0 +1,136 @@
+"""Monomials, rectified powers and polynomials."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import sympy as sp
+from sympy import Rational, S, exp, factorial, gamma, log, pi, sqrt
+
+from analytic.activation import GRAM, Activation, activation, symbols_of
+from analytic.domain import InputError
+from analytic.special import monomial_pair, rectified_pair
+from analytic.symbols import V, exponent, kxx, kxy, kyy, q, z
+
+_half = S.Half
+
+
+def monomial(q: Any = q) -> Activation:
+    """z^q / sqrt((2q-1)!!) for whole q >= 1."""
+    q = _degree(q)
+    norm = 2**q * gamma(q + _half) / sqrt(pi)  # (2q-1)!!
+    stable_root = exp((q * log(2) + sp.loggamma(q + _half) - log(pi) / 2) / 2)
+    front = q**2 / (2 * q - 1)
+    bend = front * (q - 1) ** 2 / (2 * q - 3)
+    return activation(
+        "monomial",
+        z**q / sqrt(norm),
+        parameters=symbols_of(q),
+        kernel=(_monomial_textbook(q), monomial_pair(q, *GRAM)),
+        slope=(front * _monomial_textbook(q - 1), front * monomial_pair(q - 1, *GRAM)),
+        F=V**q,
+        G=front * V ** (q - 1),
+        G2=sp.Piecewise((0, sp.Eq(q, 1)), (bend * V ** (q - 2), True)),
+        **({} if q.is_number else {"phi_stable": z**q / stable_root}),
+    )
+
+
+def _monomial_textbook(n: sp.Expr) -> sp.Expr:
+    """E[u^n v^n] / (2n-1)!!: the even or the odd Mehler sum, (C.40) and (C.43)."""
+    if n.is_number:
+        return monomial_pair(n, *GRAM)
+    rho, sign = kxy / sqrt(kxx * kyy), (-1) ** n
+    even = gamma((n + 1) / 2) ** 2 * sp.hyper((-n / 2, -n / 2), (_half,), rho**2)
+    odd = (
+        2
+        * rho
+        * gamma(n / 2 + 1) ** 2
+        * sp.hyper(((1 - n) / 2, (1 - n) / 2), (Rational(3, 2),), rho**2)
+    )
+    body = ((1 + sign) * even + (1 - sign) * odd) / (2 * sqrt(pi) * gamma(n + _half))
+    return sp.Piecewise(
+        (1, sp.Eq(n, 0)), (0, sp.Eq(kxx * kyy, 0)), ((kxx * kyy) ** (n / 2) * body, True)
+    )
+
+
+def relu_power(q: Any = exponent) -> Activation:
+    """max(0, z)^q for any q > 1/2; q = 1 is the ReLU, whose metric is flat."""
+    q = sp.sympify(q)
+    if q.is_number and not q > _half:
+        raise InputError(
+            f"relu_power needs q above 1/2, but q = {q} was given: E[phi'^2] diverges."
+        )
+
+    def moment(front: sp.Expr, n: sp.Expr) -> tuple[sp.Expr, sp.Expr | None]:
+        r"""front E[max(0,z)^{2n}] = front (2n-1)!!/2 V^n."""
+        textbook = front * 2 ** (n - 1) * gamma(n + _half) / sqrt(pi) * V**n
+        stable = front * exp((n - 1) * log(2) + sp.loggamma(n + _half)) / sqrt(pi) * V**n
+        return textbook, None if q.is_number else stable
+
+    def pair(front: sp.Expr, n: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
+        textbook = sp.Piecewise((0, sp.Eq(kxx * kyy, 0)), (rectified_pair.exact(n, *GRAM), True))
+        return front * textbook, front * rectified_pair(n, *GRAM)
+
+    return activation(
+        "relu_power",
+        sp.Piecewise((z**q, z > 0), (0, True)),
+        parameters=symbols_of(q),
+        kinks=(0,),
+        kernel=pair(S.One, q),
+        slope=pair(q**2, q - 1),
+        F=moment(S.One, q),
+        G=moment(q**2, q - 1),
+        G2=moment(q**2 * (q - 1) ** 2, q - 2),
+    )
+
+
+relu = relu_power(1)
+
+
+def polynomial(coefficients: Sequence[Any]) -> Activation:
+    """c_0 + c_1 z + c_2 z^2 + ... with the given coefficients."""
+    c = [sp.sympify(value) for value in coefficients]
+    if not c or not all(value.is_number and value.is_real for value in c):
+        raise InputError(
+            f"polynomial needs a list of real coefficients, but {coefficients!r} was given."
+        )
+
+    def mixed(j: int, k: int) -> sp.Expr:
+        """E[u^j v^k], by how many of the factors are paired across (Isserlis)."""
+        terms = []
+        for m in range(min(j, k) % 2 if (j + k) % 2 == 0 else 1, min(j, k) + 1, 2):
+            if (j - m) % 2 == 0 and (k - m) % 2 == 0:
+                l, n = (j - m) // 2, (k - m) // 2
+                ways = (
+                    factorial(j)
+                    * factorial(k)
+                    / (factorial(m) * factorial(l) * factorial(n) * 2 ** (l + n))
+                )
+                terms.append(ways * kxy**m * kxx**l * kyy**n)
+        return sp.Add(*terms)
+
+    def two(poly: sp.Poly) -> sp.Expr:
+        items = [(m[0], value) for m, value in poly.terms()]
+        return sp.expand(sum(x * y * mixed(j, k) for j, x in items for k, y in items))
+
+    def one(poly: sp.Poly) -> sp.Expr:
+        return two(poly).subs({kxx: V, kxy: V, kyy: V})
+
+    phi = sp.Poly(list(reversed(c)), z)
+    return activation(
+        "polynomial",
+        phi.as_expr(),
+        kernel=two(phi),
+        slope=two(phi.diff(z)),
+        F=one(phi),
+        G=one(phi.diff(z)),
+        G2=one(phi.diff(z).diff(z)),
+    )
+
+
+def _degree(q: Any) -> sp.Expr:
+    q = sp.sympify(q)
+    if not q.is_integer or (q.is_number and q < 1):
+        raise InputError(f"monomial needs a whole degree q >= 1, but q = {q} was given.")
+    return q

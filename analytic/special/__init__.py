@@ -1,0 +1,29 @@
+"""Functions that SymPy lacks: each is a symbolic head, an exact meaning, and one body for arrays.
+
+A head stands in expressions, differentiates and prints; `exact(...)` says what it is in textbook
+functions; `array(xp, ...)` evaluates it in floating point on numpy or torch (`xp`), without the
+cancellation, overflow or 0/0 for which the head exists. Arguments named in `host` are plain
+numbers, never arrays.
+"""
+
+import sympy as sp
+
+from analytic.special.guards import (
+    bernoulli,
+    expm1,
+    gram_det,
+    log1p,
+    log_variance,
+    share,
+    volume,
+)  # fmt: skip
+from analytic.special.pairs import monomial_pair, rectified_pair
+
+HEADS: tuple[type[sp.Function], ...] = (
+    share, expm1, log1p, gram_det, log_variance, volume, bernoulli, monomial_pair, rectified_pair,
+)  # fmt: skip
+
+__all__ = [
+    "HEADS", "bernoulli", "expm1", "gram_det", "log1p", "log_variance", "monomial_pair",
+    "rectified_pair", "share", "volume",
+]  # fmt: skip

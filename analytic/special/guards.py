@@ -1,0 +1,157 @@
+"""Elementary functions written so that no float cancels, overflows or divides zero by zero."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sympy as sp
+from sympy.core.function import ArgumentIndexError
+
+from analytic.special.exact_floats import two_product, two_sum
+
+
+class share(sp.Function):
+    """The part t / (t + z) of a sum of squares, and its value where both vanish."""
+
+    @staticmethod
+    def exact(t: Any, z: Any, corner: Any) -> Any:
+        return t / (t + z) if t + z != 0 else t + corner
+
+    def fdiff(self, argindex: int = 1) -> sp.Expr:
+        t, z, _ = self.args
+        return (z, -t)[argindex - 1] / (t + z) ** 2
+
+    def _latex(self, printer: Any, exp: str | None = None) -> str:
+        t, z, _ = self.args
+        body = rf"\frac{{{printer.doprint(t)}}}{{{printer.doprint(t + z)}}}"
+        return body if exp is None else rf"\left({body}\right)^{{{exp}}}"
+
+    @staticmethod
+    def array(xp: Any, t: Any, z: Any, corner: Any) -> Any:
+        total = t + z
+        return xp.where(total > 0, t / xp.where(total > 0, total, 1.0), corner)
+
+
+class expm1(sp.Function):
+    """e^x - 1, exact near zero."""
+
+    @staticmethod
+    def exact(x: Any) -> Any:
+        return sp.exp(x) - 1
+
+    def fdiff(self, argindex: int = 1) -> sp.Expr:
+        return sp.exp(self.args[0])
+
+    @staticmethod
+    def array(xp: Any, x: Any) -> Any:
+        return xp.expm1(x)
+
+
+class log1p(sp.Function):
+    """log(1 + x), exact near zero."""
+
+    @staticmethod
+    def exact(x: Any) -> Any:
+        return sp.log(1 + x)
+
+    def fdiff(self, argindex: int = 1) -> sp.Expr:
+        return 1 / (1 + self.args[0])
+
+    @staticmethod
+    def array(xp: Any, x: Any) -> Any:
+        return xp.log1p(x)
+
+
+class gram_det(sp.Function):
+    """a b - c^2 of a positive semidefinite pair, without losing digits when it nearly vanishes."""
+
+    @staticmethod
+    def exact(a: Any, b: Any, c: Any) -> Any:
+        return a * b - c**2
+
+    def fdiff(self, argindex: int = 1) -> sp.Expr:
+        a, b, c = self.args
+        return (b, a, -2 * c)[argindex - 1]
+
+    @staticmethod
+    def array(xp: Any, a: Any, b: Any, c: Any) -> Any:
+        (p, p_low), (m, m_low) = two_product(xp, a, b), two_product(xp, c, c)
+        value = (p - m) + (p_low - m_low)
+        value = xp.where(
+            xp.isfinite(value), value, a * b - c * c
+        )  # beyond 1e300 splitting overflows
+        return xp.where(value > 0, value, 0.0 * value)
+
+
+class log_variance(sp.Function):
+    """p log(sigma^2 r^2 + zeta^2), right to the last digit of the sum; 0 for p = 0 even at log 0."""
+
+    @staticmethod
+    def exact(p: Any, sigma: Any, r: Any, zeta: Any) -> Any:
+        return p * sp.log(sigma**2 * r**2 + zeta**2)
+
+    def fdiff(self, argindex: int = 1) -> sp.Expr:
+        p, sigma, r, zeta = self.args
+        V = sigma**2 * r**2 + zeta**2
+        inner = (2 * sigma * r**2, 2 * sigma**2 * r, 2 * zeta)
+        return sp.log(V) if argindex == 1 else p * inner[argindex - 2] / V
+
+    @staticmethod
+    def array(xp: Any, p: Any, sigma: Any, r: Any, zeta: Any) -> Any:
+        m, m_low = two_product(xp, sigma, r)
+        (mm, mm_low), (zz, zz_low) = two_product(xp, m, m), two_product(xp, zeta, zeta)
+        total, low = two_sum(mm, zz)
+        low = low + (mm_low + 2 * m * m_low + zz_low)
+        low = xp.where(xp.isfinite(low) & (total > 0), low, 0.0 * total)
+        value = xp.log(total) + low / xp.where(total > 0, total, 1.0)
+        return xp.where(p + 0.0 * total == 0, 0.0, p * value)
+
+
+class volume(sp.Function):
+    """A^(d/2) sqrt(P), through log A where a power of A would leave the range of floats."""
+
+    @staticmethod
+    def exact(A: Any, log_A: Any, P: Any, d: Any) -> Any:
+        return A ** (d / 2) * sp.sqrt(P)
+
+    @staticmethod
+    def array(xp: Any, A: Any, log_A: Any, P: Any, d: Any) -> Any:
+        direct, through_logs = A ** (d / 2) * xp.sqrt(P), xp.exp((d * log_A + xp.log(P)) / 2)
+        return xp.where((d <= 64) & (abs(log_A) < 600), direct, through_logs)
+
+
+class bernoulli(sp.Function):
+    """Derivatives of x / (e^x - 1): order 0 is the function itself, order 1 is minus its slope."""
+
+    host = (0,)
+
+    @staticmethod
+    def exact(order: Any, x: Any) -> Any:
+        t = sp.Dummy()
+        return (-1) ** order * sp.diff(t / (sp.exp(t) - 1), t, order).subs(t, x)
+
+    def fdiff(self, argindex: int = 1) -> sp.Expr:
+        if argindex == 1 or self.args[0] != 0:
+            raise ArgumentIndexError(self, argindex)
+        return -bernoulli(1, self.args[1])
+
+    @staticmethod
+    def array(xp: Any, order: int, x: Any) -> Any:
+        small = x < 1.0
+        safe = xp.where(small, 1.0 + 0.0 * x, x)
+        value = xp.where(small, _bernoulli_series(0, x), safe / xp.expm1(safe))
+        if order == 0:
+            return value
+        slope = (safe / -xp.expm1(-safe) - 1) / xp.expm1(safe)
+        return xp.where(small, -_bernoulli_series(1, x), slope)
+
+
+def _bernoulli_series(order: int, x: Any) -> Any:
+    """The Taylor polynomial of x / (e^x - 1), or of its derivative, good to 1e-17 for x <= 1."""
+    terms = [sp.bernoulli(k, 0) / sp.factorial(k) for k in range(24)]
+    for _ in range(order):
+        terms = [k * c for k, c in enumerate(terms)][1:]
+    value = 0.0 * x
+    for c in reversed(terms):
+        value = value * x + float(c)
+    return value

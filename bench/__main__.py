@@ -1,0 +1,19 @@
+"""Runs every benchmark and prints its ratios with the machine they were measured on."""
+
+import os
+import platform
+
+from bench import catalogue, imports
+
+
+def main() -> None:
+    machine = platform.processor() or platform.machine()
+    print(f"{machine}, {os.cpu_count()} cores, Python {platform.python_version()}")
+    for benchmark in (imports, catalogue):
+        print(f"\n{benchmark.__doc__.splitlines()[0]}")
+        for line in benchmark.run():
+            print(f"  {line}")
+
+
+if __name__ == "__main__":
+    main()

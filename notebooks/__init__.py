@@ -1,0 +1,1 @@
+"""What a person opens: notebooks as percent files, and their sliders."""

@@ -1,0 +1,77 @@
+"""A claim must be able to fail: on false statements, on NaN, on nothing to check."""
+
+import sympy as sp
+from mpmath import mp
+
+from analytic.activation import PSD
+from analytic.claims import Claim, mutants, sample, survivors
+from analytic.formula import Formula
+from analytic.symbols import d, kxx, kxy, kyy, r, sigma
+
+AREA = Formula("area", (r,), sp.pi * r**2)
+POINTS = ({"r": 2}, {"r": "0.3"})
+
+
+def _area(r: object) -> object:
+    return mp.quad(lambda t: 2 * mp.sqrt(r**2 - t**2), [-r, 0, r])
+
+
+def test_true_claim_holds() -> None:
+    assert Claim(AREA, "integration", _area, POINTS, digits=15).holds()
+
+
+def test_false_claim_is_refuted() -> None:
+    wrong = Formula("area", (r,), sp.Rational(22, 7) * r**2)
+    assert not Claim(wrong, "integration", _area, POINTS, digits=15).holds()
+
+
+def test_nan_is_failure() -> None:
+    assert not Claim(AREA, "nothing", lambda r: mp.nan, POINTS).holds()
+
+
+def test_refusal_is_failure() -> None:
+    pole = Formula("pole", (r,), 1 / (r - 2))
+    assert not Claim(pole, "nothing", lambda r: mp.inf, POINTS).holds()
+
+
+def test_no_points_is_failure() -> None:
+    assert not Claim(AREA, "integration", _area, ()).holds()
+
+
+def test_zero_agrees_with_zero_only() -> None:
+    zero = Formula("zero", (r,), r - r)
+    assert Claim(zero, "zero", lambda r: mp.mpf(0), POINTS).holds()
+    assert not Claim(zero, "almost zero", lambda r: mp.mpf("1e-60"), POINTS).holds()
+
+
+def test_mutants_differ_from_the_original() -> None:
+    expr = sp.exp(-sigma) * (d - 2) * r**3 + sp.sqrt(1 + r)
+    found = dict(mutants(expr))
+    assert len(found) >= 5
+    assert all(sp.expand(wrong - expr) != 0 for wrong in found.values())
+
+
+def test_blind_route_is_found_out() -> None:
+    """A route tried only where a term vanishes cannot see that term."""
+    formula = Formula("line", (r, sigma), r**2 + r * (sigma - 1))
+    blind = Claim(formula, "sigma = 1 only", lambda r, sigma: r**2, ({"r": 2, "sigma": 1},))
+    assert blind.holds()
+    assert survivors(blind) != []
+    keen = Claim(formula, "everywhere", lambda r, sigma: r * (r + sigma - 1), sample(formula, 3))
+    assert keen.holds()
+    assert survivors(keen) == []
+
+
+def test_equivalent_mutants_do_not_count() -> None:
+    even = Formula("even", (r,), (1 - r) ** 2 + (r - 1) ** 2)
+    claim = Claim(even, "expanded", lambda r: 2 * r**2 - 4 * r + 2, sample(even, 3))
+    assert claim.holds()
+    assert survivors(claim) == []
+
+
+def test_samples_come_from_the_domain() -> None:
+    pair = Formula("pair", (kxx, kxy, kyy), kxx + kxy + kyy, PSD)
+    points = sample(pair, 20)
+    assert len({tuple(point.values()) for point in points}) == 20
+    assert all(p["kxy"] ** 2 <= p["kxx"] * p["kyy"] for p in points)
+    assert any(p["kxy"] < 0 for p in points)
