@@ -1,0 +1,125 @@
+r"""Geometry of shallow networks $\Phi_j = n^{-1/2}\phi(w_j\cdot x + b_j)$, from moments of their units.
+
+With $g = L L^T$ and whitened weights $\tilde w = L^{-1} w$, the metric's derivative is
+$T = \frac2n\sum_j \phi'_j\phi''_j\,\tilde w_j^{\otimes 3}$, and since it is totally symmetric
+$R = \frac14(\|T\|^2 - \|\mathrm{tr}\,T\|^2)$: O(n d^3) a point, no sum over pairs or triples of units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from analytic.activation import Activation
+from analytic.domain import InputError
+from analytic.formula import Formula
+from analytic.symbols import z
+
+
+@dataclass(frozen=True, eq=False)
+class ShallowNetwork:
+    """One hidden layer, or a stack of independent ones along leading axes."""
+
+    activation: Activation
+    weights: Tensor  # (..., n, d)
+    biases: Tensor  # (..., n)
+
+    def __post_init__(self) -> None:
+        if self.activation.parameters:
+            names = ", ".join(map(str, self.activation.parameters))
+            raise InputError(
+                f"{self.activation.name} leaves {names} open: fix it, as in monomial(2)."
+            )
+        if self.weights.ndim < 2 or self.biases.shape != self.weights.shape[:-1]:
+            raise InputError(
+                f"weights of shape (..., n, d) need biases of shape (..., n), but "
+                f"{tuple(self.weights.shape)} and {tuple(self.biases.shape)} were given."
+            )
+
+    @classmethod
+    def gaussian(
+        cls,
+        activation: Activation,
+        width: int,
+        d: int,
+        sigma: float,
+        zeta: float,
+        *,
+        generator: torch.Generator,
+        stack: int | None = None,
+        dtype: torch.dtype = torch.float64,
+    ) -> ShallowNetwork:
+        """Weights N(0, sigma^2), biases N(0, zeta^2), on the generator's device; one, or a stack.
+
+        A stack is drawn network by network, so that its size does not change the draws.
+        """
+        if width < 1 or d < 1:
+            raise InputError(
+                f"width = {width} and d = {d} were given, but both must be at least 1."
+            )
+        if not (sigma > 0 and zeta >= 0):
+            raise InputError(f"sigma must be above 0 and zeta at least 0, not {sigma} and {zeta}.")
+        kind = {"generator": generator, "device": generator.device, "dtype": dtype}
+        draws = torch.stack([torch.randn(width, d + 1, **kind) for _ in range(stack or 1)])
+        weights, biases = sigma * draws[..., :d], zeta * draws[..., d]
+        return cls(activation, weights, biases) if stack else cls(activation, weights[0], biases[0])
+
+    @cached_property
+    def _slopes(self) -> tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]:
+        first, second = (
+            Formula("slope", (z,), self.activation.derivative(k)).torch for k in (1, 2)
+        )
+        return first, second
+
+    def preactivations(self, x: Tensor) -> Tensor:
+        """(m, d) -> (..., m, n)."""
+        if x.ndim != 2 or x.shape[1] != self.weights.shape[-1]:
+            need = self.weights.shape[-1]
+            raise InputError(f"x must have shape (m, {need}), but {tuple(x.shape)} was given.")
+        return x @ self.weights.mT + self.biases[..., None, :]
+
+    def metric(self, x: Tensor) -> Tensor:
+        """(m, d) -> (..., m, d, d)."""
+        slope = self._slopes[0](self.preactivations(x))
+        return self._average(slope**2, 2)
+
+    def magnification(self, x: Tensor) -> Tensor:
+        """sqrt(det g): (m, d) -> (..., m)."""
+        factor = self._cholesky(self.metric(x))
+        return factor.diagonal(dim1=-2, dim2=-1).prod(-1)
+
+    def ricci_scalar(self, x: Tensor) -> Tensor:
+        """(m, d) -> (..., m)."""
+        at = self.preactivations(x)
+        slope, bend = (function(at) for function in self._slopes)
+        factor = self._cholesky(self._average(slope**2, 2))
+        T = 2 * self._average(slope * bend, 3)
+        for _ in range(3):  # whiten one index and turn to the next
+            flat = T.flatten(-2)
+            T = torch.linalg.solve_triangular(factor, flat, upper=False).unflatten(-1, T.shape[-2:])
+            T = T.movedim(-3, -1)
+        trace = T.diagonal(dim1=-3, dim2=-2).sum(-1)
+        return ((T**2).sum((-3, -2, -1)) - (trace**2).sum(-1)) / 4
+
+    def _average(self, units: Tensor, rank: int) -> Tensor:
+        """(..., m, n) -> (..., m, d, ..., d): the mean over units of a factor times w^rank."""
+        w = self.weights
+        powers = w
+        for _ in range(rank - 1):
+            powers = (powers[..., :, None] * w[..., None, :]).flatten(-2)
+        d = (w.shape[-1],) * rank
+        return (units @ powers).unflatten(-1, d) / w.shape[-2]
+
+    @staticmethod
+    def _cholesky(metric: Tensor) -> Tensor:
+        factor, info = torch.linalg.cholesky_ex(metric)
+        if info.any():
+            raise InputError(
+                f"The metric is singular at {int((info > 0).sum())} of {info.numel()} points: there are "
+                "fewer units than inputs, or all are saturated, so it has no curvature there."
+            )
+        return factor
