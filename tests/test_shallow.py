@@ -63,14 +63,14 @@ def test_relu_networks_are_flat_between_kinks() -> None:
 
 def test_a_stack_is_its_networks_one_by_one() -> None:
     generator = torch.Generator().manual_seed(3)
-    stack = ShallowNetwork.gaussian(erf, 30, 3, 1.0, 0.5, generator=generator, stack=(4, 2))
+    stack = ShallowNetwork.gaussian(erf, 30, 3, 1.0, 0.5, generator=generator, stack=4)
     x = torch.randn(5, 3, generator=generator, dtype=torch.float64)
-    one = ShallowNetwork(erf, stack.weights[2, 1], stack.biases[2, 1])
-    assert stack.ricci_scalar(x).shape == (4, 2, 5)
+    one = ShallowNetwork(erf, stack.weights[2], stack.biases[2])
+    assert stack.ricci_scalar(x).shape == (4, 5)
     torch.testing.assert_close(
-        stack.ricci_scalar(x)[2, 1], one.ricci_scalar(x), rtol=1e-12, atol=1e-12
+        stack.ricci_scalar(x)[2], one.ricci_scalar(x), rtol=1e-12, atol=1e-12
     )
-    torch.testing.assert_close(stack.metric(x)[2, 1], one.metric(x), rtol=1e-14, atol=0)
+    torch.testing.assert_close(stack.metric(x)[2], one.metric(x), rtol=1e-14, atol=1e-16)
 
 
 def test_metric_is_the_pullback_by_autograd() -> None:
