@@ -73,8 +73,7 @@ def magnification(act: Activation) -> Formula:
 def ricci(act: Activation) -> Formula:
     """The Ricci scalar; the paper prints three times this value, (7)."""
     face = _Face(act)
-    quick = not act.G.expr.has(Moment, sp.asin, sp.erfc, sp.erf)  # for `factor`
-    textbook = _factored(metric(act).scalar_curvature()) if quick else _regular(act)
+    textbook = _factored(metric(act).scalar_curvature()) if _quick(act) else _regular(act)
     bracket = (d - 2) * face.e1 * face.P + 4 * (face.rest * face.e1 + face.tau * face.e2)
     stable = -(d - 1) * face.tau * face.slope / (face.G * face.P**2) * bracket
     return _formula(act, "ricci", textbook, stable, "(7), corrected by 1/3", dimension=True)
@@ -89,10 +88,20 @@ def _regular(act: Activation) -> sp.Expr:
 
 
 def _stretch(act: Activation) -> sp.Expr:
-    r"""$1 + 2 s \Omega' = 1 + 2\tau\epsilon_1$, defined at x = 0, zeta = 0 too."""
-    elasticity = sp.powsimp(sp.expand(V * sp.diff(act.G.expr, V))) / act.G.expr
-    tau = share(sigma**2 * s, zeta**2, 1)
-    return 1 + 2 * tau * sp.factor_terms(elasticity).subs(V, _variance)
+    r"""$1 + 2 s \Omega' = 1 + 2\tau\epsilon_1$, which is defined at x = 0, zeta = 0 too."""
+    slope = sp.diff(act.G.expr, V) / act.G.expr
+    if slope.subs(V, 0).is_finite:
+        stretch = 1 + 2 * sigma**2 * s * slope.subs(V, _variance)
+        return _factored(stretch) if _algebraic(stretch) else stretch
+    elasticity = (
+        _factored(V * slope) if _quick(act) else sp.expand(V * sp.diff(act.G.expr, V)) / act.G.expr
+    )
+    return 1 + 2 * share(sigma**2 * s, zeta**2, 1) * elasticity.subs(V, _variance)
+
+
+def _quick(act: Activation) -> bool:
+    """Whether `factor` is quick on expressions in G: powers and exponentials only."""
+    return not act.G.expr.has(Moment, sp.asin, sp.erfc, sp.erf)
 
 
 def _factored(expr: sp.Expr) -> sp.Expr:
