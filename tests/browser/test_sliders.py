@@ -1,0 +1,53 @@
+"""A person opens the notebook in JupyterLab, runs it, and moves sliders."""
+
+import statistics
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from analytic import catalogue
+from notebooks.browser import NotebookPage, chromium, opened
+
+pytestmark = pytest.mark.skipif(
+    chromium() is None, reason="no Chromium here: install it to try the sliders in a real browser"
+)
+SIGMA, DEGREE = 0, 2  # positions among the visible sliders
+
+
+@pytest.fixture(scope="module")
+def notebook(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NotebookPage]:
+    with opened("01_nngp_geometry", tmp_path_factory.mktemp("lab")) as page:
+        page.run()
+        yield page
+
+
+def expected(activation: str, **values: float) -> str:
+    volume, scalar = (
+        catalogue[f"nngp.{activation}.{what}"].evaluate(20, r=1, **values)
+        for what in ("magnification", "ricci")
+    )
+    return f"at |x| = 1: sqrt(det g) = {float(volume):.8g}, R = {float(scalar):.8g}"
+
+
+def test_sliders_show_what_the_catalogue_says(notebook: NotebookPage, tmp_path: Path) -> None:
+    assert notebook.numbers() == expected("erf", d=2, sigma=1, zeta=1)
+    notebook.press(SIGMA)
+    assert notebook.numbers() == expected("erf", d=2, sigma="1.1", zeta=1)
+    notebook.choose("monomial")
+    assert notebook.numbers() == expected("monomial", d=2, sigma="1.1", zeta=1, q=2)
+    notebook.press(DEGREE)
+    assert notebook.numbers() == expected("monomial", d=2, sigma="1.1", zeta=1, q=3)
+    notebook.page.screenshot(path=tmp_path / "panel.png")
+
+    times = notebook.redraw_milliseconds(SIGMA)
+    print(f"slider to picture: median {statistics.median(times):.0f} ms of {len(times)}")
+    assert max(times) < 10_000  # every press changed the figure
+
+    notebook.page.get_by_role("button", name="reset").click()
+    notebook.page.wait_for_function(
+        "(text) => document.querySelector('code.panel-numbers').innerText === text",
+        arg=expected("erf", d=2, sigma=1, zeta=1),
+    )
+    assert notebook.foreign == []
+    assert notebook.errors == []
