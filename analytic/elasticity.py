@@ -1,4 +1,4 @@
-r"""How fast $G(V) = E[\phi'^2]$ changes: $\epsilon_1 = V G'/G$ and $\epsilon_2 = V\epsilon_1'$, for floats."""
+r"""How fast $G(V) = E[\phi'^2]$ changes: $\epsilon_1 = VG'/G$, $\epsilon_2 = V\epsilon_1'$, for floats."""
 
 from __future__ import annotations
 
