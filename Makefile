@@ -3,15 +3,19 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: run lab test lint bench ledger clean
+.PHONY: run lab test lint bench ledger figures clean
 
 run: ledger
+	$(BIN)/python -m notebooks run --jobs 2 --report
+
+figures: $(READY)
+	$(BIN)/python -m notebooks run --jobs 2
 
 ledger: $(READY)
 	$(BIN)/python -m analytic ledger
 
 lab: $(READY)
-	$(BIN)/jupyter lab --ip=127.0.0.1 --ServerApp.root_dir=notebooks
+	$(BIN)/python -m notebooks lab
 
 test: lint
 	$(BIN)/python -m pytest -n 2 --dist worksteal

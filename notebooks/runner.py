@@ -15,28 +15,31 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
-from typing import IO, Any
+from textwrap import indent
+from typing import Any
 
 sys.modules.setdefault("rfc3987_syntax", None)  # jsonschema would compile a grammar for 2 s
 
 import jupytext
 import nbformat
 import papermill
-from nbclient.exceptions import DeadKernelError
+from jupyter_core.utils import ensure_event_loop
 from papermill.clientwrap import PapermillNotebookClient
 from papermill.engines import Engine, NotebookExecutionManager, papermill_engines
 from papermill.exceptions import PapermillExecutionError
 from tqdm import tqdm
 
 from analytic import InputError
-from notebooks.report import anatomy, standalone
+from notebooks.report import anatomy, standalone, unwritable
 from notebooks.report.cells import plain
 from notebooks.report.record import ROOT, Commit, Record
 
+Values = Mapping[str, Any]
 FOLDER = Path(__file__).parent
 PROFILES = ("quick", "full")
 SUFFIXES = (".ipynb", ".html", ".json", ".failed.ipynb")
 _KERNEL = {"name": "python3", "language": "python", "display_name": "Python 3"}
+_BAR = {"leave": False, "disable": None}  # on a terminal only
 _log = logging.getLogger("papermill")
 _log.setLevel(logging.CRITICAL)  # what papermill warns of is checked or told here
 
@@ -87,38 +90,26 @@ def _match(name: str, known: list[str]) -> str:
     raise InputError(f"{name!r} {fault}: choose from {', '.join(near)}.")
 
 
-def check(sources: Sequence[Source], parameters: Mapping[str, Any]) -> None:
+def check(sources: Sequence[Source], parameters: Values) -> None:
     """Every parameter belongs to one of the notebooks and is of the kind of its default."""
     known = sorted({name for source in sources for name in source.defaults})
     for name, value in parameters.items():
         if name not in known:
-            near = difflib.get_close_matches(name, known) or known or ["no parameters"]
+            near = difflib.get_close_matches(name, known) or known or ["no parameter at all"]
             raise InputError(f"No chosen notebook has {name!r}: there is {', '.join(near)}.")
         if name == "profile" and value not in PROFILES:
             raise InputError(f"profile is {' or '.join(PROFILES)}, but {value!r} was given.")
         for source in sources:
             default = source.defaults.get(name)
-            if not _fits(default, value):
+            if not anatomy.fits(default, value):
                 raise InputError(
                     f"{name} of {source.name} must be of type {type(default).__name__}, "
                     f"like {default!r}, but {value!r} was given."
                 )
 
 
-def _fits(default: Any, value: Any) -> bool:
-    if default is None or isinstance(default, anatomy.Computed):
-        return True
-    if isinstance(default, tuple | list):
-        return isinstance(value, tuple | list)
-    return type(value) is type(default) or (type(default) is float and type(value) is int)
-
-
 def run(
-    names: Iterable[str],
-    parameters: Mapping[str, Any],
-    jobs: int,
-    output: Path,
-    folder: Path = FOLDER,
+    names: Iterable[str], parameters: Values, jobs: int, output: Path, folder: Path = FOLDER
 ) -> list[Outcome]:
     """Runs notebooks, `jobs` at a time, into output/notebooks; outcomes in order of name."""
     chosen = [read(path) for path in find(names, folder)]
@@ -126,22 +117,18 @@ def run(
 
 
 def outcomes(
-    sources: Sequence[Source], parameters: Mapping[str, Any], jobs: int, output: Path
+    sources: Sequence[Source], parameters: Values, jobs: int, output: Path
 ) -> Iterator[Outcome]:
     """Each outcome as it comes; bad input is refused before a notebook starts."""
     check(sources, parameters)
     if jobs < 1:
         raise InputError(f"{jobs} jobs were asked for, but at least 1 is needed.")
     batch = _Batch(_cleared(output / "notebooks", sources), parameters, jobs)
-    with (
-        ThreadPoolExecutor(jobs) as pool,
-        tqdm(total=len(sources), unit="notebook", leave=False, disable=None) as bar,
-    ):
+    with ThreadPoolExecutor(jobs) as pool:
         running = [pool.submit(batch.attempt, source) for source in sources]
         try:
-            for done in as_completed(running):
+            for done in tqdm(as_completed(running), total=len(running), unit="notebook", **_BAR):
                 yield done.result()
-                bar.update()
         finally:
             batch.stop(running)
 
@@ -156,12 +143,8 @@ def _cleared(target: Path, sources: Sequence[Source]) -> Path:
         with TemporaryFile(dir=target) as probe:
             probe.write(b"room for a page" * 512)
     except OSError as error:
-        raise _unwritable(target, error) from None
+        raise unwritable(target, error) from None
     return target
-
-
-def _unwritable(target: Path, error: OSError) -> InputError:
-    return InputError(f"{target} cannot be written ({error.strerror}): give another --output.")
 
 
 @dataclass(frozen=True)
@@ -169,28 +152,97 @@ class _Batch:
     """What the notebooks of one call share, and the kernels at work."""
 
     target: Path
-    parameters: Mapping[str, Any]
+    parameters: Values
     jobs: int
     commit: Commit = field(default_factory=Commit.here)
     clients: set[PapermillNotebookClient] = field(default_factory=set)
 
     def attempt(self, source: Source) -> Outcome:
         """Executes one notebook; its outputs come into place together, or not at all."""
-        started = datetime.now(UTC)
+        started, name = datetime.now(UTC), source.name
         given = {k: v for k, v in self.parameters.items() if k in source.defaults}
         try:
-            with TemporaryDirectory(dir=self.target, prefix=".") as scratch, TemporaryFile() as log:
-                partial = Path(scratch) / f"{source.name}.ipynb"
-                error = self._execute(source, given, partial, log)
-                record = Record.of(source.name, source.defaults | given, self.commit, started)
-                if error is None:
+            with TemporaryDirectory(dir=self.target, prefix=".") as scratch:
+                partial = Path(scratch, f"{name}.ipynb")
+                trouble = self._execute(source, given, partial)
+                record = Record.of(name, source.defaults | given, self.commit, started)
+                if trouble is None:
                     node = nbformat.read(partial, as_version=4)
                     partial.with_suffix(".html").write_text(standalone(node, record), "utf-8")
                     record.write(partial.with_suffix(".json"))
                     for suffix in (".ipynb", ".html", ".json"):  # the record last: it says "whole"
-                        os.replace(partial.with_suffix(suffix), self.target / f"{source.name}{suffix}")
-                elif partial.exists():
-                    os.replace(partial, self.target / f"{source.name}.failed.ipynb")
+                        os.replace(partial.with_suffix(suffix), self.target / f"{name}{suffix}")
+                else:
+                    os.replace(partial, self.target / f"{name}.failed.ipynb")
         except OSError as error:
-            raise _unwritable(self.target, error) from None
-        return Outcome(source.name, record.seconds, error)
+            raise unwritable(self.target, error) from None
+        return Outcome(name, record.seconds, trouble)
+
+    def _execute(self, source: Source, given: Values, partial: Path) -> str | None:
+        """What went wrong, if anything; papermill keeps what ran in `partial`."""
+        try:
+            node = papermill.execute_notebook(
+                source.node,
+                partial,
+                {name: _listed(value) for name, value in given.items()},
+                engine_name=_Engine.__name__,
+                kernel_name=_KERNEL["name"],
+                progress_bar={"desc": source.name, **_BAR},
+                batch=self,
+            )
+        except PapermillExecutionError as error:
+            return _told(error.source, "\n".join(error.traceback))
+        except RuntimeError as error:  # the kernel died, or never started
+            cells = nbformat.read(partial, as_version=4).cells
+            begun = [c.source for c in cells if c.metadata.papermill.start_time]
+            return _told(begun[-1] if begun else "", str(error))
+        ended = [c.source for c in node.cells if c.metadata.papermill.exception]
+        return _told(ended[0], "SystemExit: the cells below did not run.") if ended else None
+
+    def stop(self, running: Sequence[Future[Outcome]]) -> None:
+        """Ends what still runs: nothing, unless there was an interrupt or a full disk."""
+        for future in running:
+            future.cancel()
+        while wait(running, timeout=0.2).not_done:
+            for client in tuple(self.clients):
+                provisioner = getattr(client.km, "provisioner", None)
+                if provisioner and provisioner.pgid:
+                    with suppress(ProcessLookupError):
+                        os.killpg(provisioner.pgid, signal.SIGKILL)
+
+
+def _listed(value: Any) -> Any:
+    """Tuples as lists, since papermill would inject a tuple as text."""
+    return [_listed(part) for part in value] if isinstance(value, tuple | list) else value
+
+
+def _told(cell: str, trouble: str) -> str:
+    return f"{indent(cell.strip(), '    ')}\n\n{plain(trouble).strip()}"
+
+
+class _Engine(Engine):
+    """papermill's engine, with kernels that the batch knows and can end."""
+
+    @classmethod
+    def execute_managed_notebook(
+        cls, nb_man: NotebookExecutionManager, kernel_name: str, *, batch: _Batch, **_: Any
+    ) -> None:
+        nb_man.nb.metadata.papermill.update(input_path=None, output_path=None)  # scratch
+        client = PapermillNotebookClient(nb_man, kernel_name=kernel_name, log=_log)
+        client.extra_arguments = ["--log-level=40"]  # errors, without the warning about TCP
+        batch.clients.add(client)
+        environment = os.environ | {"KERNEL_GEOMETRY_FRAMES": "1"}  # sliders as frames
+        if batch.jobs > 1:
+            environment["OMP_NUM_THREADS"] = "1"
+        with TemporaryFile() as log:
+            try:
+                client.execute(cwd=str(ROOT), env=environment, stdout=log, stderr=log)
+            except RuntimeError as error:
+                log.seek(0)
+                raise RuntimeError(f"{error}\n{log.read().decode()}") from None
+            finally:
+                batch.clients.discard(client)
+                ensure_event_loop().close()  # this thread's, which nbclient leaves open
+
+
+papermill_engines.register(_Engine.__name__, _Engine)

@@ -60,7 +60,7 @@ class WidthSweep:
     d: int = 2
     sigma: float = 1.0
     zeta: float = 1.0
-    radii: tuple[float, ...] = field(default=tuple(torch.linspace(0, 5, 26).tolist()))
+    radii: tuple[float, ...] = field(default=tuple(torch.linspace(0, 5, 51).tolist()))
     seed: int = 0
     device: str = "auto"
     dtype: torch.dtype = torch.float64

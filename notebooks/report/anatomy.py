@@ -66,6 +66,15 @@ def parameters(notebook: Node) -> dict[str, Any]:
     return dict(pair for statement in statements for pair in _assigned(statement))
 
 
+def fits(default: Any, value: Any) -> bool:
+    """Whether a value may replace a default: its own type, an int for a float, a list for a tuple."""
+    if default is None or isinstance(default, Computed):
+        return True
+    if isinstance(default, tuple | list):
+        return isinstance(value, tuple | list)
+    return type(value) is type(default) or (type(default) is float and type(value) is int)
+
+
 def _assigned(statement: ast.stmt) -> Iterator[tuple[str, Any]]:
     if isinstance(statement, ast.Assign):
         for target in statement.targets:

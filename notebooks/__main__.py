@@ -1,0 +1,138 @@
+"""Notebooks on the command line: list, run, report, lab."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from analytic import InputError
+
+OUTPUT = Path("build")
+FOLDER = Path(__file__).parent
+
+
+def main(argv: Sequence[str] | None = None, folder: Path = FOLDER) -> int:
+    parser = argparse.ArgumentParser(prog="python -m notebooks", description=__doc__)
+    parser.set_defaults(folder=folder)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def command(
+        name: str, run: Callable[[argparse.Namespace], int], text: str
+    ) -> argparse.ArgumentParser:
+        sub = commands.add_parser(name, help=text, description=text)
+        sub.set_defaults(run=run)
+        return sub
+
+    command("list", _list, "names, questions and parameters of all notebooks")
+    sub = command("run", _run, "run notebooks into DIR/notebooks, all of them where none is named")
+    sub.add_argument("names", nargs="*", metavar="NAME", help="such as 01_nngp_geometry, or 01")
+    sub.add_argument(
+        "-p", dest="pairs", action="append", default=[], metavar="KEY=VALUE",
+        help="a parameter, such as seed=3; given to the notebooks that have it",
+    )  # fmt: skip
+    sub.add_argument("--profile", help="quick (seconds) or full (the scale of the papers)")
+    sub.add_argument("--jobs", default="1", help="how many notebooks at a time (1)")
+    sub.add_argument("--report", action="store_true", help="write the report if all pass")
+    _output(sub)
+    _output(command("report", _report, "write DIR/report from the notebooks that have been run"))
+    sub = command("lab", _lab, "open JupyterLab on the index, on this machine only")
+    sub.add_argument("--port", help="(any that is free)")
+    sub.add_argument("--no-browser", action="store_true", help="print the address instead")
+    args = parser.parse_args(argv)
+    try:
+        return args.run(args)
+    except InputError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader, such as head, has seen enough
+        sys.stderr.close()
+        return 0
+
+
+def _output(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("--output", type=Path, default=OUTPUT, metavar="DIR", help="(build)")
+
+
+def _list(args: argparse.Namespace) -> int:
+    from notebooks import runner
+    from notebooks.report import anatomy
+
+    for source in map(runner.read, runner.find((), args.folder)):
+        print(f"{source.name}: {anatomy.heading(source.node) or 'no heading'}")
+        for name, default in source.defaults.items():
+            print(
+                f"    {name} = {default if isinstance(default, anatomy.Computed) else repr(default)}"
+            )
+    return 0
+
+
+def _run(args: argparse.Namespace) -> int:
+    from tqdm import tqdm
+
+    from notebooks import runner
+
+    parameters = _parameters(args.pairs, args.profile)
+    jobs = _whole("--jobs", args.jobs)
+    sources = [runner.read(path) for path in runner.find(args.names, args.folder)]
+    failed = []
+    for outcome in runner.outcomes(sources, parameters, jobs, args.output):
+        state = "passed" if outcome.error is None else "FAILED"
+        tqdm.write(f"{state} {outcome.name} ({outcome.seconds:.1f} s)", file=sys.stderr)
+        if outcome.error is not None:
+            failed.append(outcome.name)
+            tqdm.write(f"{outcome.error}\n", file=sys.stderr)
+    if failed:
+        print(f"{len(failed)} of {len(sources)} failed: {', '.join(sorted(failed))}")
+        return 1
+    print(f"{len(sources)} of {len(sources)} passed; outputs in {args.output / 'notebooks'}")
+    return _report(args) if args.report else 0
+
+
+def _whole(option: str, value: str) -> int:
+    if not value.isdecimal() or int(value) < 1:
+        raise InputError(f"{option} {value} was given, but it must be a whole number at least 1.")
+    return int(value)
+
+
+def _parameters(pairs: Sequence[str], profile: str | None) -> dict[str, Any]:
+    found: dict[str, Any] = {} if profile is None else {"profile": profile}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise InputError(f"-p {pair} was given, but it must be KEY=VALUE, such as seed=3.")
+        if name in found:
+            raise InputError(f"{name} was given twice.")
+        found[name] = _literal(value)
+    return found
+
+
+def _literal(value: str) -> Any:
+    try:
+        return ast.literal_eval(value)
+    except (ValueError, SyntaxError):
+        return value
+
+
+def _report(args: argparse.Namespace) -> int:
+    from notebooks import report
+
+    print(f"report written to {report.write(args.output)}")
+    return 0
+
+
+def _lab(args: argparse.Namespace) -> int:
+    from notebooks.lab import open_lab
+
+    port = None if args.port is None else _whole("--port", args.port)
+    return open_lab(port, browser=not args.no_browser)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,62 @@
+"""The first page: every executed notebook with its question and verdict, and the ledger's counts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+
+from analytic.ledger import PAPERS, Verdict, load
+from analytic.ledger.render import count, headline
+from notebooks.report import anatomy
+from notebooks.report.anatomy import Node
+from notebooks.report.markdown import phrase
+from notebooks.report.page import LEDGER, frame
+from notebooks.report.record import Record
+
+PURPOSE = (
+    "Is a statement about neural networks true, and what does it look like? "
+    "Closed forms are derived, tried against experiments that share none of their code, and shown."
+)
+
+
+def page(executed: Sequence[tuple[Record, Node]]) -> str:
+    items = "\n".join(_item(record, notebook) for record, notebook in executed)
+    return frame(
+        "kernel-geometry",
+        f"""<h1>kernel-geometry</h1>
+<p>{PURPOSE}</p>
+<h2>Notebooks</h2>
+{f'<ol class="entries">{items}</ol>' if items else "<p>No notebook has been run.</p>"}
+<h2>Ledger</h2>
+<p>{escape(headline())} <a href="{LEDGER}">Every statement</a></p>
+{_counts()}""",
+    )
+
+
+def _item(record: Record, notebook: Node) -> str:
+    title = phrase(anatomy.heading(notebook) or record.notebook)
+    lines = [f'<h3><a href="{record.notebook}.html">{title}</a></h3>']
+    if question := anatomy.question(notebook):
+        lines.append(f"<p>{phrase(question)}</p>")
+    if verdict := anatomy.verdict(notebook):
+        lines.append(
+            f'<p class="verdict"><span class="badge holds">Verdict</span> {escape(verdict)}</p>'
+        )
+    lines.append(f'<p class="record">{escape(str(record))}</p>')
+    return f"<li>{''.join(lines)}</li>"
+
+
+def _counts() -> str:
+    """Equations by paper and verdict."""
+    heads = "".join(f'<th class="number">{v.value}</th>' for v in Verdict)
+    rows = []
+    for name in PAPERS:
+        paper, tally = load(name), count(name)
+        numbers = (*(tally[v] for v in Verdict), tally.total())
+        cells = "".join(f'<td class="number">{number}</td>' for number in numbers)
+        title = f"{escape(paper.authors)}, <em>{escape(paper.title)}</em>"
+        rows.append(f"<tr><td>{title}</td>{cells}</tr>")
+    return (
+        f'<table><thead><tr><th>paper</th>{heads}<th class="number">all</th></tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table>"
+    )

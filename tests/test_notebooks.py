@@ -1,0 +1,22 @@
+"""Every notebook runs through papermill in its quick profile, and its verdict holds."""
+
+from pathlib import Path
+
+import pytest
+
+from notebooks import runner
+from notebooks.report import anatomy
+
+
+@pytest.mark.parametrize("path", runner.find(()), ids=lambda path: path.stem)
+def test_notebook_runs_and_passes_its_verdict(path: Path, tmp_path: Path) -> None:
+    source = runner.read(path)
+    assert source.defaults["profile"] == "quick"
+    assert anatomy.tagged(source.node, "verdict")
+    (outcome,) = runner.run([path.stem], {}, 1, tmp_path)
+    assert outcome.error is None, outcome.error
+    assert {child.suffix for child in (tmp_path / "notebooks").iterdir()} == {
+        ".ipynb",
+        ".html",
+        ".json",
+    }
