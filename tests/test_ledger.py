@@ -96,6 +96,11 @@ def test_ledger_file_is_fresh() -> None:
     assert written == markdown(), "run `make ledger`"
 
 
+def test_readme_quotes_the_headline() -> None:
+    readme = (Path(__file__).parents[1] / "README.md").read_text("utf-8")
+    assert headline().split(" are settled")[0] + " are settled" in readme
+
+
 def test_headline_counts_equations_not_rows() -> None:
     total = sum(len(numbers) for numbers in NUMBERED.values())
     assert f"of {total} numbered statements" in headline()
