@@ -9,8 +9,10 @@ from typing import Any
 
 import sympy as sp
 from mpmath import mp
+from sympy.core.function import AppliedUndef
 
 from analytic import quadrature
+from analytic.domain import InputError
 from analytic.expectation import Moment, PairMoment, _Expectation
 from analytic.printer import ArrayPrinter, numpy_names, torch_names
 from analytic.special import HEADS
@@ -36,7 +38,7 @@ def compile_numpy(args: Sequence[sp.Symbol], expr: sp.Expr) -> Callback:
     @wraps(body)
     def call(*values: Any) -> Any:
         arrays = [
-            v if s in host else np.asarray(v, dtype=float)
+            _plain(s, v) if s in host else np.asarray(v, dtype=float)
             for s, v in zip(args, values, strict=True)
         ]
         with np.errstate(all="ignore"):  # both branches of a Piecewise are evaluated
@@ -63,7 +65,7 @@ def compile_torch(args: Sequence[sp.Symbol], expr: sp.Expr) -> Callback:
                 dtype = torch.promote_types(dtype, other.dtype)
         device = tensors[0].device if tensors else None
         moved = [
-            v if s in host else torch.as_tensor(v, dtype=dtype, device=device)
+            _plain(s, v) if s in host else torch.as_tensor(v, dtype=dtype, device=device)
             for s, v in zip(args, values, strict=True)
         ]
         result = torch.as_tensor(body(*moved), dtype=dtype, device=device)
@@ -78,14 +80,51 @@ def _compile_array(
 ) -> tuple[Callback, set[sp.Symbol]]:
     """The compiled body, and the arguments that must stay plain numbers."""
     expr, averages = _name_expectations(sp.sympify(expr))
-    names = names | {head.__name__: partial(head.array, xp) for head in HEADS}
-    averaging = {name: _array_average(node, xp, names) for name, node in averages.items()}
+    heads = {head.__name__: _on_arrays(xp, partial(head.array, xp), head) for head in HEADS}
+    names = names | heads
+    averaging = {
+        name: _on_arrays(xp, _array_average(node, xp, names)) for name, node in averages.items()
+    }
     return _lambdify(args, expr, names | averaging), host_symbols(expr)
 
 
 def _lambdify(args: Sequence[sp.Symbol], expr: sp.Expr, names: dict[str, Any]) -> Callback:
+    for node in expr.atoms(sp.Function):
+        if (name := node.func.__name__) not in names and not isinstance(node, sp.Piecewise):
+            raise NotImplementedError(
+                f"{name} has no form for arrays: evaluate it with mpmath, or give a `stable` face."
+            )
     printer = ArrayPrinter({"fully_qualified_modules": False})
     return sp.lambdify(args, fold(expr), modules=[names], printer=printer, cse=True)
+
+
+def _on_arrays(xp: Any, body: Callback, head: Any = None) -> Callback:
+    """A body for arrays that also takes the plain numbers of arguments fixed beforehand."""
+    host = getattr(head, "host", ())
+
+    def call(*args: Any) -> Any:
+        like = next((a for k, a in enumerate(args) if k not in host and hasattr(a, "dtype")), None)
+        kind = {"dtype": xp.float64 if like is None else like.dtype}
+        if hasattr(like, "new_tensor"):
+            kind["device"] = like.device
+        return body(
+            *(
+                a if k in host or hasattr(a, "dtype") else xp.asarray(a, **kind)
+                for k, a in enumerate(args)
+            )
+        )
+
+    return call
+
+
+def _plain(symbol: sp.Symbol, value: Any) -> int | float:
+    """A host argument as the plain number that it must be."""
+    if getattr(value, "ndim", 0):
+        raise InputError(
+            f"{symbol} must be one number here, but an array of shape {tuple(value.shape)} was given."
+        )
+    number = float(value)
+    return int(number) if number == int(number) else number
 
 
 def host_symbols(expr: sp.Expr) -> set[sp.Symbol]:
@@ -105,7 +144,8 @@ def expand_heads(expr: sp.Expr) -> sp.Expr:
 
 def fold(expr: Any) -> Any:
     """Irrational constants as floats: torch has no sqrt of a Python number, and no pi**2."""
-    if isinstance(expr, sp.Expr) and expr.is_number and not expr.is_Rational:
+    constant = isinstance(expr, sp.Expr) and expr.is_number and not expr.is_Rational
+    if constant and not expr.has(AppliedUndef, *HEADS):  # those have numbers of their own
         return expr.evalf(17)
     return expr.func(*map(fold, expr.args)) if expr.args else expr
 

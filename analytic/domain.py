@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -24,7 +23,8 @@ class Domain:
 
     def check(self, name: str, values: Mapping[sp.Symbol, Any]) -> None:
         for condition in self.conditions:
-            if condition.subs({k: sp.sympify(v) for k, v in values.items()}) != True:  # noqa: E712
+            told = condition.subs({k: sp.sympify(v) for k, v in values.items()})
+            if told == False or (not told.free_symbols and told != True):  # noqa: E712
                 given = ", ".join(
                     f"{k} = {v}" for k, v in values.items() if k in condition.free_symbols
                 )
@@ -32,6 +32,21 @@ class Domain:
                     f"{name} needs {_readable(condition)}, but {given} was given: "
                     "change one of them, or give exact numbers such as '0.1' or '1/3'."
                 )
+
+    def check_arrays(self, name: str, values: Mapping[sp.Symbol, Any]) -> None:
+        """The same for floats, which rounding may put just outside a condition of the form a <= b."""
+        import numpy as np
+
+        for condition in self.conditions:
+            left, right = (
+                sp.lambdify(list(values), side, modules="numpy")(*map(np.asarray, values.values()))
+                for side in (condition.lhs, condition.rhs)
+            )
+            if np.any(left - right > 1e-12 * (abs(left) + abs(right))):
+                given = ", ".join(
+                    f"{k} = {v}" for k, v in values.items() if k in condition.free_symbols
+                )
+                raise InputError(f"{name} needs {_readable(condition)}, but {given} was given.")
 
 
 def _readable(condition: sp.Basic) -> str:
@@ -59,34 +74,36 @@ def admits(symbol: sp.Symbol, value: Any) -> bool:
     return bool(value >= 0) if symbol.is_nonnegative else True
 
 
-def exact(symbol: sp.Symbol, value: Any) -> Any:
-    """A Fraction (or an mpf, which has no shorter exact form) that the symbol admits."""
+def exact(symbol: sp.Symbol, value: Any) -> Fraction:
+    """The number as a Fraction, which a float and an mpf are too, if the symbol admits it."""
     number = _parse(symbol, value)
     if not admits(symbol, number):
         raise InputError(f"{symbol} = {value} was given, but {symbol} must be {need(symbol)}.")
     return number
 
 
-def _parse(symbol: sp.Symbol, value: Any) -> Any:
+def _parse(symbol: sp.Symbol, value: Any) -> Fraction:
     refused = InputError(
         f"{symbol} = {value!r} is no number: give {need(symbol)}, such as 2, 0.5, '1/3' or '1e-8'."
     )
-    if isinstance(value, bool):
+    if isinstance(value, bool) or "bool" in str(getattr(value, "dtype", "")):
         raise refused
     if isinstance(value, mp.mpf):
         if not mp.isfinite(value):
             raise refused
-        return value
-    if isinstance(value, float) and not math.isfinite(value):
-        raise refused
-    if isinstance(value, sp.Basic) and not value.is_Rational:
-        raise refused
+        sign, mantissa, exponent, _ = value._mpf_
+        return Fraction((-1) ** sign * int(mantissa)) * Fraction(2) ** exponent
+    if isinstance(value, sp.Basic):
+        if not value.is_Rational:
+            raise refused
+        return Fraction(int(value.p), int(value.q))
+    if hasattr(value, "item") and not getattr(value, "ndim", 0):  # numpy and torch scalars
+        try:
+            value = value.item()
+        except (ValueError, RuntimeError):
+            raise refused from None
     try:
-        return Fraction(str(value) if isinstance(value, sp.Basic) else value)
-    except (TypeError, ValueError, ZeroDivisionError):
-        pass
-    try:  # numpy and torch scalars
-        return Fraction(float(value)) if not isinstance(value, str) else Fraction(value)
+        return Fraction(value)
     except (TypeError, ValueError, ZeroDivisionError, OverflowError):
         raise refused from None
 

@@ -32,6 +32,17 @@ class _Expectation(sp.Expr):
         return True
 
 
+def _beside(f: sp.Expr, b: sp.Expr, kinks: Any, side: int) -> sp.Expr:
+    """The limit of f at a kink from one side (sp.limit ignores the side of a Piecewise)."""
+    gaps = [abs(b - other) for other in kinks if other != b]
+    probe = b + side * min([sp.S.One, *gaps]) / 2
+
+    def branch(*branches: Any) -> sp.Expr:
+        return next(value for value, condition in branches if condition.subs(z, probe) == True)  # noqa: E712
+
+    return sp.limit(f.replace(sp.Piecewise, branch), z, b, "+" if side > 0 else "-")
+
+
 class Moment(_Expectation):
     r"""$E[t^k f(\sqrt V t)]$ for standard normal t; f may jump or bend at the given kinks."""
 
@@ -52,7 +63,7 @@ class Moment(_Expectation):
         f, V, power, kinks = self.args
         moved = self.func(z * sp.diff(f, z), V, power, kinks)
         for b in kinks:
-            if b != 0 and (jump := sp.limit(f, z, b, "+") - sp.limit(f, z, b, "-")) != 0:
+            if b != 0 and (jump := _beside(f, b, kinks, 1) - _beside(f, b, kinks, -1)) != 0:
                 t = b / sp.sqrt(V)
                 moved += jump * t ** (power + 1) * sp.exp(-(t**2) / 2) / sp.sqrt(2 * sp.pi)
         return moved / 2

@@ -67,6 +67,7 @@ class Formula:
             if check:
                 for symbol, value in zip(self.args, values, strict=True):
                     _check_array(symbol, value)
+                self.domain.check_arrays(self.name, dict(zip(self.args, values, strict=True)))
             return body(*values)
 
         call.__name__ = call.__qualname__ = self.name
@@ -83,14 +84,17 @@ class Formula:
             for symbol, value in zip(self.args, bind(self.name, self.args, (), values), strict=True)
         ]
         self.domain.check(self.name, dict(zip(self.args, numbers, strict=True)))
-        last, working, step = None, digits + 15, 10
-        while working <= max(MAX_DIGITS, 4 * digits):
+        last, working, enough = None, digits + 15, digits + 2 * max([0, *map(_length, numbers)])
+        while working <= max(MAX_DIGITS, 10 * digits):
             with mp.workdps(working):
                 value = self._at_precision(numbers)
-                if last is not None and abs(value - last) <= mpf(10) ** (-digits - 1) * abs(value):
+                settled = last is not None and abs(value - last) <= mpf(10) ** (-digits - 1) * abs(
+                    value
+                )
+                if settled and (value != 0 or working > enough):
                     with mp.workdps(digits):
                         return +value
-                last, working, step = value, working + step, 2 * working
+            last, working = value, working + 10 if last is None else 2 * working
         raise ArithmeticError(
             f"{self.name} did not settle to {digits} digits within {MAX_DIGITS}: "
             "its value there may be exactly zero, which no number of digits can show."
@@ -115,16 +119,22 @@ class Formula:
         if surplus := sorted(set(values) - set(by_name)):
             bind(self.name, self.args, (), values)
             raise InputError(f"{self.name} has no argument {', '.join(surplus)}.")
-        fixed = {by_name[n]: _to_sympy(exact(by_name[n], v)) for n, v in values.items()}
+        fixed = {by_name[n]: _rational(exact(by_name[n], v)) for n, v in values.items()}
         left = tuple(symbol for symbol in self.args if symbol not in fixed)
+        self.domain.check(self.name, fixed)
         point = ", ".join(f"{n}={v}" for n, v in values.items())
         domain = Domain(tuple(c.subs(fixed) for c in self.domain.conditions))
         stable = None if self.stable is None else self.stable.subs(fixed)
+        expr = self.expr.subs(fixed)
+        if expr.has(sp.zoo, sp.nan, sp.oo):
+            raise InputError(
+                f"{self.name} has no finite real value at {point}: leave that argument open."
+            )
         return replace(
             self,
             name=f"{self.name}[{point}]",
             args=left,
-            expr=self.expr.subs(fixed),
+            expr=expr,
             domain=domain,
             stable=stable,
         )
@@ -136,6 +146,8 @@ class Formula:
             raise InputError(
                 f"{self.name} has no argument {unknown[0]}; it takes {', '.join(by_name)}."
             )
+        if not names:
+            return self
         expr = sp.diff(self.expr, *(by_name[n] for n in names))
         return replace(self, name=f"d({self.name})/d({','.join(names)})", expr=expr, stable=None)
 
@@ -143,27 +155,30 @@ class Formula:
         return f"$\\displaystyle {sp.latex(self.expr)}$"
 
 
-def _to_mpf(number: Any) -> Any:
-    return mpf(number.numerator) / number.denominator if isinstance(number, Fraction) else number
+def _length(number: Fraction) -> int:
+    """Decimal digits that it takes to write a number down: arguments can cancel as far as that."""
+    return int(max(number.numerator.bit_length(), number.denominator.bit_length()) * 0.302) + 1
 
 
-def _to_sympy(number: Any) -> sp.Expr:
-    if isinstance(number, Fraction):
-        return sp.Rational(number.numerator, number.denominator)
-    return sp.Float(number, mp.dps)
+def _rational(number: Fraction) -> sp.Rational:
+    return sp.Rational(number.numerator, number.denominator)
+
+
+def _to_mpf(number: Fraction) -> Any:
+    return mpf(number.numerator) / number.denominator
 
 
 def _check_array(symbol: sp.Symbol, value: Any) -> None:
     """Refuse NaN and values that the symbol's assumptions exclude, in a number or a whole array."""
     import numpy as np
 
-    try:
-        array = np.asarray(value, dtype=float)
-    except (TypeError, ValueError):
-        raise InputError(f"{symbol} = {value!r} is no number: give {need(symbol)}.") from None
+    array = np.asarray(value)
+    if array.dtype.kind not in "iuf":
+        raise InputError(f"{symbol} = {value!r} is no number: give {need(symbol)}.")
+    array = array.astype(float)
     bad = np.isnan(array)
     if symbol.is_integer:
-        bad |= array != np.floor(array)
+        bad |= ~np.isfinite(array) | (array != np.floor(array))
     if symbol.is_positive:
         bad |= array <= 0
     elif symbol.is_nonnegative:

@@ -85,7 +85,7 @@ def _logarithmic(radial: bool = False) -> tuple[list[float], list[float]]:
     """Nodes t = e^x from 1e-26 to 13 with the normal density, or the radius's, in the weights."""
     h = mpf(1) / (8 if radial else 16)
     count = 60 * (8 if radial else 16)
-    nodes = [mp.exp(k * h) for k in range(-count, int(mp.log(REACH) / h) + 1)]
+    nodes = [mp.exp(k * h) for k in range(-count, int(mp.log(13 if radial else 38) / h) + 1)]
     law = [t * mp.exp(-t * t / 2) if radial else mp.npdf(t) for t in nodes]
     return list(map(float, nodes)), [float(h * t * p) for t, p in zip(nodes, law, strict=True)]
 

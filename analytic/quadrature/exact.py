@@ -16,15 +16,18 @@ Function = Callable[[Any], Any]
 
 def moment(f: Function, V: Any, power: int = 0, kinks: Sequence[Any] = ()) -> Any:
     r"""$E[t^k f(\sqrt V t)]$ for standard normal t and k = `power`; f may have kinks there."""
-    dps, scale = mp.dps, mp.sqrt(V)
+    dps = mp.dps
     with mp.workdps(dps + 10):
+        scale = mp.sqrt(V)
 
         def density(t: Any) -> Any:
             return t**power * f(scale * t) * mp.npdf(t)
 
         total = None if kinks else _refined(partial(_trapezoid, density), _reach(density, dps), dps)
         if total is None:
-            cuts = sorted({mpf(0), *(mp.mpmathify(b) / scale for b in kinks if b)})
+            far = mp.sqrt(2 * (dps + 5) * mp.log(10)) + 1  # where the density is negligible
+            near = [mp.mpmathify(b) / scale for b in kinks if abs(b) < far * scale]
+            cuts = sorted({mpf(0), *near})
             total = _from_cuts(density, cuts, dps, int(max(0, mp.log10(scale or 1))) + 1)
     return +total
 
@@ -48,10 +51,11 @@ def pair(f: Function, g: Function, kxx: Any, kxy: Any, kyy: Any, kinks: Sequence
                 mpf(k) / per_unit for k in range(-int(reach * per_unit), int(reach * per_unit) + 1)
             ]
             weights = [mp.npdf(t) / per_unit for t in nodes]
-            return mp.fsum(
+            terms = [
                 p * f(su * t) * mp.fdot(weights, [g(slope * t + across * y) for y in nodes])
                 for t, p in zip(nodes, weights, strict=True)
-            )
+            ]
+            return mp.fsum(terms), mp.fsum(terms, absolute=True)
 
         aligned = _reach(lambda t: f(su * t) * g(sv * t) * mp.npdf(t), dps)
         total = None if kinks else _refined(grid, aligned, dps)
@@ -72,7 +76,8 @@ def _reach(density: Function, dps: int) -> Any:
 
 def _trapezoid(density: Function, reach: Any, per_unit: int) -> Any:
     steps = int(reach * per_unit)
-    return mp.fsum(density(mpf(k) / per_unit) for k in range(-steps, steps + 1)) / per_unit
+    terms = [density(mpf(k) / per_unit) / per_unit for k in range(-steps, steps + 1)]
+    return mp.fsum(terms), mp.fsum(terms, absolute=True)
 
 
 def _refined(rule: Callable[[Any, int], Any], reach: Any, dps: int) -> Any | None:
@@ -83,9 +88,9 @@ def _refined(rule: Callable[[Any, int], Any], reach: Any, dps: int) -> Any | Non
     """
     last, before = None, 1
     for per_unit in (3, 5, 8, 12):
-        total = rule(reach, per_unit)
+        total, size = rule(reach, per_unit)
         if last is not None:
-            coarse = abs(total - last) / max(abs(total), mpf(10) ** (-2 * dps))
+            coarse = abs(total - last) / (size or 1)
             if coarse ** (mpf(per_unit) / before) <= mpf(10) ** (-dps - 2):
                 return total
         last, before = total, per_unit
@@ -94,16 +99,18 @@ def _refined(rule: Callable[[Any, int], Any], reach: Any, dps: int) -> Any | Non
 
 def _from_cuts(density: Function, cuts: Sequence[Any], dps: int, spread: int) -> Any:
     """The line cut at kinks and at zero, around which the outer pieces are logarithmic."""
-    total = mp.fsum(
+    terms = [
         weight * (density(cuts[-1] + t) + density(cuts[0] - t))
         for t, weight in half_line(dps, spread)
-    )
+    ]
+    total = _trusted(terms, dps)
     for left, right in pairwise(cuts):
         width = right - left
-        total += width * mp.fsum(
-            weight * density(left + width * near if near < far else right - width * far)
-            for (near, far), weight in segment(dps)
-        )
+        terms = [
+            width * weight * density(left + width * near if near < far else right - width * far)
+            for (near, far), weight in segment(2 * dps)
+        ]
+        total += _trusted(terms, dps)
     return total
 
 
@@ -112,10 +119,32 @@ def _in_sectors(f: Function, g: Function, su: Any, sv: Any, angle: Any, dps: int
     total = mpf(0)
     for sign in (1, -1):
         for width, turn in ((mp.pi - angle, 1), (angle, -1)):
-            if width == 0:
-                continue
-            for (near, far), weight in segment(dps):
-                cu, cv = sign * su * mp.sin(width * near), turn * sign * sv * mp.sin(width * far)
-                ring = mp.fsum(p * f(cu * rho) * g(cv * rho) for rho, p in radius(dps))
-                total += width * weight * ring
+            if width:
+                total += _one_sector(f, g, sign * su, turn * sign * sv, width, dps)
     return total / (2 * mp.pi)
+
+
+def _one_sector(f: Function, g: Function, su: Any, sv: Any, width: Any, dps: int) -> Any:
+    """Finer angles where the functions are steep; a sector that no rule resolves is refused."""
+    for angles in (segment(dps), segment(3 * dps)):
+        terms = []
+        for (near, far), weight in angles:
+            cu, cv = su * mp.sin(width * near), sv * mp.sin(width * far)
+            ring = mp.fsum(p * f(cu * rho) * g(cv * rho) for rho, p in radius(dps))
+            terms.append(width * weight * ring)
+        try:
+            return _trusted(terms, dps)
+        except ArithmeticError as error:
+            refused = error
+    raise refused
+
+
+def _trusted(terms: Sequence[Any], dps: int) -> Any:
+    """The sum, unless every second node alone misses half of the digits: then the rule is too coarse."""
+    total, size = mp.fsum(terms), mp.fsum(terms, absolute=True)
+    if abs(total - 2 * mp.fsum(terms[::2])) > mpf(10) ** (-dps / 2) * size:
+        raise ArithmeticError(
+            "A Gaussian average did not converge: the function is too steep or oscillates too fast "
+            "for its variance; lower the variance or give the average in closed form."
+        )
+    return total

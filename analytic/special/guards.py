@@ -80,7 +80,9 @@ class gram_det(sp.Function):
         value = xp.where(
             xp.isfinite(value), value, a * b - c * c
         )  # beyond 1e300 splitting overflows
-        return xp.where(value > 0, value, 0.0 * value)
+        below = xp.where(value < 0, value, 0.0)
+        # What rounding put below zero is taken off without touching the gradient.
+        return value - (below.detach() if hasattr(below, "detach") else below)
 
 
 class log_variance(sp.Function):
@@ -102,8 +104,16 @@ class log_variance(sp.Function):
         (mm, mm_low), (zz, zz_low) = two_product(xp, m, m), two_product(xp, zeta, zeta)
         total, low = two_sum(mm, zz)
         low = low + (mm_low + 2 * m * m_low + zz_low)
-        low = xp.where(xp.isfinite(low) & (total > 0), low, 0.0 * total)
-        value = xp.log(total) + low / xp.where(total > 0, total, 1.0)
+        inside = (total > 1e-280) & (total < 1e280) & xp.isfinite(low)
+        safe = xp.where(inside, total, 1.0)
+        near = xp.log(safe) + xp.where(inside, low, 0.0) / safe
+        u, v = (
+            xp.log(sigma) + xp.log(r),
+            xp.log(zeta),
+        )  # squares leave the range of floats, logs do not
+        top = xp.where(u > v, u, v)
+        gap = xp.where(xp.isfinite(u) & xp.isfinite(v), abs(u - v), float("inf"))
+        value = xp.where(inside, near, 2 * top + xp.log1p(xp.exp(-2 * gap)))
         return xp.where(p + 0.0 * total == 0, 0.0, p * value)
 
 
@@ -117,7 +127,7 @@ class volume(sp.Function):
     @staticmethod
     def array(xp: Any, A: Any, log_A: Any, P: Any, d: Any) -> Any:
         direct, through_logs = A ** (d / 2) * xp.sqrt(P), xp.exp((d * log_A + xp.log(P)) / 2)
-        return xp.where((d <= 64) & (abs(log_A) < 600), direct, through_logs)
+        return xp.where((d <= 64) & (d * abs(log_A) < 1200), direct, through_logs)
 
 
 class bernoulli(sp.Function):
@@ -137,13 +147,14 @@ class bernoulli(sp.Function):
 
     @staticmethod
     def array(xp: Any, order: int, x: Any) -> Any:
-        small = x < 1.0
-        safe = xp.where(small, 1.0 + 0.0 * x, x)
-        value = xp.where(small, _bernoulli_series(0, x), safe / xp.expm1(safe))
+        small = abs(x) < 1.0
+        y = xp.where(small, 1.0, abs(x))
+        decay, rest = xp.exp(-y), xp.expm1(-y)
         if order == 0:
-            return value
-        slope = (safe / -xp.expm1(-safe) - 1) / xp.expm1(safe)
-        return xp.where(small, -_bernoulli_series(1, x), slope)
+            value = -y * decay / rest
+            return xp.where(small, _bernoulli_series(0, x), xp.where(x < 0, y + value, value))
+        slope = decay * (y + rest) / rest**2
+        return xp.where(small, -_bernoulli_series(1, x), xp.where(x < 0, 1 - slope, slope))
 
 
 def _bernoulli_series(order: int, x: Any) -> Any:

@@ -72,21 +72,49 @@ class rectified_pair(sp.Function):
 
     @staticmethod
     def array(xp: Any, q: float, kxx: Any, kxy: Any, kyy: Any) -> Any:
-        # In polar coordinates the kernel is one integral over the sector where both are positive,
-        # of half-angle h: Gauss-Jacobi is exact to rounding, and no term is negative.
-        root = xp.sqrt(gram_det.array(xp, kxx, kyy, kxy))
-        h = xp.atan2(root, -kxy) / 2
-        scale = xp.sqrt(kxx) * xp.sqrt(kyy)
-        total = 0.0 * h
-        for x, weight in _jacobi_nodes(float(q)):
-            ratio = _sinc(xp, h * (1 - x)) * _sinc(xp, h * (1 + x))
-            total = total + weight * ratio**q
-        front = float(sp.gamma(q + 1) * 2**q / (2 * sp.pi))
-        return xp.where(scale > 0, front * (h * scale) ** q * h ** (q + 1) * total, 0.0)
+        det = gram_det.array(xp, kxx, kyy, kxy)
+        collinear = det <= 0
+        root = xp.where(collinear, 0.0, xp.sqrt(xp.where(collinear, 1.0, det)))
+        value = _sector(xp, q, kxx, kxy, kyy, root)
+        if q < 1 or not getattr(value, "requires_grad", False):
+            return value
+        # The angle has no derivative where it vanishes; Price's theorem and homogeneity have one.
+        slope = q**2 * rectified_pair.array(xp, q - 1, *(k.detach() for k in (kxx, kxy, kyy)))
+        level = value.detach()
+        straight = level + slope * (kxy - kxy.detach())
+        for k in (kxx, kyy):
+            rate = (q * level - kxy.detach() * slope) / (2 * xp.where(k > 0, k, 1.0).detach())
+            straight = straight + rate * (k - k.detach())
+        return xp.where(collinear, straight, value)
+
+
+def _sector(xp: Any, q: float, kxx: Any, kxy: Any, kyy: Any, root: Any) -> Any:
+    """One integral over the sector of half-angle h where both are positive; no term is negative."""
+    h = xp.atan2(root, -kxy) / 2
+    scale = xp.sqrt(kxx) * xp.sqrt(kyy)
+    front = float(sp.gamma(q + 1) * 2**q / (2 * sp.pi))
+    total = 0.0 * h
+    for x, weight in _jacobi_nodes(float(q)):
+        total = total + weight * (_sinc(xp, h * (1 - x)) * _sinc(xp, h * (1 + x))) ** q
+    value = front * (h * scale) ** q * h ** (q + 1) * total
+    if q != int(q):  # a wide sector has ends that no polynomial follows
+        wide, apart = 0.0 * h, xp.atan2(root, kxy)
+        for near, weight in _end_nodes():
+            wide = wide + weight * (xp.sin(h * near) * xp.sin(apart + h * near)) ** q
+        value = xp.where(kxy > 0, 2 * front * scale**q * h * wide, value)
+    return xp.where(scale > 0, value, 0.0)
 
 
 def _sinc(xp: Any, x: Any) -> Any:
     return xp.where(x > 0, xp.sin(x) / xp.where(x > 0, x, 1.0), 1.0)
+
+
+@lru_cache
+def _end_nodes() -> tuple[tuple[float, float], ...]:
+    """Tanh-sinh nodes on (0, 1), crowded at both ends."""
+    from analytic.quadrature.rules import segment
+
+    return tuple((float(near), float(weight)) for (near, _), weight in segment(45))
 
 
 @lru_cache
