@@ -99,19 +99,18 @@ def _refined(rule: Callable[[Any, int], Any], reach: Any, dps: int) -> Any | Non
 
 def _from_cuts(density: Function, cuts: Sequence[Any], dps: int, spread: int) -> Any:
     """The line cut at kinks and at zero, around which the outer pieces are logarithmic."""
-    terms = [
-        weight * (density(cuts[-1] + t) + density(cuts[0] - t))
-        for t, weight in half_line(dps, spread)
+    pieces = [
+        [w * (density(cuts[-1] + t) + density(cuts[0] - t)) for t, w in half_line(dps, spread)]
     ]
-    total = _trusted(terms, dps)
     for left, right in pairwise(cuts):
         width = right - left
-        terms = [
-            width * weight * density(left + width * near if near < far else right - width * far)
-            for (near, far), weight in segment(2 * dps)
-        ]
-        total += _trusted(terms, dps)
-    return total
+        pieces.append(
+            [
+                width * w * density(left + width * near if near < far else right - width * far)
+                for (near, far), w in segment(2 * dps)
+            ]
+        )
+    return _trusted(pieces, 0.4 * dps)
 
 
 def _in_sectors(f: Function, g: Function, su: Any, sv: Any, angle: Any, dps: int) -> Any:
@@ -133,16 +132,18 @@ def _one_sector(f: Function, g: Function, su: Any, sv: Any, width: Any, dps: int
             ring = mp.fsum(p * f(cu * rho) * g(cv * rho) for rho, p in radius(dps))
             terms.append(width * weight * ring)
         try:
-            return _trusted(terms, dps)
+            return _trusted([terms], dps / 2)
         except ArithmeticError as error:
             refused = error
     raise refused
 
 
-def _trusted(terms: Sequence[Any], dps: int) -> Any:
-    """The sum, unless every second node alone misses half of the digits: then the rule is too coarse."""
-    total, size = mp.fsum(terms), mp.fsum(terms, absolute=True)
-    if abs(total - 2 * mp.fsum(terms[::2])) > mpf(10) ** (-dps / 2) * size:
+def _trusted(pieces: Sequence[Sequence[Any]], digits: float) -> Any:
+    """The sum, unless every second node alone misses these digits, about half of all: too coarse then."""
+    terms = [term for piece in pieces for term in piece]
+    half = [2 * term for piece in pieces for term in piece[::2]]
+    total = mp.fsum(terms)
+    if abs(total - mp.fsum(half)) > mpf(10) ** -digits * mp.fsum(terms, absolute=True):
         raise ArithmeticError(
             "A Gaussian average did not converge: the function is too steep or oscillates too fast "
             "for its variance; lower the variance or give the average in closed form."
