@@ -41,7 +41,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     sub.add_argument("--digits", default="30", help="how many digits (30)")
     sub = command("ledger", _ledger, "write LEDGER.md and print its headline")
     sub.add_argument("--output", type=Path, default=Path("LEDGER.md"))
-    args = parser.parse_args(argv)
+    args, rest = parser.parse_known_args(argv)
+    if rest and not (
+        hasattr(args, "values") and all("=" in word and word[0] != "-" for word in rest)
+    ):
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    if rest:  # values may stand on both sides of an option
+        args.values += rest
     try:
         args.run(args)
     except InputError as error:

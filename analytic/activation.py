@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -61,6 +61,8 @@ class Activation:
     def scaled(self, factor: Any) -> Activation:
         r"""$\phi(c z)$: an erf, a sine or a Gaussian of any width, with all its closed forms."""
         c = sp.sympify(factor)
+        if not (c.is_real and c.is_finite and c.is_nonzero):
+            raise InputError(f"factor = {c} was given, but it must be a real number other than 0.")
         one = {V: c**2 * V}
         two = {k: c**2 * k for k in GRAM}
 
@@ -103,6 +105,14 @@ def derivative(phi: sp.Expr, order: int = 1) -> sp.Expr:
     return phi
 
 
+def positive(name: str, value: Any) -> sp.Expr:
+    """A parameter as an expression: an open symbol, or a finite number above 0."""
+    value = sp.sympify(value)
+    if value.is_number and not (value.is_positive and value.is_finite):
+        raise InputError(f"{name} = {value} was given, but {name} must be a number above 0.")
+    return value
+
+
 def symbols_of(value: Any) -> tuple[sp.Symbol, ...]:
     """The free symbols of a parameter, which become arguments of the formulas."""
     return tuple(sorted(sp.sympify(value).free_symbols, key=str))
@@ -116,13 +126,15 @@ def activation(
     kinks: tuple[Any, ...] = (),
     elasticity: sp.Expr | None = None,
     phi_stable: sp.Expr | None = None,
+    domains: Mapping[str, tuple[sp.Basic, ...]] | None = None,
     **given: Any,
 ) -> Activation:
     """An Activation from what is known of it: the expectations not given become quadratures.
 
-    Each of kernel, slope, F, G, G2 may be an expression or a pair (textbook, stable).
+    Each of kernel, slope, F, G, G2 may be an expression or a pair (textbook, stable); `domains`
+    holds conditions on the parameters of each.
     """
-    phi = sp.sympify(phi)
+    phi, domains = sp.sympify(phi), domains or {}
     if stray := phi.free_symbols - {z, *parameters}:
         raise InputError(f"The activation {phi} depends on {stray}: name them in `parameters`.")
     kinks = tuple(map(sp.sympify, kinks))
@@ -140,9 +152,8 @@ def activation(
         textbook, stable = face if isinstance(face, tuple) else (face, None)
         two = part in ("kernel", "slope")
         args = (*GRAM, *parameters) if two else (V, *parameters)
-        return Formula(
-            f"{name}.{part}", args, sp.sympify(textbook), PSD if two else Domain(), stable=stable
-        )
+        domain = Domain((*(PSD.conditions if two else ()), *domains.get(part, ())))
+        return Formula(f"{name}.{part}", args, sp.sympify(textbook), domain, stable=stable)
 
     return Activation(
         name=name,

@@ -27,7 +27,10 @@ def compile_mpmath(args: Sequence[sp.Symbol], expr: sp.Expr) -> Callback:
     expr, averages = _name_expectations(expr)
     functions = {name: _mp_average(node) for name, node in averages.items()}
     functions |= {head.__name__: head.exact for head in HEADS if head.__name__ == "share"}
-    return sp.lambdify(args, expr, modules=[functions, "mpmath"], cse=True)
+    lazy = expr.has(
+        sp.Piecewise
+    )  # a branch not taken may divide by zero, so nothing is lifted out of it
+    return sp.lambdify(args, expr, modules=[functions, "mpmath"], cse=not lazy)
 
 
 def compile_numpy(args: Sequence[sp.Symbol], expr: sp.Expr) -> Callback:
@@ -180,6 +183,11 @@ def _mp_average(node: _Expectation) -> Callback:
 
 def _array_average(node: _Expectation, xp: Any, names: dict[str, Any]) -> Callback:
     functions = [_lambdify((z, *node.parameters), f, names) for f in node.args[: node.bound]]
+    if isinstance(node, PairMoment) and any(node.args[-1]):
+        raise InputError(
+            f"A two-point average can have a kink at 0 only, but kinks {tuple(node.args[-1])} were given: "
+            "smooth the activation, or shift its kink to 0."
+        )
 
     def average(*values: Any) -> Any:
         covariances = len(values) - len(node.parameters)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -37,12 +38,18 @@ class Domain:
         """The same for floats, which rounding may put just outside a condition of the form a <= b."""
         import numpy as np
 
-        for condition in self.conditions:
-            left, right = (
-                sp.lambdify(list(values), side, modules="numpy")(*map(np.asarray, values.values()))
-                for side in (condition.lhs, condition.rhs)
+        def at(expr: sp.Basic) -> Any:
+            return sp.lambdify(list(values), expr, modules="numpy")(
+                *map(np.asarray, values.values())
             )
-            if np.any(left - right > 1e-12 * (abs(left) + abs(right))):
+
+        for condition in self.conditions:
+            if isinstance(condition, sp.Le):
+                left, right = at(condition.lhs), at(condition.rhs)
+                broken = left - right > 1e-12 * (abs(left) + abs(right))
+            else:
+                broken = np.logical_not(at(condition))
+            if np.any(broken):
                 given = ", ".join(
                     f"{k} = {v}" for k, v in values.items() if k in condition.free_symbols
                 )
@@ -102,6 +109,9 @@ def _parse(symbol: sp.Symbol, value: Any) -> Fraction:
             value = value.item()
         except (ValueError, RuntimeError):
             raise refused from None
+    power = re.search(r"[eE][+-]?(\d+)\s*$", value) if isinstance(value, str) else None
+    if power and int(power[1]) > 100_000:  # a Fraction would write out every zero
+        raise refused
     try:
         return Fraction(value)
     except (TypeError, ValueError, ZeroDivisionError, OverflowError):

@@ -88,30 +88,30 @@ class Formula:
         while working <= max(MAX_DIGITS, 10 * digits):
             with mp.workdps(working):
                 value = self._at_precision(numbers)
-                settled = last is not None and abs(value - last) <= mpf(10) ** (-digits - 1) * abs(
-                    value
+                if value is not None and last is not None:
+                    settled = abs(value - last) <= mpf(10) ** (-digits - 1) * abs(value)
+                    if settled and (value != 0 or working > enough):
+                        with mp.workdps(digits):
+                            return +value
+            if value is None and working > max(enough, 4 * digits):
+                point = ", ".join(f"{s} = {v}" for s, v in zip(self.args, numbers, strict=True))
+                raise InputError(
+                    f"{self.name} has no finite real value at {point}: the metric may be singular there, "
+                    "so move away from that point."
                 )
-                if settled and (value != 0 or working > enough):
-                    with mp.workdps(digits):
-                        return +value
-            last, working = value, working + 10 if last is None else 2 * working
+            last, working = value, working + 15 if last is None else 2 * working
         raise ArithmeticError(
             f"{self.name} did not settle to {digits} digits within {MAX_DIGITS}: "
             "its value there may be exactly zero, which no number of digits can show."
         )
 
-    def _at_precision(self, numbers: list[Any]) -> Any:
+    def _at_precision(self, numbers: list[Fraction]) -> Any | None:
+        """The value at the working precision, or None where it has none or is not real."""
         try:
             value = mp.mpmathify(self.mpmath(*map(_to_mpf, numbers)))
-        except ZeroDivisionError:
-            value = mp.nan
-        if not mp.isfinite(value) or mp.im(value) != 0:
-            point = ", ".join(f"{s} = {v}" for s, v in zip(self.args, numbers, strict=True))
-            raise InputError(
-                f"{self.name} has no finite real value at {point}: the metric may be singular there, "
-                "so move away from that point."
-            )
-        return mp.re(value)
+        except (ZeroDivisionError, ValueError):  # mpmath tells poles by ValueError
+            return None
+        return mp.re(value) if mp.isfinite(value) and mp.im(value) == 0 else None
 
     def at(self, **values: Any) -> Formula:
         """The formula with some arguments fixed to exact numbers."""

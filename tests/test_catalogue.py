@@ -126,7 +126,7 @@ def test_torch_keeps_gradients(name) -> None:
     np.testing.assert_allclose(slope, (high - low) / (2 * h), rtol=1e-6, atol=1e-7)
 
 
-@pytest.mark.parametrize("act", EXTRA)
+@pytest.mark.parametrize("act", [a for a in EXTRA if a != "elu"])  # a quadrature in the angle
 def test_the_gradient_of_a_kernel_at_coincident_points_is_the_slope(act) -> None:
     """Price: d(kernel)/d(kxy) = E[phi' phi'], on the diagonal of a Gram matrix, too: G(V) there."""
     formula = catalogue[f"nngp.{act}.kernel"]

@@ -18,7 +18,7 @@ from analytic.symbols import d, s, sigma, zeta
 WITHOUT_DIMENSION = (nngp.omega, nngp.tangential, nngp.radial)
 WITH_DIMENSION = (nngp.magnification, nngp.ricci)
 QUANTITIES = (*WITHOUT_DIMENSION, *WITH_DIMENSION)
-R = np.array([0.0, *np.geomspace(1e-8, 1e8, 21)])
+R = np.array([0.0, *np.geomspace(1e-8, 1e8, 17)])
 SCALES = ((1.0, 0.0), (1.3, 0.5), (0.7, 1.7))
 VALUES = {
     "q": [{"q": q} for q in (1, 2, 3, 5, 8, 12)],

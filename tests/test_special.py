@@ -12,9 +12,8 @@ from mpmath import mp, mpf
 from analytic.backends import compile_mpmath, compile_torch
 from analytic.special import HEADS
 
-share, expm1, log1p, gram_det, log_variance, volume, bernoulli, monomial_pair, rectified_pair = (
-    HEADS
-)
+share, expm1, log1p, sine_excess, gram_det, log_variance, volume, bernoulli, *PAIRS = HEADS
+monomial_pair, rectified_pair = PAIRS
 EPS = 2.0**-52
 
 
@@ -116,6 +115,15 @@ def test_the_logarithm_of_a_variance_stands_any_power(array, power, variance) ->
 def test_the_logarithm_of_a_variance_outlives_the_variance(array, variance) -> None:
     assert array(log_variance, 2.0, *variance) == near(exact(log_variance, 2, *variance), 4)
     assert array(log_variance, 0.0, *variance) == 0
+
+
+@both
+@pytest.mark.parametrize("angle", ["1e-100", "1e-8", "0.3", "0.999999", "1.000001", "3.1"])
+def test_sine_excess_keeps_its_digits_at_small_angles(array, angle: str) -> None:
+    with mp.workdps(250):
+        a = mpf(float(angle))
+        wanted = mp.sin(a) - a * mp.cos(a)
+    assert float(array(sine_excess, float(angle))) == near(wanted, 8)
 
 
 @both

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sympy as sp
-from sympy import Rational, S, asin, atan2, cos, exp, pi, sin, sqrt
+from sympy import Rational, S, asin, atan2, exp, pi, sin, sqrt
 
 from analytic.activation import Activation, activation
 from analytic.expectation import Moment
-from analytic.special import expm1, gram_det
+from analytic.special import expm1, gram_det, sine_excess
 from analytic.symbols import V, kxx, kxy, kyy, z
 
 _D = (1 + kxx) * (1 + kyy) - kxy**2
@@ -49,11 +49,11 @@ def _gelu() -> Activation:
     m = sqrt(1 + a) * sqrt(1 + b)
     # Far out and nearly opposite, the two terms cancel; this is their sum in the small angle.
     far = (
-        m * (sin(angle) - angle * cos(angle))
+        m * sine_excess(angle)
         + 1 / sqrt(_stable_D)
         - sin(angle) * (sqrt((1 + b) / (1 + a)) + sqrt((1 + a) / (1 + b)))
     )
-    opposite = sp.And(c < 0, m > 4)
+    opposite = sp.And(c < 0, 4 * _stable_D < c**2)
     kernel = c / 4 + c / (2 * pi) * asin(c / sqrt((1 + a) * (1 + b))) + rest / (2 * pi)
     slope = (
         Rational(1, 4)
@@ -92,16 +92,17 @@ def _elu() -> Activation:
         return Moment(sp.Piecewise((0, z > 0), (value, True)), V, 0, (0,))
 
     tail = exp(2 * V) * below(2 * sqrt(V))
+    size = sp.Abs(z)  # to the left z = -|z|, and to the right nothing overflows
     return activation(
         "elu",
         sp.Piecewise((z, z > 0), (expm1(z), True)),
         kinks=(0,),
         F=(
             V / 2 + _half + tail - 2 * exp(V / 2) * below(sqrt(V)),
-            V / 2 + left(expm1(z) ** 2),
+            V / 2 + left(expm1(-size) ** 2),
         ),
-        G=(_half + tail, 1 + left(expm1(2 * z))),
-        G2=(tail, left(exp(2 * z))),
+        G=(_half + tail, 1 + left(expm1(-2 * size))),
+        G2=(tail, left(exp(-2 * size))),
     )
 
 

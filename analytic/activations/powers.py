@@ -8,7 +8,7 @@ from typing import Any
 import sympy as sp
 from sympy import Rational, S, exp, factorial, gamma, log, pi, sqrt
 
-from analytic.activation import GRAM, Activation, activation, symbols_of
+from analytic.activation import GRAM, Activation, activation, positive, symbols_of
 from analytic.domain import InputError
 from analytic.special import monomial_pair, rectified_pair
 from analytic.symbols import V, exponent, kxx, kxy, kyy, q, z
@@ -56,7 +56,7 @@ def _monomial_textbook(n: sp.Expr) -> sp.Expr:
 
 def relu_power(q: Any = exponent) -> Activation:
     """max(0, z)^q for any q > 1/2; q = 1 is the ReLU, whose metric is flat."""
-    q = sp.sympify(q)
+    q = positive("q", q)
     if q.is_number and not q > _half:
         raise InputError(
             f"relu_power needs q above 1/2, but q = {q} was given: E[phi'^2] diverges."
@@ -69,14 +69,18 @@ def relu_power(q: Any = exponent) -> Activation:
         return textbook, None if q.is_number else stable
 
     def pair(front: sp.Expr, n: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
-        textbook = sp.Piecewise((0, sp.Eq(kxx * kyy, 0)), (rectified_pair.exact(n, *GRAM), True))
+        nothing = sp.Eq(kxx * kyy, 0) | ((kxy < 0) & (kxy**2 >= kxx * kyy))  # never both positive
+        textbook = sp.Piecewise((0, nothing), (rectified_pair.exact(n, *GRAM), True))
         return front * textbook, front * rectified_pair(n, *GRAM)
 
+    slopes, bends = (q > _half,), (sp.Or(q > Rational(3, 2), sp.Eq(q, 1)),)
+    domains = {} if q.is_number else {"slope": slopes, "G": slopes, "G2": bends}
     return activation(
         "relu_power",
         sp.Piecewise((z**q, z > 0), (0, True)),
         parameters=symbols_of(q),
         kinks=(0,),
+        domains=domains,
         kernel=pair(S.One, q),
         slope=pair(q**2, q - 1),
         F=moment(S.One, q),

@@ -7,14 +7,14 @@ from typing import Any
 import sympy as sp
 from sympy import Abs, Rational, cos, cosh, exp, sin, sinh
 
-from analytic.activation import Activation, activation, symbols_of
+from analytic.activation import Activation, activation, positive, symbols_of
 from analytic.special import bernoulli, expm1
 from analytic.symbols import V, a, kxx, kxy, kyy, w, z
 
 
 def sine(w: Any = w) -> Activation:
     """sin(w z)."""
-    w = sp.sympify(w)
+    w = positive("w", w)
     mean, size, decay = w**2 * (kxx + kyy) / 2, Abs(kxy), exp(-2 * w**2 * V)
     return activation(
         "sine",
@@ -36,6 +36,7 @@ def sine(w: Any = w) -> Activation:
 
 def cosine(w: Any = w) -> Activation:
     """cos(w z): the even partner of the sine, so their kernels and slopes change places."""
+    w = positive("w", w)
     odd, decay = sine(w), exp(-2 * w**2 * V)
     return activation(
         "cosine",
@@ -52,7 +53,7 @@ def cosine(w: Any = w) -> Activation:
 
 def exponential(w: Any = w) -> Activation:
     """exp(w z)."""
-    w = sp.sympify(w)
+    w = positive("w", w)
     kernel = exp(w**2 * (kxx + 2 * kxy + kyy) / 2)
     F = exp(2 * w**2 * V)
     return activation(
@@ -69,9 +70,10 @@ def exponential(w: Any = w) -> Activation:
 
 def snake(a: Any = a) -> Activation:
     """z + sin(a z)^2 / a."""
-    a = sp.sympify(a)
+    a = positive("a", a)
     c, size = 2 * a**2, Abs(kxy)
-    waves = 1 - exp(-c * kxx) - exp(-c * kyy) + exp(-c * (kxx + kyy)) * cosh(2 * c * kxy)
+    waves = (1 - exp(-c * kxx)) * (1 - exp(-c * kyy))
+    waves += exp(-c * (kxx + kyy)) * (cosh(2 * c * kxy) - 1)
     both = expm1(-c * kxx) * expm1(-c * kyy)
     cross = exp(c * (2 * size - kxx - kyy)) * expm1(-2 * c * size) ** 2 / 2
     rippled = (Rational(3, 2) - 2 * exp(-c * V) + exp(-4 * c * V) / 2) / (4 * a**2)

@@ -9,6 +9,7 @@ from typing import Any
 
 from mpmath import mp, mpf
 
+from analytic.domain import InputError
 from analytic.quadrature.rules import half_line, radius, segment
 
 Function = Callable[[Any], Any]
@@ -23,19 +24,33 @@ def moment(f: Function, V: Any, power: int = 0, kinks: Sequence[Any] = ()) -> An
         def density(t: Any) -> Any:
             return t**power * f(scale * t) * mp.npdf(t)
 
-        total = None if kinks else _refined(partial(_trapezoid, density), _reach(density, dps), dps)
-        if total is None:
+        def on_grids() -> Any | None:
+            return _refined(partial(_trapezoid, density), _reach(density, dps), dps)
+
+        def from_cuts() -> Any:
             far = mp.sqrt(2 * (dps + 5) * mp.log(10)) + 1  # where the density is negligible
             near = [mp.mpmathify(b) / scale for b in kinks if abs(b) < far * scale]
-            cuts = sorted({mpf(0), *near})
-            total = _from_cuts(density, cuts, dps, int(max(0, mp.log10(scale or 1))) + 1)
+            spread = int(max(0, mp.log10(scale or 1))) + 1
+            return _from_cuts(density, sorted({mpf(0), *near}), dps, spread)
+
+        if kinks:
+            total = from_cuts()
+        elif scale < 12:
+            total = on_grids()
+            total = from_cuts() if total is None else total
+        else:  # an even grid may step over a feature of unit size, but follows a wave
+            try:
+                total = from_cuts()
+            except ArithmeticError:
+                if (total := on_grids()) is None:
+                    raise
     return +total
 
 
 def pair(f: Function, g: Function, kxx: Any, kxy: Any, kyy: Any, kinks: Sequence[Any] = ()) -> Any:
     r"""$E[f(u) g(v)]$ of a Gaussian pair with the given covariance; a kink may lie at zero only."""
     if any(kinks):
-        raise ValueError(
+        raise InputError(
             f"A two-point expectation can have a kink at 0 only, but kinks {tuple(kinks)} were given: "
             "smooth the activation, or shift its kink to 0."
         )

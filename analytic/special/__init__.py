@@ -15,15 +15,17 @@ from analytic.special.guards import (
     log1p,
     log_variance,
     share,
+    sine_excess,
     volume,
 )  # fmt: skip
 from analytic.special.pairs import monomial_pair, rectified_pair
 
 HEADS: tuple[type[sp.Function], ...] = (
-    share, expm1, log1p, gram_det, log_variance, volume, bernoulli, monomial_pair, rectified_pair,
+    share, expm1, log1p, sine_excess, gram_det, log_variance, volume, bernoulli, monomial_pair,
+    rectified_pair,
 )  # fmt: skip
 
 __all__ = [
     "HEADS", "bernoulli", "expm1", "gram_det", "log1p", "log_variance", "monomial_pair",
-    "rectified_pair", "share", "volume",
+    "rectified_pair", "share", "sine_excess", "volume",
 ]  # fmt: skip

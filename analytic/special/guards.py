@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import sympy as sp
@@ -62,6 +63,24 @@ class log1p(sp.Function):
         return xp.log1p(x)
 
 
+class sine_excess(sp.Function):
+    """sin a - a cos a, which is a^3/3 for a small angle."""
+
+    @staticmethod
+    def exact(a: Any) -> Any:
+        return sp.sin(a) - a * sp.cos(a)
+
+    def fdiff(self, argindex: int = 1) -> sp.Expr:
+        return self.args[0] * sp.sin(self.args[0])
+
+    @staticmethod
+    def array(xp: Any, a: Any) -> Any:
+        series = 0.0 * a
+        for k in range(12, 0, -1):  # sum over k of (-1)^(k+1) 2k a^(2k+1) / (2k+1)!
+            series = (-1) ** (k + 1) * 2 * k / math.factorial(2 * k + 1) + a * a * series
+        return xp.where(abs(a) < 1.0, a**3 * series, xp.sin(a) - a * xp.cos(a))
+
+
 class gram_det(sp.Function):
     """a b - c^2 of a positive semidefinite pair, without losing digits when it nearly vanishes."""
 
@@ -107,10 +126,9 @@ class log_variance(sp.Function):
         inside = (total > 1e-280) & (total < 1e280) & xp.isfinite(low)
         safe = xp.where(inside, total, 1.0)
         near = xp.log(safe) + xp.where(inside, low, 0.0) / safe
-        u, v = (
-            xp.log(sigma) + xp.log(r),
-            xp.log(zeta),
-        )  # squares leave the range of floats, logs do not
+        # Squares leave the range of floats, logarithms do not; 1.0 stands in where nothing is needed.
+        u = xp.log(sigma) + xp.log(xp.where(inside, 1.0, r))
+        v = xp.log(xp.where(inside, 1.0, zeta))
         top = xp.where(u > v, u, v)
         gap = xp.where(xp.isfinite(u) & xp.isfinite(v), abs(u - v), float("inf"))
         value = xp.where(inside, near, 2 * top + xp.log1p(xp.exp(-2 * gap)))

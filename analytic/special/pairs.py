@@ -102,7 +102,7 @@ def _sector(xp: Any, q: float, kxx: Any, kxy: Any, kyy: Any, root: Any) -> Any:
         for near, weight in _end_nodes():
             wide = wide + weight * (xp.sin(h * near) * xp.sin(apart + h * near)) ** q
         value = xp.where(kxy > 0, 2 * front * scale**q * h * wide, value)
-    return xp.where(scale > 0, value, 0.0)
+    return xp.where((scale > 0) & (h > 0), value, 0.0)
 
 
 def _sinc(xp: Any, x: Any) -> Any:
