@@ -89,7 +89,8 @@ class Activation:
         """The activation of a user's own expression in one variable, such as tanh(z).
 
         Each expectation is a closed form where SymPy finds one within the time budget, and a
-        quadrature where not; `closed_forms` says which.
+        quadrature where not; `closed_forms` says which. In floats the expression is computed as it
+        stands, so write 1/(1 + exp(-z)) rather than what overflows.
         """
         from analytic.own import activation_of
 

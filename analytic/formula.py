@@ -84,7 +84,7 @@ class Formula:
             for symbol, value in zip(self.args, bind(self.name, self.args, (), values), strict=True)
         ]
         self.domain.check(self.name, dict(zip(self.args, numbers, strict=True)))
-        last, working, enough = None, digits + 15, digits + 2 * max([0, *map(_length, numbers)])
+        last, working, enough = None, digits + 15, digits + 8 * max([0, *map(_length, numbers)])
         while working <= max(MAX_DIGITS, 10 * digits):
             with mp.workdps(working):
                 value = self._at_precision(numbers)

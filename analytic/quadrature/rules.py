@@ -18,7 +18,7 @@ def half_line(dps: int, spread: int = 0) -> Rule:
     integrand carries is analytic for |arg t| < pi/4, which sets the step.
     """
     with mp.workdps(dps + 10):
-        h = mp.pi**2 / (2 * (dps + 4) * mp.log(10))
+        h = mp.pi**2 / (3 * (dps + 4) * mp.log(10))
         low = -(dps + spread + 3) * mp.log(10)
         high = mp.log(mp.sqrt(2 * (dps + 4) * mp.log(10)) + 4)
         nodes = [mp.exp(low + k * h) for k in range(int((high - low) / h) + 1)]

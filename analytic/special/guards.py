@@ -145,7 +145,9 @@ class volume(sp.Function):
     @staticmethod
     def array(xp: Any, A: Any, log_A: Any, P: Any, d: Any) -> Any:
         direct, through_logs = A ** (d / 2) * xp.sqrt(P), xp.exp((d * log_A + xp.log(P)) / 2)
-        return xp.where((d <= 64) & (d * abs(log_A) < 1200), direct, through_logs)
+        return xp.where(
+            (d <= 64) & (abs(log_A) < 600) & (d * abs(log_A) < 1200), direct, through_logs
+        )
 
 
 class bernoulli(sp.Function):
