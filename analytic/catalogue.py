@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from analytic import nngp
-from analytic.activations import ACTIVATIONS
+from analytic.activation import Activation
 from analytic.domain import InputError
 from analytic.formula import Formula
 
@@ -50,14 +50,24 @@ class Catalogue(Mapping[str, Formula]):
         return f"Catalogue({len(self)} formulas)"
 
 
+ACTIVATIONS = (
+    "erf", "monomial", "relu_power", "sine", "cosine", "exponential", "gaussian", "gelu", "elu", "snake",
+)  # fmt: skip
 NNGP = (
     nngp.kernel, nngp.slope, nngp.omega, nngp.tangential, nngp.radial, nngp.magnification, nngp.ricci,
 )  # fmt: skip
 
+
+def _derive(derivation: Callable[[Activation], Formula], name: str) -> Formula:
+    from analytic import activations  # half a second of SymPy, which not every import needs
+
+    return derivation(activations.ACTIVATIONS[name])
+
+
 catalogue = Catalogue(
     {
-        f"nngp.{name}.{derive.__name__}": partial(derive, act)
-        for name, act in ACTIVATIONS.items()
-        for derive in NNGP
+        f"nngp.{name}.{derivation.__name__}": partial(_derive, derivation, name)
+        for name in ACTIVATIONS
+        for derivation in NNGP
     }
 )

@@ -71,8 +71,16 @@ class NotebookPage:
     def picture(self) -> str:
         return self.page.evaluate(PICTURE)
 
-    def numbers(self) -> str:
-        return self.page.locator("code.panel-numbers").first.inner_text()
+    def shows(self, numbers: str) -> bool:
+        """Whether the line of numbers says this, or comes to say it within seconds."""
+        from playwright.sync_api import TimeoutError
+
+        says = "(text) => document.querySelector('code.panel-numbers')?.innerText === text"
+        try:
+            self.page.wait_for_function(says, arg=numbers, timeout=10_000)
+        except TimeoutError:
+            return False
+        return True
 
     def slider(self, position: int) -> Any:
         """The handle of a visible slider, counted from the left."""

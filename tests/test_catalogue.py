@@ -11,6 +11,7 @@ import torch
 
 from analytic import catalogue, nngp
 from analytic.activations import ACTIVATIONS, erf
+from analytic.catalogue import ACTIVATIONS as catalogue_names
 from analytic.catalogue import Catalogue
 from analytic.domain import InputError
 from analytic.formula import Formula
@@ -144,3 +145,7 @@ def test_a_finite_value_has_a_finite_gradient(name) -> None:
     value = formula.torch(**at)
     (slope,) = torch.autograd.grad(value.sum(), at["r"])
     assert torch.isfinite(slope[torch.isfinite(value)]).all()
+
+
+def test_the_names_of_activations_are_those_that_exist() -> None:
+    assert catalogue_names == tuple(ACTIVATIONS)
