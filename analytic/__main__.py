@@ -12,6 +12,7 @@ import sympy as sp
 from mpmath import mp
 
 from analytic.catalogue import catalogue
+from analytic.console import ended
 from analytic.domain import InputError, need
 from analytic.symbols import MEANING
 
@@ -48,17 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
     if rest:  # values may stand on both sides of an option
         args.values += rest
-    try:
-        args.run(args)
-    except InputError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except ArithmeticError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    except BrokenPipeError:  # the reader, such as head, has seen enough
-        sys.stderr.close()
-    return 0
+    return ended(lambda: args.run(args))
 
 
 def _list(args: argparse.Namespace) -> None:

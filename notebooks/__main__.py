@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from analytic import InputError
+from analytic.console import ended
 
 OUTPUT = Path("build")
 FOLDER = Path(__file__).parent
@@ -43,17 +44,7 @@ def main(argv: Sequence[str] | None = None, folder: Path = FOLDER) -> int:
     sub.add_argument("--port", help="(any that is free)")
     sub.add_argument("--no-browser", action="store_true", help="print the address instead")
     args = parser.parse_args(argv)
-    try:
-        return args.run(args)
-    except InputError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("stopped", file=sys.stderr)
-        return 130
-    except BrokenPipeError:  # the reader, such as head, has seen enough
-        sys.stderr.close()
-        return 0
+    return ended(lambda: args.run(args))
 
 
 def _output(sub: argparse.ArgumentParser) -> None:

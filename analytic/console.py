@@ -1,0 +1,29 @@
+"""How the command lines end: one sentence for bad input, and no traceback."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+
+from analytic.domain import InputError
+
+
+def ended(job: Callable[[], int | None]) -> int:
+    """The exit code of a job: 2 for bad input, 1 for a failed computation, 130 when stopped."""
+    try:
+        code = job() or 0
+        sys.stdout.flush()
+        return code
+    except InputError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except ArithmeticError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
