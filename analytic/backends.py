@@ -196,8 +196,8 @@ def _array_average(node: _Expectation, xp: Any, names: dict[str, Any]) -> Callba
         if isinstance(node, Moment):
             _, _, power, kinks = node.args
             cuts = [float(b) for b in kinks]
-            return quadrature.moment_array(xp, *fixed, values[0], int(power), cuts).value
-        return quadrature.pair_array(xp, *fixed, *values[:covariances]).value
+            return quadrature.moment_array(xp, *fixed, values[0], int(power), cuts).trusted()
+        return quadrature.pair_array(xp, *fixed, *values[:covariances]).trusted()
 
     return average
 

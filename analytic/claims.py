@@ -62,10 +62,12 @@ class Claim:
             stated = self.statement.evaluate(self.digits + 3, **point)
         except (ValueError, ArithmeticError):
             return mp.inf
+        if not mp.isfinite(found):
+            return mp.inf
         with mp.workdps(self.digits + 10):
             scale = max(abs(stated), abs(found))
             error = abs(stated - found) / scale if scale else mpf(0)
-        return error if mp.isfinite(error) else mp.inf
+        return error
 
     def holds(self) -> bool:
         return bool(self.points) and self.worst_error() <= mpf(10) ** -self.digits
@@ -129,15 +131,16 @@ def mutants(expr: sp.Expr) -> Iterator[tuple[str, sp.Expr]]:
 
 def survivors(claim: Claim, most: int = 6) -> list[str]:
     """Mutants of the statement that the route fails to refuse; those equal to it do not count."""
-    alive, tried = [], 0
+    alive, different = [], 0
     everywhere = sample(claim.statement, 2, seed=1)
     chosen = list(mutants(claim.statement.expr))
     for change, expr in chosen[:: max(1, len(chosen) // most)]:
         wrong = claim.about(replace(claim.statement, expr=expr, stable=None))
-        if wrong.holds() and not _same(claim.statement, wrong.statement, everywhere):
+        if not wrong.holds():
+            different += 1
+        elif not _same(claim.statement, wrong.statement, everywhere):
             alive.append(change)
-        tried += 1
-    return alive if tried else ["no mutant at all"]
+    return alive if alive or different else ["every mutant equals the statement"]
 
 
 def _same(one: Formula, two: Formula, points: tuple[Point, ...]) -> bool:

@@ -59,15 +59,18 @@ class Formula:
     @cached_property
     def torch(self) -> Callable[..., Any]:
         """Tensors in, tensor out: dtype, device and autograd kept; tensor values are not inspected."""
-        return self._named(backends.compile_torch(self.args, self.floating))
+        return self._named(backends.compile_torch(self.args, self.floating), check=True)
 
     def _named(self, body: Callable[..., Any], check: bool = False) -> Callable[..., Any]:
         def call(*given: Any, **named: Any) -> Any:
             values = bind(self.name, self.args, given, named)
             if check:
-                for symbol, value in zip(self.args, values, strict=True):
+                given_here = dict(zip(self.args, values, strict=True))
+                numbers = {s: v for s, v in given_here.items() if not hasattr(v, "requires_grad")}
+                for symbol, value in numbers.items():
                     _check_array(symbol, value)
-                self.domain.check_arrays(self.name, dict(zip(self.args, values, strict=True)))
+                if len(numbers) == len(given_here):
+                    self.domain.check_arrays(self.name, numbers)
             return body(*values)
 
         call.__name__ = call.__qualname__ = self.name
@@ -96,12 +99,12 @@ class Formula:
             if value is None and working > max(enough, 4 * digits):
                 point = ", ".join(f"{s} = {v}" for s, v in zip(self.args, numbers, strict=True))
                 raise InputError(
-                    f"{self.name} has no finite real value at {point}: the metric may be singular there, "
+                    f"{self.name} has no finite real value at {point}: it may be singular there, "
                     "so move away from that point."
                 )
             last, working = value, working + 15 if last is None else 2 * working
         raise ArithmeticError(
-            f"{self.name} did not settle to {digits} digits within {MAX_DIGITS}: "
+            f"{self.name} did not settle to {digits} digits at {working // 2} of working precision: "
             "its value there may be exactly zero, which no number of digits can show."
         )
 
@@ -172,13 +175,13 @@ def _check_array(symbol: sp.Symbol, value: Any) -> None:
     """Refuse NaN and values that the symbol's assumptions exclude, in a number or a whole array."""
     import numpy as np
 
-    array = np.asarray(value)
+    array = np.asarray(float(value) if isinstance(value, Fraction) else value)
     if array.dtype.kind not in "iuf":
         raise InputError(f"{symbol} = {value!r} is no number: give {need(symbol)}.")
     array = array.astype(float)
-    bad = np.isnan(array)
+    bad = ~np.isfinite(array)
     if symbol.is_integer:
-        bad |= ~np.isfinite(array) | (array != np.floor(array))
+        bad |= array != np.floor(array)
     if symbol.is_positive:
         bad |= array <= 0
     elif symbol.is_nonnegative:

@@ -51,15 +51,13 @@ def omega(act: Activation) -> Formula:
 def tangential(act: Activation) -> Formula:
     """The eigenvalue of the metric across x, of multiplicity d - 1."""
     face = _Face(act)
-    return _formula(act, "tangential", metric(act).a, sigma**2 * face.G, "(C.14)")
+    return _formula(act, "tangential", metric(act).a, sigma**2 * face.G, "(5)")
 
 
 def radial(act: Activation) -> Formula:
     """The eigenvalue of the metric along x."""
     face = _Face(act)
-    return _formula(
-        act, "radial", metric(act).a * _stretch(act), sigma**2 * face.G * face.P, "(C.14)"
-    )
+    return _formula(act, "radial", metric(act).a * _stretch(act), sigma**2 * face.G * face.P, "(5)")
 
 
 def magnification(act: Activation) -> Formula:

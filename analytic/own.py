@@ -6,7 +6,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import sympy as sp
@@ -85,12 +85,21 @@ def _require_moments(phi: sp.Expr, cuts: Sequence[sp.Expr]) -> None:
                 raise InputError(
                     f"E[phi(z)^2] does not exist for phi = {phi}: it outgrows a Gaussian."
                 )
-        try:
-            quadrature.moment(lambda x: f(x) ** 2, mpf(1), kinks=[mp.mpmathify(b) for b in cuts])
-        except (ArithmeticError, ValueError):
-            raise InputError(
-                f"E[phi(z)^2] was not found for phi = {phi}: it may have poles."
-            ) from None
+        for order, body in enumerate((f, compile_mpmath((z,), derivative(phi)))):
+            try:
+                quadrature.moment(
+                    partial(_square, body), mpf(1), kinks=[mp.mpmathify(b) for b in cuts]
+                )
+            except (ArithmeticError, ValueError):
+                primes = "'" * order
+                raise InputError(
+                    f"E[phi{primes}(z)^2] was not found for phi = {phi}: it may be infinite, have poles, "
+                    "or oscillate too fast."
+                ) from None
+
+
+def _square(body: Callable[[Any], Any], x: Any) -> Any:
+    return body(x) ** 2
 
 
 def _kinks(phi: sp.Expr) -> tuple[sp.Expr, ...]:

@@ -7,6 +7,7 @@ $R = \frac14(\|T\|^2 - \|\mathrm{tr}\,T\|^2)$: O(n d^3) a point, no sum over pai
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -57,11 +58,12 @@ class ShallowNetwork:
 
         A stack is drawn network by network, so that its size does not change the draws.
         """
-        if width < 1 or d < 1:
-            raise InputError(
-                f"width = {width} and d = {d} were given, but both must be at least 1."
-            )
-        if not (sigma > 0 and zeta >= 0):
+        if not all(
+            isinstance(n, int) and n >= 1 for n in (width, d, 1 if stack is None else stack)
+        ):
+            sizes = f"{width}, {d} and {stack}"
+            raise InputError(f"width, d and stack must be whole numbers at least 1, not {sizes}.")
+        if not (0 < sigma < math.inf and 0 <= zeta < math.inf):
             raise InputError(f"sigma must be above 0 and zeta at least 0, not {sigma} and {zeta}.")
         kind = {"generator": generator, "device": generator.device, "dtype": dtype}
         draws = torch.stack([torch.randn(width, d + 1, **kind) for _ in range(stack or 1)])
@@ -80,6 +82,12 @@ class ShallowNetwork:
         if x.ndim != 2 or x.shape[1] != self.weights.shape[-1]:
             need = self.weights.shape[-1]
             raise InputError(f"x must have shape (m, {need}), but {tuple(x.shape)} was given.")
+        if x.dtype != self.weights.dtype:
+            raise InputError(
+                f"x is {x.dtype}, but the network is {self.weights.dtype}: convert one of them."
+            )
+        if not torch.isfinite(x).all():
+            raise InputError("x has entries that are NaN or infinite: remove those points.")
         return x @ self.weights.mT + self.biases[..., None, :]
 
     def metric(self, x: Tensor) -> Tensor:
@@ -93,7 +101,12 @@ class ShallowNetwork:
         return factor.diagonal(dim1=-2, dim2=-1).prod(-1)
 
     def ricci_scalar(self, x: Tensor) -> Tensor:
-        """(m, d) -> (..., m)."""
+        """(m, d) -> (..., m); phi' may jump at 0 only, or the metric's derivative has more terms."""
+        if any(self.activation.kinks):
+            raise InputError(
+                f"{self.activation.name} has kinks at {self.activation.kinks}, where the metric of a finite "
+                "network jumps: use a smooth activation, or one with its kink at 0."
+            )
         at = self.preactivations(x)
         slope, bend = (function(at) for function in self._slopes)
         factor = self._cholesky(self._average(slope**2, 2))
@@ -120,6 +133,6 @@ class ShallowNetwork:
         if info.any():
             raise InputError(
                 f"The metric is singular at {int((info > 0).sum())} of {info.numel()} points: there are "
-                "fewer units than inputs, or all are saturated, so it has no curvature there."
+                "fewer units than input dimensions, or all are saturated: widen the network or move x."
             )
         return factor

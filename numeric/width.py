@@ -66,6 +66,14 @@ class WidthSweep:
     dtype: torch.dtype = torch.float64
 
     def __post_init__(self) -> None:
+        if not isinstance(self.activation, Activation):
+            raise InputError(
+                f"activation must be an Activation such as erf, not {self.activation!r}."
+            )
+        if not self.radii or not all(0 <= radius < float("inf") for radius in self.radii):
+            raise InputError(
+                f"radii must be finite numbers at least 0, at least one of them, not {self.radii}."
+            )
         if not self.widths or min(self.widths) < 1 or self.realisations < 2:
             raise InputError(
                 f"A sweep needs widths of at least 1 and 2 realisations, "

@@ -26,7 +26,14 @@ def test_false_claim_is_refuted() -> None:
 
 
 def test_nan_is_failure() -> None:
-    assert not Claim(AREA, "nothing", lambda r: mp.nan, POINTS).holds()
+    zero = Formula("zero", (r,), r - r)
+    for statement in (AREA, zero):
+        assert not Claim(statement, "nothing", lambda r: mp.nan, POINTS).holds()
+
+
+def test_statement_without_a_different_mutant_is_told() -> None:
+    zero = Formula("zero", (r,), r - r)
+    assert survivors(Claim(zero, "zero", lambda r: mp.mpf(0), POINTS)) != []
 
 
 def test_refusal_is_failure() -> None:

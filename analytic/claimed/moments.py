@@ -10,7 +10,7 @@ import sympy as sp
 from mpmath import mp
 
 from analytic import quadrature
-from analytic.activation import GRAM, Activation, derivative
+from analytic.activation import Activation, derivative
 from analytic.activations import ACTIVATIONS, monomial, polynomial, relu
 from analytic.backends import compile_mpmath
 from analytic.claims import Claim, Point
@@ -134,5 +134,3 @@ CLAIMS = (
     _elu_by_conditioning(False),
     _elu_by_conditioning(True),
 )
-
-__all__ = ["CLAIMS", "GRAM", "parameters"]

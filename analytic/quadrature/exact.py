@@ -102,7 +102,7 @@ def _refined(rule: Callable[[Any, int], Any], reach: Any, dps: int) -> Any | Non
     of the ratio of steps. None when no grid is fine enough.
     """
     last, before = None, 1
-    for per_unit in (3, 5, 8, 12):
+    for per_unit in (3, 5, 8, 12, 20, 32):
         total, size = rule(reach, per_unit)
         if last is not None:
             coarse = abs(total - last) / (size or 1)
@@ -124,6 +124,10 @@ def _from_cuts(density: Function, cuts: Sequence[Any], dps: int, spread: int) ->
                 width * w * density(left + width * near if near < far else right - width * far)
                 for (near, far), w in segment(2 * dps)
             ]
+        )
+    if abs(pieces[0][0]) > mpf(10) ** (-0.4 * dps) * mp.fsum(pieces[0], absolute=True):
+        raise ArithmeticError(
+            "A Gaussian average diverges: the function is not integrable at zero."
         )
     return _trusted(pieces, 0.4 * dps)
 

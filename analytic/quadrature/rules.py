@@ -1,4 +1,4 @@
-"""Nodes and weights of double-exponential rules, made once for each precision."""
+"""Nodes and weights of exponential and double-exponential rules, made once for each precision."""
 
 from __future__ import annotations
 

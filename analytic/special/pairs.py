@@ -33,10 +33,10 @@ class monomial_pair(sp.Function):
     @staticmethod
     def array(xp: Any, q: int, kxx: Any, kxy: Any, kyy: Any) -> Any:
         terms = dict(_monomial_terms(int(q)))
-        value, even = 0.0 * (kxx * kxy * kyy), q % 2
+        value, odd = 0.0 * (kxx * kxy * kyy), q % 2
         for m in range(q // 2 + 1):  # Horner in kxy^2, one factor kxx kyy more for each step back
             value = value * kxy**2 + float(terms[m]) * (kxx * kyy) ** m
-        return value * kxy if even else value
+        return value * kxy if odd else value
 
 
 @lru_cache

@@ -9,7 +9,6 @@ import sympy as sp
 from mpmath import mp
 
 from analytic.activations import erf
-from analytic.catalogue import catalogue
 from analytic.claims import Claim, sample
 from analytic.formula import Formula
 from analytic.ledger.settlement import Settled, holds, reals, threefold
@@ -60,6 +59,16 @@ _magnification = Formula(
     (2 * sigma**2 / (sp.pi * sp.sqrt(1 + 2 * _variance))) ** (d / 2)
     * sp.sqrt((2 * zeta**2 + 1) / (1 + 2 * _variance)),
 )
+_ricci = Formula(
+    "erf Ricci scalar",
+    (d, sigma, zeta, r),
+    -sp.pi
+    * (d - 1)
+    * (d + 2)
+    * sigma**2
+    * r**2
+    / (2 * (2 * zeta**2 + 1) * sp.sqrt(1 + 2 * _variance)),
+)
 _log = -sp.log(1 + 2 * _variance) / 2 + sp.log(2 * sigma**2 / sp.pi)
 
 ROUTES: dict[str, Settled] = {
@@ -69,5 +78,5 @@ ROUTES: dict[str, Settled] = {
     ),
     "curvature/C.26": holds(_slope("erf Omega", _log, lambda mean, sigma: mp.log(sigma**2 * mean))),
     "curvature/C.27": holds(_in_d(_magnification, Jet.volume)),
-    "curvature/C.28": threefold(_in_d(catalogue["nngp.erf.ricci"], Jet.scalar)),
+    "curvature/C.28": threefold(_in_d(_ricci, Jet.scalar)),
 }

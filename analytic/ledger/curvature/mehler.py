@@ -107,8 +107,8 @@ def _overlap() -> Claim:
     return Claim(formula, "Gaussian moments", other, tuple({"k": a, "q": b} for a, b in pairs))
 
 
-def _sum_and_series(odd: int) -> tuple[Claim, Claim]:
-    """(C.39), (C.40) for q = 2 ell and (C.42), (C.43) for q = 2 ell + 1."""
+def _sum_and_series(odd: int) -> tuple[Claim, Claim, Claim]:
+    """(C.38) to (C.40) for q = 2 ell and (C.41) to (C.43) for q = 2 ell + 1."""
     size = 3
     degree = 2 * size + odd
     terms = [
@@ -116,6 +116,14 @@ def _sum_and_series(odd: int) -> tuple[Claim, Claim]:
         * (sp.factorial(degree) / (2 ** (size - j) * sp.factorial(size - j))) ** 2
         for j in range(size + 1)
     ]  # fmt: skip
+    sifted = [
+        rho ** (2 * j + odd) / sp.factorial(2 * j + odd)
+        * (sp.factorial(degree) * sum(
+            sp.KroneckerDelta(j, size - m) / (2**m * sp.factorial(m)) for m in range(size + 1)
+        )) ** 2
+        for j in range(size + 3)
+    ]  # fmt: skip
+    deltas = Formula(f"sum with deltas, q={degree}", (rho,), sp.Add(*sifted))
     explicit = Formula(f"finite sum, q={degree}", (rho,), sp.Add(*terms))
     double_factorial = 2 ** (ell + odd) * sp.gamma(ell + odd + _half) / sp.sqrt(sp.pi)
     series = sp.hyper((-ell, -ell), (_half + odd,), rho**2)
@@ -127,6 +135,7 @@ def _sum_and_series(odd: int) -> tuple[Claim, Claim]:
     points = tuple({"ell": n, **point} for n in (1, 2, 3) for point in _correlations()[:1])
     route = "two-point quadrature"
     return (
+        Claim(deltas, route, _mixed_moment(degree), _correlations()),
         Claim(explicit, route, _mixed_moment(degree), _correlations()),
         Claim(closed, route, other, points),
     )

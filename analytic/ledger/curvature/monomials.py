@@ -46,7 +46,7 @@ _in_t = Formula(
 
 
 def _derivative() -> Claim:
-    """(C.49), with the positive constant that the paper leaves out."""
+    """(C.49), with the factor, positive for d > 1 and q > 1, that the paper leaves out."""
     cubic = (
         (d - 2) * q * (2 * q - 1) ** 2 * t**3
         + (2 * q - 1) * ((2 * q - 1) * d + 6) * zeta**2 * t**2
@@ -65,13 +65,13 @@ def _derivative() -> Claim:
 
 
 def _turning_point(q: Any, zeta: Any) -> Any:
-    """Where R of a monomial in d = 2 turns, found by bisection of its numerical derivative."""
+    """Where R of a monomial in d = 2 turns, where its numerical derivative vanishes."""
     two = mpf(2)
 
     def slope(at: Any) -> Any:
         return mp.diff(lambda s: _in_t.mpmath(two, s, zeta, q), at)
 
-    return mp.findroot(slope, (zeta**2 / 100, zeta**2), solver="anderson", verify=False)
+    return mp.findroot(slope, (zeta**2 / 100, zeta**2), solver="anderson")
 
 
 def _threshold() -> Claim:
@@ -117,13 +117,24 @@ _ricci_without_bias = Formula(
     (d, sigma, r, q),
     -(d - 1) * (d - 2) * (q - 1) ** 2 / (q**2 * sigma ** (2 * q) * r ** (2 * q)),
 )
+_t = sigma**2 * r**2
+_corrected_ricci = Formula(
+    "monomial Ricci scalar",
+    (d, sigma, zeta, r, q),
+    -(d - 1)
+    * (q - 1) ** 2
+    * (2 * q - 1)
+    * _t
+    * ((d + 2) * zeta**2 + (d - 2) * (2 * q - 1) * _t)
+    / (q**2 * _variance**q * ((2 * q - 1) * _t + zeta**2) ** 2),
+)
 _spread = ((2, 2), (3, 3), (4, 4))
 
 ROUTES: dict[str, Settled] = {
     "curvature/C.29": holds(_average("monomial k(x, x)", _variance**q, 0)),
     "curvature/C.44": holds(_average("monomial G", q**2 / (2 * q - 1) * _variance ** (q - 1), 1)),
     "curvature/C.45": holds(_in_d(_magnification, Jet.volume, *_spread)),
-    "curvature/C.46": threefold(_in_d(_ricci, Jet.scalar, *_spread)),
+    "curvature/C.46": threefold(_in_d(_corrected_ricci, Jet.scalar, *_spread)),
     "curvature/C.47": holds(_in_d(_magnification_without_bias, Jet.volume, *_spread)),
     "curvature/C.48": threefold(_in_d(_ricci_without_bias, Jet.scalar, (3, 2), (4, 3))),
     "curvature/C.49": holds(_derivative()),

@@ -179,7 +179,7 @@ ROUTES: dict[str, Settled] = {
     "curvature/C.18": holds(
         _in_d("x.g^-1 x", _xgx, "inverse of the matrix", lambda jet, values: _traces(jet, values)[2])
     ),
-    "curvature/C.19-C.20": threefold(_contracted),
+    "curvature/C.20": threefold(_contracted),
     "curvature/C.21": holds(
         _in_d(
             "tr^2 - tr of the inverse squared",
