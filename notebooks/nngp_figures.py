@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -25,7 +26,7 @@ from numeric.width import Convergence, Sweep
 
 BLUE, INK, RED = "#3465a4", "#222222", "#b5394c"
 RADII = np.linspace(0, 5, 201)
-FOLDER = Path(__file__).parents[1] / "figures"
+FOLDER = Path(os.environ.get("KERNEL_GEOMETRY_FIGURES", Path(__file__).parents[1] / "figures"))
 
 
 def new(width: float = 9.0, height: float = 3.4) -> Figure:

@@ -9,7 +9,10 @@ from notebooks.report import anatomy
 
 
 @pytest.mark.parametrize("path", runner.find(()), ids=lambda path: path.stem)
-def test_notebook_runs_and_passes_its_verdict(path: Path, tmp_path: Path) -> None:
+def test_notebook_runs_and_passes_its_verdict(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KERNEL_GEOMETRY_FIGURES", str(tmp_path / "figures"))
     source = runner.read(path)
     assert source.defaults["profile"] == "quick"
     assert anatomy.tagged(source.node, "verdict")

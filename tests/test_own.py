@@ -216,3 +216,15 @@ REFUSED = {
 def test_what_is_no_activation_is_refused(expr, message) -> None:
     with pytest.raises(InputError, match=message):
         Activation.of(expr, seconds=0.1)
+
+
+def test_a_slope_without_a_square_is_refused() -> None:
+    with pytest.raises(InputError, match="phi'"):
+        Activation.of(sp.sqrt(sp.Abs(z)), seconds=0.1)
+
+
+def test_an_average_that_floats_cannot_follow_is_refused() -> None:
+    wave = Activation.of(sp.tanh(z) * sp.sin(4 * z), seconds=0.1)
+    assert wave.G.numpy(0.5) == pytest.approx(float(wave.G.evaluate(15, V="0.5")), rel=1e-12)
+    with pytest.raises(ArithmeticError, match="did not converge"):
+        wave.G.numpy(100.0)

@@ -1,6 +1,7 @@
 """The moment form of a shallow network's curvature, against the textbook definition."""
 
 import pytest
+import sympy as sp
 import torch
 from mpmath import mp
 
@@ -108,3 +109,11 @@ def test_same_generator_gives_the_same_network_in_single_precision_too() -> None
 def test_bad_input_is_refused_with_a_reason(make: object, words: str) -> None:
     with pytest.raises(InputError, match=words):
         make()
+
+
+def test_kinks_away_from_zero_are_refused_for_curvature_only() -> None:
+    bent = Activation.of(sp.Max(z - 1, 0) + z**2 / 4, seconds=1.0)
+    net, x = network(bent, 50, 2), torch.tensor([[0.3, -0.8]], dtype=torch.float64)
+    assert net.magnification(x).item() > 0
+    with pytest.raises(InputError, match="kinks"):
+        net.ricci_scalar(x)
