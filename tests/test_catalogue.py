@@ -149,3 +149,11 @@ def test_a_finite_value_has_a_finite_gradient(name) -> None:
 
 def test_the_names_of_activations_are_those_that_exist() -> None:
     assert catalogue_names == tuple(ACTIVATIONS)
+
+
+@pytest.mark.parametrize("name", ["nngp.monomial.magnification", "nngp.relu_power.magnification"])
+def test_a_volume_that_vanishes_has_a_gradient(name) -> None:
+    r = torch.zeros((), dtype=torch.float64, requires_grad=True)
+    value = catalogue[name].torch(d=3, sigma=1.0, zeta=0.0, r=r, q=2)
+    assert value.item() == 0
+    assert torch.autograd.grad(value, r)[0].item() == 0

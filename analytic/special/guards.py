@@ -126,12 +126,14 @@ class log_variance(sp.Function):
         inside = (total > 1e-280) & (total < 1e280) & xp.isfinite(low)
         safe = xp.where(inside, total, 1.0)
         near = xp.log(safe) + xp.where(inside, low, 0.0) / safe
-        # Squares leave the range of floats, logarithms do not; 1.0 stands in where nothing is needed.
-        u = xp.log(sigma) + xp.log(xp.where(inside, 1.0, r))
-        v = xp.log(xp.where(inside, 1.0, zeta))
+        # Squares leave the range of floats, logarithms do not; 1.0 stands in where none is needed.
+        nothing = (m == 0) & (zeta == 0)
+        u = xp.log(sigma) + xp.log(xp.where(inside | nothing, 1.0, r))
+        v = xp.log(xp.where(inside | nothing, 1.0, zeta))
         top = xp.where(u > v, u, v)
         gap = xp.where(xp.isfinite(u) & xp.isfinite(v), abs(u - v), float("inf"))
         value = xp.where(inside, near, 2 * top + xp.log1p(xp.exp(-2 * gap)))
+        value = xp.where(nothing, -float("inf"), value)
         return xp.where(p + 0.0 * total == 0, 0.0, p * value)
 
 
@@ -144,10 +146,10 @@ class volume(sp.Function):
 
     @staticmethod
     def array(xp: Any, A: Any, log_A: Any, P: Any, d: Any) -> Any:
-        direct, through_logs = A ** (d / 2) * xp.sqrt(P), xp.exp((d * log_A + xp.log(P)) / 2)
-        return xp.where(
-            (d <= 64) & (abs(log_A) < 600) & (d * abs(log_A) < 1200), direct, through_logs
-        )
+        inside = (d <= 64) & (abs(log_A) < 600) & (d * abs(log_A) < 1200) | (A == 0)
+        direct = xp.where(inside, A, 1.0) ** (d / 2) * xp.sqrt(P)
+        through_logs = xp.exp((d * xp.where(inside, 0.0, log_A) + xp.log(P)) / 2)
+        return xp.where(inside, direct, through_logs)
 
 
 class bernoulli(sp.Function):
