@@ -17,6 +17,8 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from notebooks.report import mathml
+
 FRAMES = "KERNEL_GEOMETRY_FRAMES"  # set by the runner: emit frames instead of live widgets
 Values = Mapping[str, Any]
 
@@ -183,6 +185,7 @@ class Panel:
         caption, picture = self._render(values)
         return {
             "label": label,
+            "formula": mathml.display(caption.formula),
             "numbers": caption.numbers,
             "picture": base64.b64encode(picture).decode(),
         }
@@ -194,7 +197,8 @@ class Panel:
 def _row(control: Control, stops: Sequence[Any]) -> str:
     at = stops.index(control.start)
     return (
-        f'<label style="display:block">{html.escape(control.name)} '
+        f'<label style="display:block"><span style="display:inline-block;min-width:6em">'
+        f"{html.escape(control.name)}</span>"
         f'<input type="range" min="0" max="{len(stops) - 1}" value="{at}" data-start="{at}" '
         f'data-name="{html.escape(control.name)}"></label>'
     )
@@ -202,6 +206,7 @@ def _row(control: Control, stops: Sequence[Any]) -> str:
 
 _TEMPLATE = """<div class="panel-frames">
 <div>ROWS</div>
+<div class="panel-formula"></div>
 <p><code class="panel-numbers"></code></p>
 <img style="max-width:100%" alt="figure for the chosen setting">
 <p><small>One setting moves at a time here; the notebook itself moves them all.</small></p>
@@ -212,6 +217,7 @@ _TEMPLATE = """<div class="panel-frames">
     for (const other of inputs) if (other !== input) other.value = other.dataset.start;
     const frame = frames[input.dataset.name][+input.value];
     root.querySelector("img").src = "data:image/png;base64," + frame.picture;
+    root.querySelector(".panel-formula").innerHTML = frame.formula;
     root.querySelector(".panel-numbers").textContent = frame.label + ": " + frame.numbers;
   };
   for (const input of inputs) input.addEventListener("input", () => show(input));
