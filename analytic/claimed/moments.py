@@ -48,6 +48,8 @@ def _points(act: Activation, *more: Point) -> tuple[Point, ...]:
 
 def _one_point(act: Activation) -> Iterator[Claim]:
     for order, part in enumerate(("F", "G", "G2")):
+        if getattr(act, part).expr == 0:  # a straight line has no bend, and zero has no mutants
+            continue
         average = averages(act, order)
         points = _points(act, {"V": "1.7"}, {"V": "0.3"})
         yield Claim(getattr(act, part), "quadrature", _plain(average), points)
