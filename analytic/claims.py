@@ -118,9 +118,11 @@ def mutants(expr: sp.Expr) -> Iterator[tuple[str, sp.Expr]]:
     """Wrong versions of an expression: a coefficient off by one percent, a sign, an exponent."""
     yield "the whole by one percent", expr * sp.Rational(101, 100)
     nodes = sorted(set(sp.preorder_traversal(expr)), key=sp.default_sort_key)
+    powers = [p.exp for p in expr.atoms(sp.Pow) if z in p.base.free_symbols]
+    fixed = {node for power in powers for node in sp.preorder_traversal(power)}
     for node in nodes:
         averaged = z in node.free_symbols  # a new sign or power there might not be integrable
-        if isinstance(node, sp.Add):
+        if isinstance(node, sp.Add) and node not in fixed:
             first, last = node.args[0], node.args[-1]
             yield f"{last} by one percent", expr.xreplace({node: node + last / 100})
             if not averaged:
