@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 import fnmatch
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import sympy as sp
 from mpmath import mp
 
 from analytic.catalogue import catalogue
-from analytic.console import ended
+from analytic.console import command, ended
 from analytic.domain import InputError, need
 from analytic.symbols import MEANING
 
@@ -21,26 +21,26 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m analytic", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    def command(
-        name: str, run: Callable[[argparse.Namespace], None], text: str
-    ) -> argparse.ArgumentParser:
-        sub = commands.add_parser(name, help=text, description=text)
-        sub.set_defaults(run=run)
-        return sub
-
-    sub = command("list", _list, "names of all closed forms, or of those that match a pattern")
+    sub = command(
+        commands, "list", _list, "names of all closed forms, or of those that match a pattern"
+    )
     sub.add_argument("pattern", nargs="?", default="*", help="such as 'nngp.*.ricci' or 'gelu'")
-    sub = command("show", _show, "LaTeX, arguments, source and ledger entries of a closed form")
+    sub = command(
+        commands, "show", _show, "LaTeX, arguments, source and ledger entries of a closed form"
+    )
     sub.add_argument("name")
     sub = command(
-        "eval", _eval, "the value of a closed form; the number stands alone on the last line"
+        commands,
+        "eval",
+        _eval,
+        "the value of a closed form; the number stands alone on the last line",
     )
     sub.add_argument("name")
     sub.add_argument(
         "values", nargs="*", metavar="ARGUMENT=VALUE", help="such as d=3 sigma=1/3 r=0.1"
     )
     sub.add_argument("--digits", default="30", help="how many digits (30)")
-    sub = command("ledger", _ledger, "write LEDGER.md and print its headline")
+    sub = command(commands, "ledger", _ledger, "write LEDGER.md and print its headline")
     sub.add_argument("--output", type=Path, default=Path("LEDGER.md"))
     args, rest = parser.parse_known_args(argv)
     if rest and not (

@@ -15,7 +15,7 @@ from analytic import quadrature
 from analytic.domain import InputError
 from analytic.expectation import Moment, PairMoment, _Expectation
 from analytic.printer import ArrayPrinter, numpy_names, torch_names
-from analytic.special import HEADS
+from analytic.special import HEADS, share
 from analytic.symbols import z
 
 Callback = Callable[..., Any]
@@ -26,10 +26,8 @@ def compile_mpmath(args: Sequence[sp.Symbol], expr: sp.Expr) -> Callback:
     expr = expand_heads(expr)
     expr, averages = _name_expectations(expr)
     functions = {name: _mp_average(node) for name, node in averages.items()}
-    functions |= {head.__name__: head.exact for head in HEADS if head.__name__ == "share"}
-    lazy = expr.has(
-        sp.Piecewise
-    )  # a branch not taken may divide by zero, so nothing is lifted out of it
+    functions[share.__name__] = share.exact
+    lazy = expr.has(sp.Piecewise)  # a branch not taken may divide by zero: lift nothing out of it
     return sp.lambdify(args, expr, modules=[functions, "mpmath"], cse=not lazy)
 
 
@@ -140,7 +138,7 @@ def host_symbols(expr: sp.Expr) -> set[sp.Symbol]:
 def expand_heads(expr: sp.Expr) -> sp.Expr:
     """Textbook functions in place of our own; `share` stays, because its value at 0/0 is its point."""
     for head in HEADS:
-        if head.__name__ != "share":
+        if head is not share:
             expr = expr.replace(head, head.exact)
     return expr
 

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 from collections.abc import Callable
 
 from analytic.domain import InputError
+
+
+def command(
+    commands: argparse._SubParsersAction, name: str, run: Callable[..., int | None], text: str
+) -> argparse.ArgumentParser:
+    """A subcommand whose function is called with the parsed arguments."""
+    sub = commands.add_parser(name, help=text, description=text)
+    sub.set_defaults(run=run)
+    return sub
 
 
 def ended(job: Callable[[], int | None]) -> int:

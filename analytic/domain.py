@@ -26,13 +26,7 @@ class Domain:
         for condition in self.conditions:
             told = condition.subs({k: sp.sympify(v) for k, v in values.items()})
             if told == False or (not told.free_symbols and told != True):  # noqa: E712
-                given = ", ".join(
-                    f"{k} = {v}" for k, v in values.items() if k in condition.free_symbols
-                )
-                raise InputError(
-                    f"{name} needs {_readable(condition)}, but {given} was given: "
-                    "change one of them, or give exact numbers such as '0.1' or '1/3'."
-                )
+                raise _broken(name, condition, values)
 
     def check_arrays(self, name: str, values: Mapping[sp.Symbol, Any]) -> None:
         """The same for floats, which rounding may put just outside a condition of the form a <= b."""
@@ -50,14 +44,16 @@ class Domain:
             else:
                 broken = np.logical_not(at(condition))
             if np.any(broken):
-                given = ", ".join(
-                    f"{k} = {v}" for k, v in values.items() if k in condition.free_symbols
-                )
-                raise InputError(f"{name} needs {_readable(condition)}, but {given} was given.")
+                raise _broken(name, condition, values)
 
 
-def _readable(condition: sp.Basic) -> str:
-    return str(condition).replace("**", "^").replace("*", " ")
+def _broken(name: str, condition: sp.Basic, values: Mapping[sp.Symbol, Any]) -> InputError:
+    readable = str(condition).replace("**", "^").replace("*", " ")
+    given = ", ".join(f"{k} = {v}" for k, v in values.items() if k in condition.free_symbols)
+    return InputError(
+        f"{name} needs {readable}, but {given} was given: "
+        "change one of them, or give exact numbers such as '0.1' or '1/3'."
+    )
 
 
 def need(symbol: sp.Symbol) -> str:

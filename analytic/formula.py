@@ -65,11 +65,11 @@ class Formula:
         def call(*given: Any, **named: Any) -> Any:
             values = bind(self.name, self.args, given, named)
             if check:
-                given_here = dict(zip(self.args, values, strict=True))
-                numbers = {s: v for s, v in given_here.items() if not hasattr(v, "requires_grad")}
+                pairs = zip(self.args, values, strict=True)
+                numbers = {s: v for s, v in pairs if not hasattr(v, "requires_grad")}
                 for symbol, value in numbers.items():
                     _check_array(symbol, value)
-                if len(numbers) == len(given_here):
+                if len(numbers) == len(self.args):
                     self.domain.check_arrays(self.name, numbers)
             return body(*values)
 
@@ -118,11 +118,10 @@ class Formula:
 
     def at(self, **values: Any) -> Formula:
         """The formula with some arguments fixed to exact numbers."""
-        by_name = {symbol.name: symbol for symbol in self.args}
-        if surplus := sorted(set(values) - set(by_name)):
-            bind(self.name, self.args, (), values)
-            raise InputError(f"{self.name} has no argument {', '.join(surplus)}.")
-        fixed = {by_name[n]: _rational(exact(by_name[n], v)) for n, v in values.items()}
+        fixed = {}
+        for name, value in values.items():
+            symbol = self._symbol(name)
+            fixed[symbol] = _rational(exact(symbol, value))
         left = tuple(symbol for symbol in self.args if symbol not in fixed)
         self.domain.check(self.name, fixed)
         point = ", ".join(f"{n}={v}" for n, v in values.items())
@@ -144,15 +143,16 @@ class Formula:
 
     def diff(self, *names: str) -> Formula:
         """The derivative of the textbook face by the named arguments, one after another."""
-        by_name = {symbol.name: symbol for symbol in self.args}
-        if unknown := [n for n in names if n not in by_name]:
-            raise InputError(
-                f"{self.name} has no argument {unknown[0]}; it takes {', '.join(by_name)}."
-            )
         if not names:
             return self
-        expr = sp.diff(self.expr, *(by_name[n] for n in names))
+        expr = sp.diff(self.expr, *map(self._symbol, names))
         return replace(self, name=f"d({self.name})/d({','.join(names)})", expr=expr, stable=None)
+
+    def _symbol(self, name: str) -> sp.Symbol:
+        by_name = {symbol.name: symbol for symbol in self.args}
+        if name not in by_name:
+            raise InputError(f"{self.name} has no argument {name}; it takes {', '.join(by_name)}.")
+        return by_name[name]
 
     def _repr_latex_(self) -> str:
         return f"$\\displaystyle {sp.latex(self.expr)}$"

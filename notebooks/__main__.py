@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import ast
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from analytic import InputError
-from analytic.console import ended
+from analytic.console import command, ended
 
 OUTPUT = Path("build")
 FOLDER = Path(__file__).parent
@@ -21,15 +21,10 @@ def main(argv: Sequence[str] | None = None, folder: Path = FOLDER) -> int:
     parser.set_defaults(folder=folder)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    def command(
-        name: str, run: Callable[[argparse.Namespace], int], text: str
-    ) -> argparse.ArgumentParser:
-        sub = commands.add_parser(name, help=text, description=text)
-        sub.set_defaults(run=run)
-        return sub
-
-    command("list", _list, "names, questions and parameters of all notebooks")
-    sub = command("run", _run, "run notebooks into DIR/notebooks, all of them where none is named")
+    command(commands, "list", _list, "names, questions and parameters of all notebooks")
+    sub = command(
+        commands, "run", _run, "run notebooks into DIR/notebooks, all of them where none is named"
+    )
     sub.add_argument("names", nargs="*", metavar="NAME", help="such as 01_nngp_geometry, or 01")
     sub.add_argument(
         "-p", dest="pairs", action="append", default=[], metavar="KEY=VALUE",
@@ -39,8 +34,12 @@ def main(argv: Sequence[str] | None = None, folder: Path = FOLDER) -> int:
     sub.add_argument("--jobs", default="1", help="how many notebooks at a time (1)")
     sub.add_argument("--report", action="store_true", help="write the report if all pass")
     _output(sub)
-    _output(command("report", _report, "write DIR/report from the notebooks that have been run"))
-    sub = command("lab", _lab, "open JupyterLab on the index, on this machine only")
+    _output(
+        command(
+            commands, "report", _report, "write DIR/report from the notebooks that have been run"
+        )
+    )
+    sub = command(commands, "lab", _lab, "open JupyterLab on the index, on this machine only")
     sub.add_argument("--port", help="(any that is free)")
     sub.add_argument("--no-browser", action="store_true", help="print the address instead")
     args = parser.parse_args(argv)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from notebooks.lab import ROOT, arguments, free_port
+from notebooks.panels import FRAMES
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = (
@@ -115,7 +116,7 @@ def opened(notebook: str, folder: Path) -> Iterator[NotebookPage]:
         "PYTHONPATH": str(ROOT),
         "JUPYTER_CONFIG_DIR": str(folder / "config"),
     }
-    environment.pop("KERNEL_GEOMETRY_FRAMES", None)
+    environment.pop(FRAMES, None)
     url = f"http://127.0.0.1:{port}"
     with (folder / "lab.log").open("w") as log:
         lab = subprocess.Popen(

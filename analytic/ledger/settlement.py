@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import sympy as sp
 
@@ -36,6 +38,11 @@ def threefold(*claims: Claim) -> Settled:
     return Settled(
         claims, replace(true, name=f"{true.name} as printed", expr=3 * true.expr, stable=None)
     )
+
+
+def dot(a: Iterable[Any], b: Iterable[Any]) -> Any:
+    """The inner product of two vectors of symbols or of numbers."""
+    return sum(x * y for x, y in zip(a, b, strict=True))
 
 
 def reals(names: str) -> tuple[sp.Symbol, ...]:

@@ -10,7 +10,7 @@ from mpmath import mp
 
 from analytic.claims import Claim, sample
 from analytic.formula import Formula
-from analytic.ledger.settlement import Settled, holds, reals, threefold
+from analytic.ledger.settlement import Settled, dot, holds, reals, threefold
 from analytic.routes import determinant, network_jet
 
 
@@ -24,28 +24,24 @@ def _rows(values: dict[str, Any], n: int, d: int) -> list[list[Any]]:
     return [[values[f"w{j}{m}"] for m in range(1, d + 1)] for j in range(1, n + 1)]
 
 
-def _dot(x: Any, y: Any) -> Any:
-    return sum(a * b for a, b in zip(x, y, strict=True))
-
-
 def _metric() -> Claim:
     """(2) for a sine network, contracted with two vectors."""
     n, weights = 3, _units(3, 2)
     rows, flat = weights
     bias, x, u, v = reals("b1 b2 b3"), reals("x1 x2"), reals("u1 u2"), reals("v1 v2")
-    slopes = [sp.cos(_dot(w, x) + b) for w, b in zip(rows, bias, strict=True)]
-    expr = sum(p**2 * _dot(w, u) * _dot(w, v) for p, w in zip(slopes, rows, strict=True)) / n
+    slopes = [sp.cos(dot(w, x) + b) for w, b in zip(rows, bias, strict=True)]
+    expr = sum(p**2 * dot(w, u) * dot(w, v) for p, w in zip(slopes, rows, strict=True)) / n
 
     def features(values: dict[str, Any], way: str) -> list[Any]:
         """The derivative of every feature sin(w.x + b)/sqrt(n) along one vector."""
         at, to = ([values[f"{name}{m}"] for m in (1, 2)] for name in ("x", way))
         return [
-            mp.diff(lambda t, w=w, b=b: mp.sin(_dot(w, at) + t * _dot(w, to) + b), 0) / mp.sqrt(n)
+            mp.diff(lambda t, w=w, b=b: mp.sin(dot(w, at) + t * dot(w, to) + b), 0) / mp.sqrt(n)
             for w, b in zip(_rows(values, n, 2), (values[f"b{j}"] for j in (1, 2, 3)), strict=True)
         ]
 
     def pullback(**values: Any) -> Any:
-        return _dot(features(values, "u"), features(values, "v"))
+        return dot(features(values, "u"), features(values, "v"))
 
     formula = Formula("metric of a finite network", (*flat, *bias, *x, *u, *v), expr)
     return Claim(formula, "derivatives of the features", pullback, sample(formula, 3))

@@ -15,7 +15,7 @@ from analytic.backends import compile_mpmath
 from analytic.claims import Claim, Point, sample
 from analytic.expectation import Moment
 from analytic.formula import Formula
-from analytic.ledger.settlement import Settled, holds, reals
+from analytic.ledger.settlement import Settled, dot, holds, reals
 from analytic.routes import nngp_jet
 from analytic.symbols import V, r, sigma, z, zeta
 
@@ -30,11 +30,7 @@ MODERATE: Point = {"sigma": "0.7", "zeta": "0.5", "x1": "0.6", "x2": "-0.9", "u1
                    "v1": "-0.3", "v2": "0.8"}  # fmt: skip
 
 
-def _dot(a: Any, b: Any) -> Any:
-    return sum(p * q for p, q in zip(a, b, strict=True))
-
-
-_variance = sigma**2 * _dot(x, x) + zeta**2
+_variance = sigma**2 * dot(x, x) + zeta**2
 
 
 def _by_averages(act: Activation, name: str, expr: sp.Expr) -> Claim:
@@ -54,7 +50,7 @@ def _metric(act: Activation) -> Claim:
     omega = sp.log(sigma**2 * act.G.expr)
     at = {V: _variance}
     slope = sp.diff(omega, V).subs(at) * sigma**2
-    expr = sp.exp(omega.subs(at)) * (_dot(u, v) + 2 * slope * _dot(x, u) * _dot(x, v))
+    expr = sp.exp(omega.subs(at)) * (dot(u, v) + 2 * slope * dot(x, u) * dot(x, v))
     return _by_averages(act, "NNGP metric", expr)
 
 
@@ -65,7 +61,7 @@ def _from_kernel(act: Activation) -> Claim:
         dict(
             zip(
                 act.kernel.args,
-                (_variance, sigma**2 * _dot(x, y) + zeta**2, sigma**2 * _dot(y, y) + zeta**2),
+                (_variance, sigma**2 * dot(x, y) + zeta**2, sigma**2 * dot(y, y) + zeta**2),
                 strict=True,
             )
         ),
@@ -90,8 +86,8 @@ def _after_stein(steps: int) -> Claim:
         bend = Moment(first * second, _variance, 1) / sp.sqrt(_variance)
     else:
         bend = Moment(second**2 + first * third, _variance)
-    expr = sigma**2 * Moment(first**2, _variance) * _dot(u, v)
-    expr += 2 * sigma**4 * bend * _dot(x, u) * _dot(x, v)
+    expr = sigma**2 * Moment(first**2, _variance) * dot(u, v)
+    expr += 2 * sigma**4 * bend * dot(x, u) * dot(x, v)
     claim = _by_averages(GENERIC, f"(C.{5 + steps})", expr)
     return replace(claim, points=(MODERATE,))
 

@@ -9,7 +9,7 @@ from mpmath import mp
 
 from analytic.claims import Claim, sample
 from analytic.formula import Formula
-from analytic.ledger.settlement import Settled, holds, reals, threefold
+from analytic.ledger.settlement import Settled, dot, holds, reals, threefold
 from analytic.routes import Jet, determinant, omega_jet, ray
 from analytic.symbols import d, r
 
@@ -18,10 +18,6 @@ o0, o1, o2 = JET = (*reals("o0"), sp.Symbol("o1", positive=True), *reals("o2"))
 x, u, v, w, y = (reals(f"{name}1 {name}2 {name}3") for name in "xuvwy")
 _s = r**2
 _stretch = 1 + 2 * _s * o1
-
-
-def _dot(a: Any, b: Any) -> Any:
-    return sum(p * q for p, q in zip(a, b, strict=True))
 
 
 def _vector(values: dict[str, Any], name: str) -> list[Any]:
@@ -58,15 +54,15 @@ def _contract(matrix: Any, a: Any, b: Any) -> Any:
 def _moving_metric(values: dict[str, Any]) -> Any:
     """d/dt of v.g(x + t u).w, with Omega continued by its Taylor polynomial."""
     at, to, a, b = (_vector(values, name) for name in "xuvw")
-    start = _dot(at, at)
+    start = dot(at, at)
     jet = [values["o0"], values["o1"], values["o2"], THIRD]
 
     def moved(t: Any) -> Any:
         here = [p + t * q for p, q in zip(at, to, strict=True)]
-        step = _dot(here, here) - start
+        step = dot(here, here) - start
         value = mp.fsum(c * step**k / mp.factorial(k) for k, c in enumerate(jet))
         slope = mp.fsum(c * step**k / mp.factorial(k) for k, c in enumerate(jet[1:]))
-        return mp.exp(value) * (_dot(a, b) + 2 * slope * _dot(here, a) * _dot(here, b))
+        return mp.exp(value) * (dot(a, b) + 2 * slope * dot(here, a) * dot(here, b))
 
     return mp.diff(moved, 0)
 
@@ -92,7 +88,7 @@ def _traces(jet: Jet, values: dict[str, Any]) -> tuple[Any, Any, Any, Any]:
     )
 
 
-_xx = _dot(x, x)
+_xx = dot(x, x)
 _at_stretch = 1 + 2 * _xx * o1
 _front = -sp.exp(o0) * o1**2
 _ratio = 1 + 2 * _s * o2 / o1
@@ -119,8 +115,8 @@ _volume = _in_d(
 def _half_tensor(a: Any, b: Any, c: Any, e: Any) -> sp.Expr:
     """The bracket of (C.16) before antisymmetrisation, contracted with a, b, c, e."""
     ratio = 1 + 2 * _xx * o2 / o1
-    pairs = _dot(x, b) * _dot(x, e) * _dot(a, c) + _dot(x, a) * _dot(x, c) * _dot(b, e)
-    return _xx * _dot(a, c) * _dot(b, e) + ratio * pairs
+    pairs = dot(x, b) * dot(x, e) * dot(a, c) + dot(x, a) * dot(x, c) * dot(b, e)
+    return _xx * dot(a, c) * dot(b, e) + ratio * pairs
 
 
 _tensor = _at_x(
@@ -150,7 +146,7 @@ ROUTES: dict[str, Settled] = {
         _at_x(
             "radial inverse",
             (*u, *v),
-            sp.exp(-o0) * (_dot(u, v) - 2 * o1 / _at_stretch * _dot(x, u) * _dot(x, v)),
+            sp.exp(-o0) * (dot(u, v) - 2 * o1 / _at_stretch * dot(x, u) * dot(x, v)),
             "inverse of the matrix",
             lambda jet, values: _contract(_inverse(jet), _vector(values, "u"), _vector(values, "v")),
         )
@@ -160,8 +156,8 @@ ROUTES: dict[str, Settled] = {
             "derivative of the radial metric",
             (*u, *v, *w),
             2 * sp.exp(o0) * o1
-            * (_dot(x, u) * _dot(v, w) + _dot(x, v) * _dot(u, w) + _dot(x, w) * _dot(u, v))
-            + 4 * sp.exp(o0) * (o2 + o1**2) * _dot(x, u) * _dot(x, v) * _dot(x, w),
+            * (dot(x, u) * dot(v, w) + dot(x, v) * dot(u, w) + dot(x, w) * dot(u, v))
+            + 4 * sp.exp(o0) * (o2 + o1**2) * dot(x, u) * dot(x, v) * dot(x, w),
             "numerical derivative",
             lambda jet, values: _moving_metric(values),
         )
@@ -171,7 +167,7 @@ ROUTES: dict[str, Settled] = {
         _at_x(
             "inverse on x",
             u,
-            sp.exp(-o0) * _dot(x, u) / _at_stretch,
+            sp.exp(-o0) * dot(x, u) / _at_stretch,
             "inverse of the matrix",
             lambda jet, values: _contract(_inverse(jet), _vector(values, "x"), _vector(values, "u")),
         )
