@@ -23,32 +23,47 @@ class Activation:
     r"""phi and its Gaussian expectations.
 
     F, G, G2 are $E[\phi^2], E[\phi'^2], E[\phi''^2]$ for z ~ N(0, V), with phi'' taken between
-    kinks; kernel and slope are $E[\phi(u)\phi(v)], E[\phi'(u)\phi'(v)]$. `elasticity`, where
-    given, is $V G'/G$ written for floating point.
+    kinks; kernel and slope are $E[\phi(u)\phi(v)], E[\phi'(u)\phi'(v)]$. A part that diverges is
+    None, and `absent` says why. `elasticity`, where given, is $V G'/G$ written for floating point.
     """
 
     name: str
     phi: Formula
     kernel: Formula
-    slope: Formula
+    slope: Formula | None
     F: Formula
-    G: Formula
-    G2: Formula
+    G: Formula | None
+    G2: Formula | None
     kinks: tuple[sp.Expr, ...] = ()
     elasticity: sp.Expr | None = None
+    absent: tuple[tuple[str, str], ...] = ()
 
     @property
     def parameters(self) -> tuple[sp.Symbol, ...]:
         return self.phi.args[1:]
 
     @property
+    def parts(self) -> dict[str, Formula]:
+        """The expectations that exist."""
+        return {p: getattr(self, p) for p in PARTS if getattr(self, p) is not None}
+
+    def require(self, part: str) -> Formula:
+        """An expectation that something rests on, or why there is none."""
+        if part not in self.parts:
+            reason = dict(self.absent)[part]
+            raise InputError(
+                f"{self.name} has no finite {part}, for {reason}: take a smoother one."
+            )
+        return self.parts[part]
+
+    @property
     def closed_forms(self) -> tuple[str, ...]:
         """The names of the expectations that have a closed form; the others are quadratures."""
-        return tuple(p for p in PARTS if not getattr(self, p).expr.has(Moment, PairMoment))
+        return tuple(p for p, f in self.parts.items() if not f.expr.has(Moment, PairMoment))
 
     def __str__(self) -> str:
         closed = ", ".join(self.closed_forms) or "none"
-        quadrature = ", ".join(p for p in PARTS if p not in self.closed_forms) or "none"
+        quadrature = ", ".join(p for p in self.parts if p not in self.closed_forms) or "none"
         return f"phi(z) = {self.phi.expr}; closed forms: {closed}; quadrature: {quadrature}"
 
     def _repr_latex_(self) -> str:
@@ -58,6 +73,21 @@ class Activation:
         """The derivative of phi between its kinks."""
         return derivative(self.phi.expr, order)
 
+    def fixed(self, **values: Any) -> Activation:
+        """The same with parameters set to numbers, as in monomial().fixed(q=3)."""
+        parts: dict[str, Formula | None] = {"phi": self.phi.at(**values)}
+        absent = dict(self.absent)
+        for part in PARTS:
+            formula = getattr(self, part)
+            try:
+                parts[part] = None if formula is None else formula.at(**values)
+            except InputError as refusal:  # an average that exists for other values only
+                parts[part], absent[part] = None, str(refusal)
+        chosen = {p: sp.sympify(values[p.name]) for p in self.parameters if p.name in values}
+        elastic = None if self.elasticity is None else self.elasticity.subs(chosen)
+        name, absences = parts["phi"].name, tuple(absent.items())
+        return replace(self, name=name, elasticity=elastic, absent=absences, **parts)
+
     def scaled(self, factor: Any) -> Activation:
         r"""$\phi(c z)$: an erf, a sine or a Gaussian of any width, with all its closed forms."""
         c = sp.sympify(factor)
@@ -66,7 +96,11 @@ class Activation:
         one = {V: c**2 * V}
         two = {k: c**2 * k for k in GRAM}
 
-        def moved(formula: Formula, values: dict[sp.Symbol, sp.Expr], front: sp.Expr) -> Formula:
+        def moved(
+            formula: Formula | None, values: dict[sp.Symbol, sp.Expr], front: sp.Expr
+        ) -> Formula | None:
+            if formula is None:
+                return None
             stable = None if formula.stable is None else front * formula.stable.subs(values)
             expr = front * formula.expr.subs(values)
             return replace(formula, name=f"{formula.name}({c} z)", expr=expr, stable=stable)
@@ -82,6 +116,7 @@ class Activation:
             G2=moved(self.G2, one, c**4),
             kinks=tuple(b / c for b in self.kinks),
             elasticity=elastic,
+            absent=self.absent,
         )
 
     @staticmethod
@@ -108,7 +143,7 @@ def derivative(phi: sp.Expr, order: int = 1) -> sp.Expr:
 
 def positive(name: str, value: Any) -> sp.Expr:
     """A parameter as an expression: an open symbol, or a finite number above 0."""
-    value = sp.sympify(value)
+    value = sp.sympify(value, rational=isinstance(value, str))
     if value.is_number and not (value.is_positive and value.is_finite):
         raise InputError(f"{name} = {value} was given, but {name} must be a number above 0.")
     return value
@@ -128,14 +163,15 @@ def activation(
     elasticity: sp.Expr | None = None,
     phi_stable: sp.Expr | None = None,
     domains: Mapping[str, tuple[sp.Basic, ...]] | None = None,
+    absent: Mapping[str, str] | None = None,
     **given: Any,
 ) -> Activation:
     """An Activation from what is known of it: the expectations not given become quadratures.
 
-    Each of kernel, slope, F, G, G2 may be an expression or a pair (textbook, stable); `domains`
-    holds conditions on the parameters of each.
+    Each of kernel, slope, F, G, G2 may be an expression or a pair (textbook, stable);
+    `domains` holds conditions on the parameters of each, `absent` why some of them diverge.
     """
-    phi, domains = sp.sympify(phi), domains or {}
+    phi, domains, absent = sp.sympify(phi), domains or {}, absent or {}
     if stray := phi.free_symbols - {z, *parameters}:
         raise InputError(f"The activation {phi} depends on {stray}: name them in `parameters`.")
     kinks = tuple(map(sp.sympify, kinks))
@@ -148,7 +184,9 @@ def activation(
         "G2": lambda: Moment(second**2, V, 0, kinks),
     }
 
-    def formula(part: str) -> Formula:
+    def formula(part: str) -> Formula | None:
+        if part in absent:
+            return None
         face = given[part] if part in given else missing[part]()
         textbook, stable = face if isinstance(face, tuple) else (face, None)
         two = part in ("kernel", "slope")
@@ -161,5 +199,6 @@ def activation(
         phi=Formula(name, (z, *parameters), phi, stable=phi_stable),
         kinks=kinks,
         elasticity=elasticity,
+        absent=tuple(absent.items()),
         **{part: formula(part) for part in missing},
     )

@@ -12,6 +12,7 @@ from mpmath import mp
 from sympy.core.function import AppliedUndef
 
 from analytic import quadrature
+from analytic.computed import Computed
 from analytic.domain import InputError
 from analytic.expectation import Moment, PairMoment, _Expectation
 from analytic.printer import ArrayPrinter, numpy_names, torch_names
@@ -26,6 +27,8 @@ def compile_mpmath(args: Sequence[sp.Symbol], expr: sp.Expr) -> Callback:
     expr = expand_heads(expr)
     expr, averages = _name_expectations(expr)
     functions = {name: _mp_average(node) for name, node in averages.items()}
+    expr, programs = _name_programs(expr)
+    functions |= {name: node.on_mpmath(compile_mpmath) for name, node in programs.items()}
     functions[share.__name__] = share.exact
     lazy = expr.has(sp.Piecewise)  # a branch not taken may divide by zero: lift nothing out of it
     return sp.lambdify(args, expr, modules=[functions, "mpmath"], cse=not lazy)
@@ -76,6 +79,12 @@ def compile_torch(args: Sequence[sp.Symbol], expr: sp.Expr) -> Callback:
     return call
 
 
+def compile_together(args: Sequence[sp.Symbol], exprs: Sequence[sp.Expr]) -> Callback:
+    """Several functions of tensors that share what they have in common; nothing is converted."""
+    torch = import_module("torch")
+    return _compile_array(args, sp.Tuple(*exprs), torch, torch_names())[0]
+
+
 def _compile_array(
     args: Sequence[sp.Symbol], expr: sp.Expr, xp: Any, names: dict[str, Any]
 ) -> tuple[Callback, set[sp.Symbol]]:
@@ -86,7 +95,15 @@ def _compile_array(
     averaging = {
         name: _on_arrays(xp, _array_average(node, xp, names)) for name, node in averages.items()
     }
-    return _lambdify(args, expr, names | averaging), host_symbols(expr)
+    expr, programs = _name_programs(expr)
+    table = partial(_table, xp, names)
+    running = {name: node.on_arrays(xp, table) for name, node in programs.items()}
+    host = host_symbols(expr).union(*(node.host for node in programs.values()))
+    return _lambdify(args, expr, names | averaging | running), host
+
+
+def _table(xp: Any, names: dict[str, Any], args: Sequence[sp.Symbol], exprs: sp.Tuple) -> Callback:
+    return _compile_array(args, exprs, xp, names)[0]
 
 
 def _lambdify(args: Sequence[sp.Symbol], expr: sp.Expr, names: dict[str, Any]) -> Callback:
@@ -161,6 +178,14 @@ def _name_expectations(expr: sp.Expr) -> tuple[sp.Expr, dict[str, _Expectation]]
         calls[node] = sp.Function(name)(*outer, *node.parameters)
         averages[name] = node
     return expr.xreplace(calls), averages
+
+
+def _name_programs(expr: sp.Expr) -> tuple[sp.Expr, dict[str, Computed]]:
+    """Each computed node becomes a call `program_k(inputs...)`."""
+    nodes = sorted(expr.atoms(Computed), key=sp.default_sort_key)
+    programs = {f"program_{k}": node for k, node in enumerate(nodes)}
+    calls = {node: sp.Function(name)(*node.inputs) for name, node in programs.items()}
+    return expr.xreplace(calls), programs
 
 
 def _mp_average(node: _Expectation) -> Callback:

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
-from analytic import nngp
+from analytic import deep, nngp, ntk
 from analytic.activation import Activation
 from analytic.domain import InputError
 from analytic.formula import Formula
@@ -64,10 +64,22 @@ def _derive(derivation: Callable[[Activation], Formula], name: str) -> Formula:
     return derivation(activations.ACTIVATIONS[name])
 
 
+NTK = (ntk.kernel, ntk.magnification, ntk.ricci, ntk.origin)
+DEEP = {
+    "nngp.magnification": deep.nngp_magnification,
+    "nngp.ricci": deep.nngp_ricci,
+    "ntk.magnification": deep.ntk_magnification,
+    "ntk.ricci": deep.ntk_ricci,
+}
+
 catalogue = Catalogue(
     {
-        f"nngp.{name}.{derivation.__name__}": partial(_derive, derivation, name)
-        for name in ACTIVATIONS
-        for derivation in NNGP
+        name: partial(_derive, derivation, act)
+        for act in ACTIVATIONS
+        for name, derivation in (
+            *((f"nngp.{act}.{one.__name__}", one) for one in NNGP),
+            *((f"ntk.{act}.{one.__name__}", one) for one in NTK),
+            *((f"deep.{act}.{what}", one) for what, one in DEEP.items()),
+        )
     }
 )

@@ -18,15 +18,16 @@ class InputError(ValueError):
 
 @dataclass(frozen=True)
 class Domain:
-    """Conditions that join several arguments; those on one alone are its symbol's assumptions."""
+    """Conditions beyond the assumptions of each symbol, and why they are needed."""
 
     conditions: tuple[sp.Basic, ...] = ()
+    why: str = ""
 
     def check(self, name: str, values: Mapping[sp.Symbol, Any]) -> None:
         for condition in self.conditions:
             told = condition.subs({k: sp.sympify(v) for k, v in values.items()})
             if told == False or (not told.free_symbols and told != True):  # noqa: E712
-                raise _broken(name, condition, values)
+                raise self._broken(name, condition, values)
 
     def check_arrays(self, name: str, values: Mapping[sp.Symbol, Any]) -> None:
         """The same for floats, which rounding may put just outside a condition of the form a <= b."""
@@ -44,16 +45,18 @@ class Domain:
             else:
                 broken = np.logical_not(at(condition))
             if np.any(broken):
-                raise _broken(name, condition, values)
+                raise self._broken(name, condition, values)
 
-
-def _broken(name: str, condition: sp.Basic, values: Mapping[sp.Symbol, Any]) -> InputError:
-    readable = str(condition).replace("**", "^").replace("*", " ")
-    given = ", ".join(f"{k} = {v}" for k, v in values.items() if k in condition.free_symbols)
-    return InputError(
-        f"{name} needs {readable}, but {given} was given: "
-        "change one of them, or give exact numbers such as '0.1' or '1/3'."
-    )
+    def _broken(
+        self, name: str, condition: sp.Basic, values: Mapping[sp.Symbol, Any]
+    ) -> InputError:
+        readable = str(condition).replace("**", "^").replace("*", " ")
+        given = ", ".join(f"{k} = {v}" for k, v in values.items() if k in condition.free_symbols)
+        why = f" ({self.why})" if self.why else ""
+        return InputError(
+            f"{name} needs {readable}{why}, but {given} was given: "
+            "change one of them, or give exact numbers such as '0.1' or '1/3'."
+        )
 
 
 def need(symbol: sp.Symbol) -> str:

@@ -1,4 +1,4 @@
-r"""How fast $G(V) = E[\phi'^2]$ changes: $\epsilon_1 = VG'/G$, $\epsilon_2 = V\epsilon_1'$, for floats."""
+r"""How fast a moment such as $G(V) = E[\phi'^2]$ grows: $\epsilon_1 = VG'/G$ and $V\epsilon_1'$."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import sympy as sp
 
-from analytic.activation import Activation
 from analytic.expectation import Moment
+from analytic.formula import Formula
 from analytic.special import log1p
 from analytic.symbols import V, s, zeta
 
@@ -22,12 +22,13 @@ class Elasticities:
     slope: sp.Expr
 
 
-def elasticities(act: Activation) -> Elasticities:
-    G, textbook = act.G.floating, act.G.expr
+def elasticities(moment: Formula, known: sp.Expr | None = None) -> Elasticities:
+    """Of a moment as a function of V; `known` is its first elasticity, where a better form exists."""
+    G, textbook = (_generic(face) for face in (moment.floating, moment.expr))
     if G.has(Moment):
         return _of_moment(G)
-    if act.elasticity is not None:
-        e1 = act.elasticity
+    if known is not None:
+        e1 = known
         return Elasticities(e1, V * sp.diff(e1, V), 1 + 2 * e1, e1 / V)
     slope = sp.diff(textbook, V)
     if algebraic(textbook):
@@ -42,9 +43,16 @@ def elasticities(act: Activation) -> Elasticities:
     return Elasticities(V * slope, V * sp.diff(V * slope, V), 1 + 2 * V * slope, slope)
 
 
+def _generic(expr: sp.Expr) -> sp.Expr:
+    """Without the exceptions of a Piecewise: the monomial of degree 1 has G2 = 0 by a case of its own."""
+    return expr.args[-1][0] if isinstance(expr, sp.Piecewise) else expr
+
+
 def _of_moment(G: sp.Expr) -> Elasticities:
     """From quadratures of one sign: moving the scale of f puts z f' or t^2 f under the average."""
+    plain = G.subs(dict.fromkeys(G.atoms(Moment), 0))
     second = G.replace(Moment, lambda f, V, power, kinks: Moment(f, V, 2, kinks))
+    second += 2 * V * sp.diff(plain, V)  # what is no average moves its scale by itself
     e1 = _log_derivative(G) / G
     stretch = second / G
     e2 = stretch / 2 * (_log_derivative(second) / second - e1)
@@ -52,8 +60,12 @@ def _of_moment(G: sp.Expr) -> Elasticities:
 
 
 def _log_derivative(expr: sp.Expr) -> sp.Expr:
-    """V d/dV of a constant plus moments."""
-    return sp.Add(*(part.log_derivative() for part in expr.atoms(Moment)))
+    """V d/dV of a sum of powers of V and moments."""
+    averages = expr.atoms(Moment)
+    plain = expr.subs(dict.fromkeys(averages, 0))
+    return V * sp.diff(plain, V) + sp.Add(
+        *(expr.coeff(part) * part.log_derivative() for part in averages)
+    )
 
 
 def algebraic(expr: sp.Expr) -> bool:
@@ -88,6 +100,6 @@ def factored(expr: sp.Expr) -> sp.Expr:
     return tidy.subs({dummy: symbol for symbol, dummy in generic.items()})
 
 
-def quick(act: Activation) -> bool:
-    """Whether `factor` is quick on expressions in G: powers and exponentials only."""
-    return not act.G.expr.has(Moment, sp.asin, sp.erfc, sp.erf)
+def quick(moment: Formula) -> bool:
+    """Whether `factor` is quick on expressions in a moment: powers and exponentials only."""
+    return not moment.expr.has(Moment, sp.asin, sp.erfc, sp.erf)

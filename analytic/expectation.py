@@ -32,7 +32,7 @@ class _Expectation(sp.Expr):
         return True
 
 
-def _beside(f: sp.Expr, b: sp.Expr, kinks: Any, side: int) -> sp.Expr:
+def one_sided(f: sp.Expr, b: sp.Expr, kinks: Any, side: int) -> sp.Expr:
     """The limit of f at a kink from one side (sp.limit ignores the side of a Piecewise)."""
     gaps = [abs(b - other) for other in kinks if other != b]
     probe = b + side * min([sp.S.One, *gaps]) / 2
@@ -63,7 +63,7 @@ class Moment(_Expectation):
         f, V, power, kinks = self.args
         moved = self.func(z * sp.diff(f, z), V, power, kinks)
         for b in kinks:
-            if b != 0 and (jump := _beside(f, b, kinks, 1) - _beside(f, b, kinks, -1)) != 0:
+            if b != 0 and (jump := one_sided(f, b, kinks, 1) - one_sided(f, b, kinks, -1)) != 0:
                 t = b / sp.sqrt(V)
                 moved += jump * t ** (power + 1) * sp.exp(-(t**2) / 2) / sp.sqrt(2 * sp.pi)
         return moved / 2

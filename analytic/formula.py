@@ -125,7 +125,8 @@ class Formula:
         left = tuple(symbol for symbol in self.args if symbol not in fixed)
         self.domain.check(self.name, fixed)
         point = ", ".join(f"{n}={v}" for n, v in values.items())
-        domain = Domain(tuple(c.subs(fixed) for c in self.domain.conditions))
+        conditions = tuple(c.subs(fixed) for c in self.domain.conditions)
+        domain = replace(self.domain, conditions=conditions)
         stable = None if self.stable is None else self.stable.subs(fixed)
         expr = self.expr.subs(fixed)
         if expr.has(sp.zoo, sp.nan, sp.oo):

@@ -17,7 +17,14 @@ from dataclasses import dataclass, replace
 import sympy as sp
 
 from analytic.activation import Activation
-from analytic.elasticity import algebraic, elasticities, factored, log_of_product, quick
+from analytic.elasticity import (
+    Elasticities,
+    algebraic,
+    elasticities,
+    factored,
+    log_of_product,
+    quick,
+)  # fmt: skip
 from analytic.formula import Formula
 from analytic.radial import RadialMetric
 from analytic.special import log_variance, share, volume
@@ -71,7 +78,7 @@ def magnification(act: Activation) -> Formula:
 def ricci(act: Activation) -> Formula:
     """The Ricci scalar; the paper prints three times this value, (7)."""
     face = _Face(act)
-    textbook = factored(metric(act).scalar_curvature()) if quick(act) else _regular(act)
+    textbook = factored(metric(act).scalar_curvature()) if quick(act.G) else _regular(act)
     bracket = (d - 2) * face.e1 * face.P + 4 * (face.rest * face.e1 + face.tau * face.e2)
     stable = -(d - 1) * face.tau * face.slope / (face.G * face.P**2) * bracket
     return _formula(act, "ricci", textbook, stable, "(7), corrected by 1/3", dimension=True)
@@ -92,7 +99,7 @@ def _stretch(act: Activation) -> sp.Expr:
         stretch = 1 + 2 * sigma**2 * s * slope.subs(V, _variance)
         return factored(stretch) if algebraic(stretch) else stretch
     elasticity = (
-        factored(V * slope) if quick(act) else sp.expand(V * sp.diff(act.G.expr, V)) / act.G.expr
+        factored(V * slope) if quick(act.G) else sp.expand(V * sp.diff(act.G.expr, V)) / act.G.expr
     )
     return 1 + 2 * share(sigma**2 * s, zeta**2, 1) * elasticity.subs(V, _variance)
 
@@ -141,21 +148,25 @@ class _Face:
         return self.act.G.floating.subs(V, _variance)
 
     @property
+    def _rates(self) -> Elasticities:
+        return elasticities(self.act.G, self.act.elasticity)
+
+    @property
     def e1(self) -> sp.Expr:
-        return elasticities(self.act).first.subs(V, _variance)
+        return self._rates.first.subs(V, _variance)
 
     @property
     def e2(self) -> sp.Expr:
-        return elasticities(self.act).second.subs(V, _variance)
+        return self._rates.second.subs(V, _variance)
 
     @property
     def slope(self) -> sp.Expr:
         """e1 / V = G'/G."""
-        return elasticities(self.act).slope.subs(V, _variance)
+        return self._rates.slope.subs(V, _variance)
 
     @property
     def P(self) -> sp.Expr:
-        return self.rest + self.tau * elasticities(self.act).stretch.subs(V, _variance)
+        return self.rest + self.tau * self._rates.stretch.subs(V, _variance)
 
     @property
     def log_a(self) -> sp.Expr:

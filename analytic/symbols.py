@@ -12,6 +12,11 @@ sigma = sp.Symbol("sigma", positive=True)
 zeta = sp.Symbol("zeta", nonnegative=True)
 V = sp.Symbol("V", nonnegative=True)
 
+# Beyond one layer: readout std, number of hidden layers, inner product of two inputs.
+xi = sp.Symbol("xi", nonnegative=True)
+depth = sp.Symbol("depth", integer=True, positive=True)
+xy = sp.Symbol("xy", real=True)
+
 # Covariance of a preactivation pair (u, v); a Formula adds kxy^2 <= kxx kyy.
 kxx, kyy = sp.symbols("kxx kyy", nonnegative=True)
 kxy = sp.Symbol("kxy", real=True)
@@ -33,6 +38,9 @@ MEANING = {
     "sigma": "standard deviation of a weight",
     "zeta": "standard deviation of a bias",
     "V": "preactivation variance sigma^2 |x|^2 + zeta^2",
+    "xi": "standard deviation of a readout weight",
+    "depth": "number of hidden layers",
+    "xy": "inner product x.y of the inputs",
     "kxx": "variance of u",
     "kyy": "variance of v",
     "kxy": "covariance of u and v",

@@ -183,7 +183,7 @@ def test_gram_matrices_are_positive_semidefinite(act, values, part) -> None:
     assert eigenvalues[0] >= -1e-12 * eigenvalues[-1]
 
 
-@pytest.mark.parametrize("act", [A.erf, A.gelu, A.relu, A.sine(1), A.snake(1)], ids=label)
+@pytest.mark.parametrize("act", [A.erf, A.gelu, A.relu_power(2), A.sine(1), A.snake(1)], ids=label)
 @pytest.mark.parametrize(("part", "order"), list(zip(PARTS, (0, 1, 0, 1, 2))))
 def test_scaling_follows_the_chain_rule_and_composes(act, part, order) -> None:
     at = {"kxx": 2, "kxy": "-1/2", "kyy": "3/5"} if part in ("kernel", "slope") else {"V": "7/10"}

@@ -13,6 +13,8 @@ from analytic.domain import InputError
 from analytic.special import monomial_pair, rectified_pair
 from analytic.symbols import V, exponent, kxx, kxy, kyy, q, z
 
+BENT = "phi' rises too steeply at 0, so E[phi''^2] diverges"
+
 _half = S.Half
 
 
@@ -73,14 +75,16 @@ def relu_power(q: Any = exponent) -> Activation:
         textbook = sp.Piecewise((0, nothing), (rectified_pair.exact(n, *GRAM), True))
         return front * textbook, front * rectified_pair(n, *GRAM)
 
-    slopes, bends = (q > _half,), (sp.Or(q > Rational(3, 2), sp.Eq(q, 1)),)
+    slopes, bends = (q > _half,), (q > Rational(3, 2),)
     domains = {} if q.is_number else {"slope": slopes, "G": slopes, "G2": bends}
+    steep = q.is_number and not q > Rational(3, 2)
     return activation(
         "relu_power",
         sp.Piecewise((z**q, z > 0), (0, True)),
         parameters=symbols_of(q),
         kinks=(0,),
         domains=domains,
+        absent={"G2": BENT} if steep else {},
         kernel=pair(S.One, q),
         slope=pair(q**2, q - 1),
         F=moment(S.One, q),

@@ -1,33 +1,32 @@
-"""Sine, cosine, exponential and snake: activations made of exponentials."""
+"""Sine, cosine, exponential, snake, random Fourier features and Gabor: made of exponentials."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import sympy as sp
-from sympy import Abs, Rational, cos, cosh, exp, sin, sinh
+from sympy import Abs, Rational, S, cos, cosh, exp, pi, sin, sinh, sqrt, tanh
 
 from analytic.activation import Activation, activation, positive, symbols_of
-from analytic.special import bernoulli, expm1
+from analytic.activations.slopes import real
+from analytic.expectation import Moment
+from analytic.special import bernoulli, expm1, gram_det
 from analytic.symbols import V, a, kxx, kxy, kyy, w, z
 
 
-def sine(w: Any = w) -> Activation:
-    """sin(w z)."""
-    w = positive("w", w)
-    mean, size, decay = w**2 * (kxx + kyy) / 2, Abs(kxy), exp(-2 * w**2 * V)
+def sine(w: Any = w, phase: Any = 0) -> Activation:
+    """sin(w z + phase); the phase is a number."""
+    w, phase = positive("w", w), real("phase", phase)
+    if phase != 0:
+        return _shifted("phased_sine", S.One, w, phase)
+    mean, decay = w**2 * (kxx + kyy) / 2, exp(-2 * w**2 * V)
+    even = (exp(w**2 * kxy - mean) + exp(-(w**2) * kxy - mean)) / 2
     return activation(
         "sine",
         sin(w * z),
         parameters=symbols_of(w),
-        kernel=(
-            exp(-mean) * sinh(w**2 * kxy),
-            -sp.sign(kxy) * exp(w**2 * size - mean) * expm1(-2 * w**2 * size) / 2,
-        ),
-        slope=(
-            w**2 * exp(-mean) * cosh(w**2 * kxy),
-            w**2 * (exp(w**2 * kxy - mean) + exp(-(w**2) * kxy - mean)) / 2,
-        ),
+        kernel=(exp(-mean) * sinh(w**2 * kxy), even * tanh(w**2 * kxy)),
+        slope=(w**2 * exp(-mean) * cosh(w**2 * kxy), w**2 * even),
         F=((1 - decay) / 2, -expm1(-2 * w**2 * V) / 2),
         G=(w**2 * (1 + decay) / 2, w**2 * (1 + expm1(-2 * w**2 * V) / 2)),
         G2=(w**4 * (1 - decay) / 2, -(w**4) * expm1(-2 * w**2 * V) / 2),
@@ -88,3 +87,71 @@ def snake(a: Any = a) -> Activation:
         G=(Rational(3, 2) - exp(-4 * c * V) / 2, 1 - expm1(-4 * c * V) / 2),
         G2=c * (1 + exp(-4 * c * V)),
     )
+
+
+def rbf(gamma: Any) -> Activation:
+    """sqrt(2) sin(sqrt(2 gamma) z + pi/4), whose kernel is exp(-gamma (kxx - 2 kxy + kyy))."""
+    return _shifted("rbf", sqrt(2), sqrt(2 * positive("gamma", gamma)), pi / 4)
+
+
+def _shifted(name: str, height: sp.Expr, w: sp.Expr, phase: sp.Expr) -> Activation:
+    """height sin(w z + phase), by the waves of the difference and of the sum of its arguments."""
+    near = exp(-(w**2) * (kxx + kyy - 2 * kxy) / 2)
+    far = exp(-(w**2) * (kxx + kyy + 2 * kxy) / 2)
+    odd, rate = sine(w).kernel.stable, 2 * w**2 * V
+
+    def pair(front: sp.Expr, phase: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
+        c = cos(2 * phase)
+        textbook = front * (near - c * far) / 2
+        return textbook, front * (odd + sin(phase) ** 2 * far) if c > 0 else textbook
+
+    def one(front: sp.Expr, phase: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
+        c = cos(2 * phase)
+        textbook = front * (1 - c * exp(-rate)) / 2
+        return textbook, front * (sin(phase) ** 2 - c / 2 * expm1(-rate)) if c > 0 else textbook
+
+    square, turned = height**2, phase + pi / 2  # the derivative is a wave a quarter ahead
+    return activation(
+        name,
+        height * sin(w * z + phase),
+        parameters=symbols_of(w),
+        kernel=pair(square, phase),
+        slope=pair(square * w**2, turned),
+        F=one(square, phase),
+        G=one(square * w**2, turned),
+        G2=one(square * w**4, phase),
+        elasticity=bernoulli(0, rate) if cos(phase) == 0 else None,  # flat at 0, as a cosine
+    )
+
+
+def _gabor() -> Activation:
+    """exp(-z^2) sin(z): a sine under the Gaussian that exp(-u^2 - v^2) makes of the pair."""
+
+    def pair(det: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
+        total = kxx + kyy
+        D = 1 + 2 * total + 4 * det
+        c, front = kxy / D, exp(-(total + 4 * det) / (2 * D)) / sqrt(D)
+        rise = 4 * c * (1 + (1 + total) / D)  # terms of one sign, for c sinh(c) has none
+        return front * sinh(c), front * (rise * sinh(c) + (1 / D + 8 * c**2) * cosh(c))
+
+    kernel, slope = zip(pair(kxx * kyy - kxy**2), pair(gram_det(kxx, kyy, kxy)), strict=True)
+    D = 1 + 4 * V
+    t = V / D  # the variance under exp(-2 z^2)
+    once = -Rational(9, 2) + 44 * t - 200 * t**2 + 320 * t**3 - 128 * t**4
+    bend = Rational(9, 2) - 4 * t + 24 * t**2 + once * exp(-2 * t)
+    small = t * (40 - 176 * t + 320 * t**2 - 128 * t**3) + once * expm1(-2 * t)
+    rise = 1 + 12 * V + 32 * V**2 + (1 - 4 * V - 16 * V**2) * exp(-2 * t)
+    phi = exp(-(z**2)) * sin(z)
+    return activation(
+        "gabor",
+        phi,
+        kernel=kernel,
+        slope=slope,
+        F=((1 - exp(-2 * t)) / (2 * sqrt(D)), -expm1(-2 * t) / (2 * sqrt(D))),
+        # Far out G falls as V^(-1/2): only an average has its rate of change without cancellation.
+        G=(rise / (2 * D ** Rational(5, 2)), Moment(sp.diff(phi, z) ** 2, V)),
+        G2=(bend / sqrt(D), small / sqrt(D)),
+    )
+
+
+gabor = _gabor()

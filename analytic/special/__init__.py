@@ -14,6 +14,7 @@ from analytic.special.guards import (
     gram_det,
     log1p,
     log_variance,
+    off_origin,
     share,
     sine_excess,
     volume,
@@ -21,11 +22,11 @@ from analytic.special.guards import (
 from analytic.special.pairs import monomial_pair, rectified_pair
 
 HEADS: tuple[type[sp.Function], ...] = (
-    share, expm1, log1p, sine_excess, gram_det, log_variance, volume, bernoulli, monomial_pair,
-    rectified_pair,
+    share, expm1, log1p, sine_excess, gram_det, log_variance, volume, bernoulli, off_origin,
+    monomial_pair, rectified_pair,
 )  # fmt: skip
 
 __all__ = [
-    "HEADS", "bernoulli", "expm1", "gram_det", "log1p", "log_variance", "monomial_pair",
+    "HEADS", "bernoulli", "expm1", "gram_det", "log1p", "log_variance", "monomial_pair", "off_origin",
     "rectified_pair", "share", "sine_excess", "volume",
 ]  # fmt: skip

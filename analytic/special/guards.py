@@ -33,6 +33,22 @@ class share(sp.Function):
         return xp.where(total > 0, t / xp.where(total > 0, total, 1.0), corner)
 
 
+class off_origin(sp.Function):
+    """s = |x|^2 itself, or in its place a number so small that a limit at x = 0 is reached."""
+
+    @staticmethod
+    def exact(s: Any) -> Any:
+        return s
+
+    def fdiff(self, argindex: int = 1) -> sp.Expr:
+        return sp.S.One
+
+    @staticmethod
+    def array(xp: Any, s: Any) -> Any:
+        least = 1e-14 if s.dtype == xp.float32 else 1e-60
+        return xp.where(s > least, s, least)
+
+
 class expm1(sp.Function):
     """e^x - 1, exact near zero."""
 
@@ -83,6 +99,11 @@ class sine_excess(sp.Function):
 
 class gram_det(sp.Function):
     """a b - c^2 of a positive semidefinite pair, without losing digits when it nearly vanishes."""
+
+    @classmethod
+    def eval(cls, a: sp.Expr, b: sp.Expr, c: sp.Expr) -> sp.Expr | None:
+        (x, a), (y, b), (w, c) = (part.as_coeff_Mul() for part in (a, b, c))
+        return x**2 * cls(a, b, c) if x == y == w != 1 else None  # of one scale
 
     @staticmethod
     def exact(a: Any, b: Any, c: Any) -> Any:

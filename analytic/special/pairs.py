@@ -50,7 +50,10 @@ def _monomial_terms(q: int) -> tuple[tuple[int, sp.Rational], ...]:
 
 
 class rectified_pair(sp.Function):
-    r"""E[u_+^q v_+^q] of a Gaussian pair, the arc-cosine kernel of any order q > -1/2."""
+    r"""E[u_+^q v_+^q] of a Gaussian pair, the arc-cosine kernel of any order q > -1/2.
+
+    On arrays kxx kyy - kxy^2 may be given too, where it is known better than kxy tells.
+    """
 
     host = (0,)
 
@@ -65,14 +68,14 @@ class rectified_pair(sp.Function):
         return scale**q * front * half ** (q + sp.S.Half) * tail
 
     def fdiff(self, argindex: int = 1) -> sp.Expr:
-        q, kxx, kxy, kyy = self.args
-        if argindex != 3:
+        q, kxx, kxy, kyy = self.args[:4]
+        if argindex != 3 or len(self.args) > 4:
             raise ArgumentIndexError(self, argindex)
         return q**2 * rectified_pair(q - 1, kxx, kxy, kyy)
 
     @staticmethod
-    def array(xp: Any, q: float, kxx: Any, kxy: Any, kyy: Any) -> Any:
-        det = gram_det.array(xp, kxx, kyy, kxy)
+    def array(xp: Any, q: float, kxx: Any, kxy: Any, kyy: Any, det: Any = None) -> Any:
+        det = gram_det.array(xp, kxx, kyy, kxy) if det is None else det
         collinear = det <= 0
         root = xp.where(collinear, 0.0, xp.sqrt(xp.where(collinear, 1.0, det)))
         value = _sector(xp, q, kxx, kxy, kyy, root)

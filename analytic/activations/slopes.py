@@ -1,0 +1,107 @@
+"""Leaky ReLU, absolute value, sign and step: activations of the angle between two points."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sympy as sp
+from sympy import Abs, S, asin, atan2, pi, sqrt
+
+from analytic.activation import GRAM, Activation, activation
+from analytic.domain import InputError
+from analytic.special import gram_det, rectified_pair
+from analytic.symbols import V, kxx, kxy, kyy, z
+
+_scale = sqrt(kxx * kyy)
+_rho = kxy / _scale
+_collinear = Abs(_rho) >= 1
+_nothing = sp.Eq(kxx * kyy, 0)  # a point of variance 0 has no angle
+_root = sqrt(gram_det(kxx, kyy, kxy))
+
+# E[sign(u) sign(v)], E|u||v| and P(u > 0, v > 0).
+_signs = sp.Piecewise((0, _nothing), (sp.sign(kxy), _collinear), (2 / pi * asin(_rho), True))
+_sizes = sp.Piecewise(
+    (0, _nothing),
+    (Abs(kxy), _collinear),
+    (2 / pi * _scale * (sqrt(1 - _rho**2) + _rho * asin(_rho)), True),
+)
+_stable_signs = 2 / pi * atan2(kxy, _root)
+_both = atan2(_root, -kxy) / (2 * pi)  # exact near opposite points, where it vanishes
+
+_BEND = "phi' jumps at 0, so E[phi''^2] diverges"
+_JUMP = {
+    "slope": "phi jumps at 0, so E[phi'^2] diverges",
+    "G": "phi jumps at 0, so E[phi'^2] diverges",
+    "G2": "phi jumps at 0, so E[phi''^2] diverges",
+}
+
+
+def two_slope(left: Any, right: Any) -> Activation:
+    """left z for z < 0, right z for z > 0; its slope at 0, met at variance 0 only, is their mean."""
+    return _two_slope("two_slope", real("left", left), real("right", right))
+
+
+def leaky_relu(slope: Any = "1/100") -> Activation:
+    """max(0, z) + slope min(0, z)."""
+    return _two_slope("leaky_relu", real("slope", slope), S.One)
+
+
+def _two_slope(name: str, left: sp.Expr, right: sp.Expr) -> Activation:
+    mean, half = (right + left) / 2, (right - left) / 2
+    square = (left**2 + right**2) / 2
+    if left == right:
+        return activation(
+            name, left * z, kernel=square * kxy, slope=square, F=square * V, G=square, G2=S.Zero
+        )
+    slope = mean**2 + half**2 * _stable_signs
+    if left * right >= 0:  # no slope is negative, so let none be subtracted
+        sharp = left * right + 4 * half**2 * _both
+        slope = sp.Piecewise((mean**2, _nothing), (sharp, True))
+    return activation(
+        name,
+        sp.Piecewise((right * z, z > 0), (left * z, True)),
+        kinks=(0,),
+        absent={"G2": _BEND},
+        kernel=(
+            mean**2 * kxy + half**2 * _sizes,
+            4 * half**2 * rectified_pair(1, *GRAM) + left * right * kxy,
+        ),
+        slope=(mean**2 + half**2 * _signs, slope),
+        F=square * V,
+        G=square,
+    )
+
+
+absolute = _two_slope("absolute", S.NegativeOne, S.One)
+
+
+# At variance 0 both are 0, as sign(0) and step(0) are.
+sign = activation(
+    "sign",
+    sp.Piecewise((1, z > 0), (-1, z < 0), (0, True)),
+    kinks=(0,),
+    absent=_JUMP,
+    kernel=(_signs, _stable_signs),
+    F=sp.Piecewise((0, sp.Eq(V, 0)), (1, True)),
+)
+
+
+step = activation(
+    "step",
+    sp.Piecewise((1, z > 0), (0, True)),
+    kinks=(0,),
+    absent=_JUMP,
+    kernel=(
+        sp.Piecewise((0, _nothing), ((1 + _signs) / 4, True)),
+        sp.Piecewise((0, _nothing), (_both, True)),
+    ),
+    F=sp.Piecewise((0, sp.Eq(V, 0)), (S.Half, True)),
+)
+
+
+def real(name: str, value: Any) -> sp.Expr:
+    """A finite real number, exactly: text as it is written, a float as the fraction that it is."""
+    number = sp.sympify(value, rational=isinstance(value, str))
+    if not (isinstance(number, sp.Expr) and number.is_number and number.is_real):
+        raise InputError(f"{name} = {value} was given, but {name} must be a finite real number.")
+    return sp.Rational(number) if number.is_Float else number

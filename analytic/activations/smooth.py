@@ -1,0 +1,34 @@
+"""Tanh, sigmoid, softplus and SiLU: no closed moments are known, so all of them are quadratures.
+
+They are written so that floats keep their digits in both tails. An exponential that belongs to the
+other tail is held at e, where it overflows neither by itself nor under a gradient.
+"""
+
+from __future__ import annotations
+
+import sympy as sp
+from sympy import exp
+
+from analytic.activation import activation
+from analytic.symbols import z
+
+_left = exp(sp.Piecewise((z, z < 1), (1, True)))  # e^z for z < 0
+_right = exp(sp.Piecewise((-z, z > -1), (1, True)))  # e^-z for z > 0
+_tail, _middle = _left / (1 + _left), (1 + sp.tanh(z / 2)) / 2
+
+
+tanh = activation("tanh", sp.tanh(z))
+
+
+sigmoid = activation("sigmoid", sp.Piecewise((_tail, z < -1), (_middle, True)))
+
+
+def _log1p(e: sp.Expr) -> sp.Expr:
+    """log(1 + e), which loses no small e at any precision."""
+    return 2 * sp.atanh(e / (2 + e))
+
+
+softplus = activation("softplus", sp.Piecewise((_log1p(_left), z < 0), (z + _log1p(_right), True)))
+
+
+silu = activation("silu", sp.Piecewise((z * _tail, z < -1), (z * _middle, True)))

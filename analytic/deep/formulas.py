@@ -1,0 +1,67 @@
+"""Formulas for magnification and curvature of deep kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import sympy as sp
+
+from analytic.activation import Activation
+from analytic.deep.node import Activated, Deep, deep_ricci, deep_volume
+from analytic.domain import Domain, InputError
+from analytic.formula import Formula
+from analytic.ntk import bent
+from analytic.symbols import d, depth, r, sigma, xi, zeta
+
+SOURCE = "beyond Zavatone-Veth et al., who treat one hidden layer"
+
+
+def nngp_magnification(act: Activation) -> Formula:
+    return _uniform(deep_volume, act, "nngp.magnification", ())
+
+
+def nngp_ricci(act: Activation) -> Formula:
+    return _uniform(deep_ricci, act, "nngp.ricci", ())
+
+
+def ntk_magnification(act: Activation) -> Formula:
+    return _uniform(deep_volume, act, "ntk.magnification", (xi,))
+
+
+def ntk_ricci(act: Activation) -> Formula:
+    return _uniform(deep_ricci, act, "ntk.ricci", (xi,))
+
+
+def layered(acts: Sequence[Activation], ntk: bool = False) -> tuple[Formula, Formula]:
+    """Magnification and Ricci scalar where each layer has its own activation, sigma_l and zeta_l."""
+    if not acts or any(act.parameters for act in acts):
+        raise InputError(
+            f"layered needs at least one activation, each with its parameters fixed, not {acts!r}."
+        )
+    count = range(1, len(acts) + 1)
+    sigmas = tuple(sp.Symbol(f"sigma_{l}", positive=True) for l in count)
+    zetas = tuple(sp.Symbol(f"zeta_{l}", nonnegative=True) for l in count)
+    readout = (xi,) if ntk else ()
+    args = (d, *sigmas, *zetas, *readout, r)
+    domain = _domain(acts, ntk)
+    name = "deep." + "-".join(act.name for act in acts)
+
+    def formula(node: type[Deep], what: str) -> Formula:
+        expr = node(map(Activated, acts), sigmas, zetas, readout, d, r, len(acts))
+        return Formula(f"{name}.{what}", args, expr, domain, SOURCE)
+
+    kind = "ntk" if ntk else "nngp"
+    return formula(deep_volume, f"{kind}.magnification"), formula(deep_ricci, f"{kind}.ricci")
+
+
+def _uniform(
+    node: type[Deep], act: Activation, what: str, readout: tuple[sp.Symbol, ...]
+) -> Formula:
+    expr = node((Activated(act),), (sigma,), (zeta,), readout, d, r, depth)
+    args = (d, sigma, zeta, *readout, r, depth, *act.parameters)
+    return Formula(f"deep.{act.name}.{what}", args, expr, _domain((act,), bool(readout)), SOURCE)
+
+
+def _domain(acts: Sequence[Activation], ntk: bool) -> Domain:
+    needed = [bent(act) if ntk else act.require("G") for act in acts]
+    return Domain(tuple(condition for part in needed for condition in part.domain.conditions))

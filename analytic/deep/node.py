@@ -1,0 +1,179 @@
+"""The geometry of a deep kernel as a symbol: it stands in a Formula, and each backend computes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import astuple
+from functools import lru_cache
+from typing import Any
+
+import sympy as sp
+from mpmath import mp, mpf
+
+from analytic.activation import Activation
+from analytic.computed import Computed, Table
+from analytic.deep.recursion import Layer, nngp, ntk
+from analytic.germ import Germ, Passage
+from analytic.passage import derived_passage, derived_textbook, passage, textbook
+from analytic.special import off_origin, volume
+from analytic.symbols import V
+
+Maker = Callable[[Activation], Passage]
+
+
+class Activated(sp.Atom):
+    """An activation as a part of an expression."""
+
+    act: Activation
+
+    def __new__(cls, act: Activation) -> Activated:
+        self = super().__new__(cls)
+        self.act = act
+        return self
+
+    def _hashable_content(self) -> tuple[Any, ...]:
+        return (self.act.name, self.act.phi.expr)
+
+    def _sympystr(self, printer: Any) -> str:
+        return self.act.name
+
+    def _latex(self, printer: Any) -> str:
+        return rf"\mathrm{{{self.act.name}}}".replace("_", r"\_")
+
+
+class Deep(Computed):
+    """Arguments: activations, sigmas, zetas, readout (xi, or none for the NNGP), d, r, depth.
+
+    One activation, sigma and zeta serve every layer; otherwise each layer has its own.
+    """
+
+    def __new__(cls, acts: Any, sigmas: Any, zetas: Any, readout: Any, *rest: Any) -> Deep:
+        tuples = (sp.Tuple(*part) for part in (acts, sigmas, zetas, readout))
+        return super().__new__(cls, *tuples, *map(sp.sympify, rest))
+
+    @property
+    def parameters(self) -> tuple[sp.Symbol, ...]:
+        """Open parameters of the activations."""
+        return tuple({p.name: p for atom in self.args[0] for p in atom.act.parameters}.values())
+
+    @property
+    def free_symbols(self) -> set[sp.Symbol]:
+        return super().free_symbols | set(self.parameters)
+
+    @property
+    def inputs(self) -> tuple[sp.Expr, ...]:
+        _, sigmas, zetas, readout, *rest = self.args
+        return (*sigmas, *zetas, *readout, *rest, *self.parameters)
+
+    @property
+    def host(self) -> frozenset[sp.Symbol]:
+        degrees = {p for p in self.parameters if p.name == "q"}
+        return frozenset(self.args[-1].free_symbols | degrees)
+
+    def on_mpmath(self, table: Table) -> Callable[..., Any]:
+        def finish(germ: Callable[[Any], Germ], s: Any, d: Any) -> Any:
+            def at(s: Any) -> Any:
+                return self.read(germ(s), s, d, None)
+
+            return at(s) if s else _limit(at)
+
+        return self._program(table, (textbook, derived_textbook), finish)
+
+    def on_arrays(self, xp: Any, table: Table) -> Callable[..., Any]:
+        def finish(germ: Callable[[Any], Germ], s: Any, d: Any) -> Any:
+            s = off_origin.array(xp, s)
+            return self.read(germ(s), s, d, xp)
+
+        return self._program(table, (passage, derived_passage), finish)
+
+    def _program(
+        self,
+        table: Table,
+        makers: tuple[Maker, Maker],
+        finish: Callable[[Callable[[Any], Germ], Any, Any], Any],
+    ) -> Callable[..., Any]:
+        acts, *counts = ([atom.act for atom in self.args[0]], *map(len, self.args[1:4]))
+
+        @lru_cache
+        def compiled(index: int, q: Any) -> tuple[Callable[..., Passage] | None, ...]:
+            act = acts[index] if q is None else acts[index].fixed(q=q)
+            plain, derived = makers
+            bent = self.args[3] and act.require("G2").expr != 0
+            return _callable(table, act, plain), _callable(table, act, derived) if bent else None
+
+        def run(*values: Any) -> Any:
+            sigmas, zetas, readout, (d, r, depth, *rest) = _cut(values, counts)
+            open_ = dict(zip((p.name for p in self.parameters), rest, strict=True))
+            q = open_.pop("q", None)
+            parts = (range(len(acts)), sigmas, zetas)
+            layers = [
+                Layer(*(part and _filled(part, open_) for part in compiled(index, q)), sigma, zeta)
+                for index, sigma, zeta in zip(*(_each(p, depth) for p in parts), strict=True)
+            ]
+
+            def germ(s: Any) -> Germ:
+                return ntk(layers, s, *readout) if readout else nngp(layers, s)
+
+            return finish(germ, r**2, d)
+
+        return run
+
+    @staticmethod
+    def read(germ: Germ, s: Any, d: Any, xp: Any) -> Any:
+        """What is asked of the germ; xp is None for mpmath."""
+        raise NotImplementedError
+
+
+class deep_ricci(Deep):
+    """The Ricci scalar."""
+
+    @staticmethod
+    def read(germ: Germ, s: Any, d: Any, xp: Any) -> Any:
+        return germ.ricci(d)
+
+
+class deep_volume(Deep):
+    """sqrt(det g)."""
+
+    @staticmethod
+    def read(germ: Germ, s: Any, d: Any, xp: Any) -> Any:
+        across = germ.A / s
+        if xp is None:
+            return mp.sqrt(across**d * germ.stretch)
+        return volume.array(xp, across, xp.log(across), germ.stretch, d)
+
+
+def _limit(at: Callable[[Any], Any]) -> Any:
+    """The value as s falls to 0, which a power of s takes to 0 or to a pole."""
+    near = mpf(10) ** (-mp.dps // 6)
+    far, close = at(near), at(near**2)
+    if abs(close) < abs(far) * mp.sqrt(near):
+        return mpf(0)
+    if abs(far) < abs(close) * mp.sqrt(near):
+        raise ZeroDivisionError
+    return close
+
+
+def _callable(table: Table, act: Activation, maker: Maker) -> Callable[..., Passage]:
+    exprs = sp.Tuple(*map(sp.sympify, astuple(maker(act))))
+    body = table((V, *act.parameters), exprs)
+    names = [p.name for p in act.parameters]
+    return lambda V, **open_: Passage(*body(V, *(open_[name] for name in names)))
+
+
+def _filled(part: Callable[..., Passage], open_: dict[str, Any]) -> Callable[[Any], Passage]:
+    return lambda V: part(V, **open_)
+
+
+def _cut(values: Sequence[Any], counts: Iterable[int]) -> list[Sequence[Any]]:
+    """The values in groups of the given sizes, and what is left."""
+    groups, start = [], 0
+    for count in counts:
+        groups.append(values[start : start + count])
+        start += count
+    return [*groups, values[start:]]
+
+
+def _each(part: Sequence[Any], depth: Any) -> Sequence[Any]:
+    """One for every layer, or a single one repeated."""
+    return list(part) * int(depth) if len(part) == 1 else part

@@ -1,0 +1,174 @@
+r"""Kernels that rotations leave alone, as far as their geometry at x = y knows them.
+
+With $s = |x|^2$ and $\theta = s\,d/ds$, a kernel k has the diagonal $T = k(x, x)$ and the metric
+$g_{mn} = \partial_{x_m}\partial_{y_n}k = a\,\delta_{mn} + b\,x_m x_n$ at y = x. Sums and products of
+kernels, and layers, act on the following numbers without a cancellation between large ones:
+
+$$T,\quad t = \theta\log T,\quad A = sa,\quad \alpha = \theta\log a,\quad
+  \gamma = \frac{s(2a'-b)}{2a},\quad \pi = 1 - \frac{T'}{a},\quad
+  1 - \pi,\quad \chi = \frac{a + sb}{a} - \frac{sT'^2}{Ta} \ge 0.$$
+
+The metric of a shallow NNGP has $\gamma = \pi = 0$; the excess $\chi$ is a Cauchy-Schwarz gap.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Flow:
+    """A function of s at a point, and its logarithmic rate theta f = s f'."""
+
+    value: Any
+    rate: Any
+
+    def __add__(self, other: Flow) -> Flow:
+        return Flow(self.value + other.value, self.rate + other.rate)
+
+    def __sub__(self, other: Flow) -> Flow:
+        return Flow(self.value - other.value, self.rate - other.rate)
+
+    def __mul__(self, other: Flow) -> Flow:
+        rate = self.rate * other.value + self.value * other.rate
+        return Flow(self.value * other.value, rate)
+
+
+ZERO, ONE = Flow(0, 0), Flow(1, 0)
+
+
+@dataclass(frozen=True)
+class Passage:
+    r"""What a layer does to a germ: moments f, g of phi (F and G, or G and G2) at its variance V.
+
+    `first` and `second` are $\epsilon = V f'/f$ and $V\epsilon'$, `slope` and `bend` the same of g;
+    `stretch` is 1 + 2 slope; `ratio` is $f'/g$, `defect` what it is short of 1 (with a minus sign),
+    and `turn` is $V(f'/g)'$.
+    """
+
+    f: Any
+    first: Any
+    second: Any
+    g: Any
+    slope: Any
+    bend: Any
+    stretch: Any
+    ratio: Any
+    defect: Any
+    turn: Any
+
+
+@dataclass(frozen=True)
+class Germ:
+    """The numbers of the opening docstring at one s; they may be symbols, mpf or arrays."""
+
+    T: Any
+    t: Flow
+    A: Any
+    alpha: Flow
+    gamma: Flow
+    pi: Flow
+    kept: Flow  # 1 - pi
+    excess: Any
+
+    def scaled(self, factor: Any) -> Germ:
+        return replace(self, T=factor * self.T, A=factor * self.A)
+
+    def raised(self, level: Any) -> Germ:
+        """The kernel plus a constant: the metric stays, the share of the kernel in T shrinks."""
+        T = self.T + level
+        part, rest = self.T / T, level / T
+        t = Flow(part * self.t.value, part * (self.t.rate + rest * self.t.value**2))
+        excess = self.excess + self.T * rest * self.t.value**2 / self.A
+        return replace(self, T=T, t=t, excess=excess)
+
+    def __add__(self, other: Germ) -> Germ:
+        T, A = self.T + other.T, self.A + other.A
+        apart = self.t.value - other.t.value
+        diagonal = _Mean(self.T / T, other.T / T, apart)
+        mean = _Mean(self.A / A, other.A / A, self.alpha.value - other.alpha.value)
+        return Germ(
+            T,
+            diagonal(self.t, other.t),
+            A,
+            mean(self.alpha, other.alpha),
+            mean(self.gamma, other.gamma),
+            mean(self.pi, other.pi),
+            mean(self.kept, other.kept),
+            mean.of(self.excess, other.excess) + diagonal.covariance * apart**2 * T / A,
+        )
+
+    def __mul__(self, other: Germ) -> Germ:
+        mine, theirs = self.A * other.T, self.T * other.A
+        A = mine + theirs
+        ours, yours = self.alpha + other.t, other.alpha + self.t
+        mean = _Mean(mine / A, theirs / A, ours.value - yours.value)
+        alpha = mean(ours, yours)
+        meeting = self.A * other.A / A
+        growth = 1 + self.alpha.value + other.alpha.value - alpha.value
+        cross = Flow(meeting, meeting * growth) * (self.kept + self.pi * other.kept)
+        return Germ(
+            self.T * other.T,
+            self.t + other.t,
+            A,
+            alpha,
+            mean(self.gamma, other.gamma) + cross,
+            mean(self.pi, other.pi),
+            mean(self.kept, other.kept),
+            mean.of(self.excess, other.excess),
+        )
+
+    def through(self, layer: Passage) -> Germ:
+        """The kernel E[phi(u) phi(v)] of Gaussian u, v whose covariance is this kernel."""
+        t = self.t
+        lift = Flow(layer.slope, layer.bend * t.value) * t
+        ratio, defect = (Flow(part, layer.turn * t.value) for part in (layer.ratio, layer.defect))
+        slack = layer.stretch - layer.first * layer.ratio
+        return Germ(
+            layer.f,
+            Flow(layer.first, layer.second * t.value) * t,
+            layer.g * self.A,
+            self.alpha + lift,
+            self.gamma + lift * self.pi,
+            self.pi - defect * self.kept,
+            ratio * self.kept,
+            self.excess + t.value * self.kept.value * slack,
+        )
+
+    @property
+    def stretch(self) -> Any:
+        """The eigenvalue of the metric along x over the one across it."""
+        return self.excess + self.t.value * self.kept.value
+
+    def ricci(self, d: Any) -> Any:
+        """The Ricci scalar in d dimensions: `RadialMetric.scalar_curvature` in these numbers."""
+        alpha, gamma, along = self.alpha, self.gamma, self.stretch
+        sphere = (d - 2) * (2 * gamma.value + alpha.value**2)
+        bend = (alpha.rate - gamma.rate) * (alpha.value - 2 * gamma.value) / along
+        return -(d - 1) * (sphere + 4 * (gamma.rate + bend)) / (self.A * along)
+
+
+def linear(s: Any) -> Germ:
+    """The kernel x.y."""
+    return Germ(s, ONE, s, ZERO, ZERO, ZERO, ONE, 0)
+
+
+@dataclass(frozen=True)
+class _Mean:
+    """A mean with two weights, whose logarithms grow at rates that lie `apart`."""
+
+    p: Any
+    q: Any
+    apart: Any
+
+    @property
+    def covariance(self) -> Any:
+        return self.p * self.q
+
+    def of(self, mine: Any, other: Any) -> Any:
+        return self.p * mine + self.q * other
+
+    def __call__(self, mine: Flow, other: Flow) -> Flow:
+        drift = self.covariance * self.apart * (mine.value - other.value)
+        return Flow(self.of(mine.value, other.value), self.of(mine.rate, other.rate) + drift)
