@@ -1,5 +1,5 @@
 """Claims about everything in the catalogue and about the moments it rests on."""
 
-from analytic.claimed import moments, nngp
+from analytic.claimed import deep, moments, nngp, ntk
 
-CLAIMS = (*moments.CLAIMS, *nngp.CLAIMS)
+CLAIMS = (*moments.CLAIMS, *nngp.CLAIMS, *ntk.CLAIMS, *deep.CLAIMS)

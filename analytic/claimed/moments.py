@@ -11,7 +11,7 @@ from mpmath import mp
 
 from analytic import quadrature
 from analytic.activation import Activation, derivative
-from analytic.activations import ACTIVATIONS, monomial, polynomial, relu
+from analytic.activations import ACTIVATIONS, FURTHER, monomial, polynomial, relu
 from analytic.backends import compile_mpmath
 from analytic.claims import Claim, Point
 from analytic.expectation import Moment
@@ -48,8 +48,8 @@ def _points(act: Activation, *more: Point) -> tuple[Point, ...]:
 
 def _one_point(act: Activation) -> Iterator[Claim]:
     for order, part in enumerate(("F", "G", "G2")):
-        if getattr(act, part).expr == 0:  # a straight line has no bend, and zero has no mutants
-            continue
+        if part not in act.closed_forms or getattr(act, part).expr == 0:
+            continue  # a straight line has no bend, and zero has no mutants
         average = averages(act, order)
         points = _points(act, {"V": "1.7"}, {"V": "0.3"})
         yield Claim(getattr(act, part), "quadrature", _plain(average), points)
@@ -80,6 +80,8 @@ def _price(act: Activation) -> Any:
 
 def _identities(act: Activation) -> Iterator[Claim]:
     """Stein: E[z f] = V E[f'] with f = phi phi'; Price: dF/dV = E[phi'^2 + phi phi'']."""
+    if not {"F", "G"} <= set(act.closed_forms) or act.F.expr.diff(V) == 0:
+        return  # phi jumps, or both sides vanish
     phi, first, second = act.phi.expr, derivative(act.phi.expr), derivative(act.phi.expr, 2)
     args = (V, *act.parameters)
     product = compile_mpmath((z, *act.parameters), phi * first)
@@ -128,7 +130,7 @@ def _elu_by_conditioning(derived: bool) -> Claim:
 POLYNOMIAL = replace(polynomial([1, "1/2", "-1/3", "1/5"]), name="polynomial")
 LINEAR = replace(monomial(1), name="linear")
 SCALED = ACTIVATIONS["erf"].scaled(sp.Rational(3, 2))
-TRIED = (*ACTIVATIONS.values(), LINEAR, relu, POLYNOMIAL)
+TRIED = (*ACTIVATIONS.values(), *FURTHER.values(), LINEAR, relu, POLYNOMIAL)
 
 CLAIMS = (
     *(claim for act in TRIED for claim in (*_one_point(act), *_two_point(act), *_identities(act))),
