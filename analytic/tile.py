@@ -1,0 +1,90 @@
+r"""Two-point averages for tiles of Gram matrices, with $\det = k_{xx}k_{yy} - k_{xy}^2$ known apart.
+
+A covariance from a matrix product carries its rounding; for a function with a kink, whose kernel
+depends on the angle between two points, that costs half the digits near collinear points. There the
+determinant must be known better than kxy tells, and a piecewise linear function hands it on through
+its $\mathrm{gap} = \sqrt{F(k_{xx})F(k_{yy})} - \mathrm{kernel}$, in which nothing large cancels.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import sympy as sp
+from sympy import Abs, atan2, pi, sqrt
+
+from analytic.activation import Activation
+from analytic.expectation import PairMoment
+from analytic.special import gram_det, rectified_pair
+from analytic.symbols import kxx, kxy, kyy, z
+
+det = sp.Symbol("det", positive=True)
+ARGS = (kxx, kxy, kyy, det)
+
+
+@dataclass(frozen=True)
+class Tile:
+    """Expressions in kxx, kxy, kyy and det; slope is None where it diverges.
+
+    `after` is the gap and the determinant that a piecewise linear function hands on. `angular` says
+    that digits are lost near collinear points if det is not known better than kxy.
+    """
+
+    kernel: sp.Expr
+    slope: sp.Expr | None
+    after: tuple[sp.Expr, sp.Expr] | None = None
+    angular: bool = False
+
+    @property
+    def needs_det(self) -> bool:
+        return any(part is not None and part.has(det) for part in (self.kernel, self.slope))
+
+
+def tile(act: Activation) -> Tile | None:
+    """The faces of an activation for tiles, or None if its kernel is a quadrature."""
+    slopes = _piecewise_linear(act)
+    if slopes is not None:
+        return _linear(slopes[0]) if slopes[0] == slopes[1] else _angular(*slopes)
+    if act.kernel.expr.has(PairMoment) or (act.slope and act.slope.expr.has(PairMoment)):
+        return None
+    slope = None if act.slope is None else _apart(act.slope.floating)
+    return Tile(_apart(act.kernel.floating), slope, angular=bool(act.kinks))
+
+
+def _apart(expr: sp.Expr) -> sp.Expr:
+    """With the symbol of the determinant wherever it is computed."""
+    return expr.subs(gram_det(kxx, kyy, kxy), det).replace(
+        rectified_pair, lambda *args: rectified_pair(*args[:4], det)
+    )
+
+
+def _piecewise_linear(act: Activation) -> tuple[sp.Expr, sp.Expr] | None:
+    """The slopes left and right of 0 of a function that is linear on both sides."""
+    size = sp.Symbol("size", positive=True)
+    left, right = (sp.cancel(act.phi.expr.subs(z, side * size) / (side * size)) for side in (-1, 1))
+    return (left, right) if left.is_number and right.is_number else None
+
+
+_scale = sqrt(kxx) * sqrt(kyy)
+_rest = det / (_scale + Abs(kxy))  # sqrt(kxx kyy) - |kxy|
+_obtuse = sp.Piecewise((-2 * kxy, kxy < 0), (0, True))  # |kxy| - kxy, which no sum may split
+
+
+def _linear(slope: sp.Expr) -> Tile:
+    square = slope**2
+    return Tile(square * kxy, square, (square * (_rest + _obtuse), square**2 * det))
+
+
+def _angular(left: sp.Expr, right: sp.Expr) -> Tile:
+    """A part that is linear, and one that is rectified: the angle is that of both positive."""
+    product, jump = left * right, (right - left) ** 2 / (2 * pi)
+    root, size = sqrt(det), Abs(kxy)
+    angle, acute = atan2(root, -kxy), atan2(root, size)
+    mean, half = (left + right) ** 2 / 4, (right - left) ** 2 / 4
+    gap = mean * (_rest + _obtuse) + half * (_rest - 2 / pi * (root - acute * size))
+    return Tile(
+        kernel=product * kxy + jump * (root + angle * kxy),
+        slope=product + jump * angle,
+        after=(gap, gap * (2 * (mean + half) * _scale - gap)),
+        angular=True,
+    )

@@ -1,0 +1,90 @@
+"""How probable targets are under an infinitely wide network, and how that moves with its scales."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from analytic.domain import InputError
+from numeric.infinite.prediction import Regression, nonnegative
+from numeric.infinite.spectrum import Spectrum, finite
+
+
+class ScaledNetwork(Protocol):
+    """An NNGP kernel, and the derivatives of sum(weights * nngp(x)) by the scales of its layers."""
+
+    def nngp(self, x: Tensor, y: Tensor | None = None) -> Tensor: ...
+
+    def nngp_gradient(self, x: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Gradient:
+    """Derivatives of the evidence."""
+
+    sigma_w: Tensor  # (depth + 1,)
+    sigma_b: Tensor  # (depth + 1,)
+    noise: float
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """log p(y), summed over the outputs; the gradient is computed when first asked for."""
+
+    value: float
+    condition: float  # of the covariance of y, in the 1-norm
+    _gradient: Callable[[], Gradient] = field(repr=False)
+
+    @cached_property
+    def gradient(self) -> Gradient:
+        return self._gradient()
+
+
+def log_marginal_likelihood(net: ScaledNetwork, x: Tensor, y: Tensor, noise: float) -> Evidence:
+    r"""The log density of targets (n,) or (n, k) under $N(0, C)$, $C = K + s I$, noise variance s.
+
+    $\log p = -\frac12\mathrm{tr}(y^T C^{-1} y) - \frac k2\log\det C - \frac{nk}2\log 2\pi$, and its
+    derivative by any entry of C is that of $W = \frac12(\alpha\alpha^T - k\,C^{-1})$,
+    $\alpha = C^{-1} y$, whose rounding, $\epsilon|\alpha|^2$, is what the gradient can lose. Three
+    n x n matrices are held at most, besides those of the network. A covariance that is singular to
+    rounding has no density, and is refused.
+    """
+    data, noise = Regression.of(x, y), nonnegative("noise", noise)
+    (n, k), covariance = data.y.shape, finite(net.nngp(x)).clone()
+    covariance.diagonal().add_(noise)
+    factor, failed = torch.linalg.cholesky_ex(covariance)
+    if failed:
+        raise _no_density(Spectrum.of(net.nngp(x), noise))
+    inverse = torch.cholesky_inverse(factor)
+    condition = (_norm(covariance) * _norm(inverse)).item()
+    del covariance
+    if condition * n * torch.finfo(x.dtype).eps >= 1:  # the 1-norm bounds the eigenvalues' ratio
+        spectrum = Spectrum.of(net.nngp(x), noise)
+        if spectrum.rank < n:
+            raise _no_density(spectrum)
+    alpha = torch.cholesky_solve(data.y, factor)
+    log_det = 2 * factor.diagonal().log().sum()
+    value = -((data.y * alpha).sum() + k * log_det + n * k * math.log(2 * math.pi)) / 2
+    weights = inverse.mul_(-k / 2).addmm_(alpha, alpha.mT, alpha=0.5)
+
+    def gradient() -> Gradient:
+        return Gradient(*net.nngp_gradient(x, weights), weights.trace().item())
+
+    return Evidence(value.item(), condition, gradient)
+
+
+def _norm(matrix: Tensor) -> Tensor:
+    return torch.linalg.matrix_norm(matrix, 1)
+
+
+def _no_density(spectrum: Spectrum) -> InputError:
+    return InputError(
+        f"With noise = {spectrum.ridge:g} the targets have no density: their covariance is singular "
+        f"({spectrum.account}); take noise = {spectrum.remedy:.1g} or more."
+    )

@@ -1,0 +1,134 @@
+"""One nonlinear layer on Gaussian variances and covariances: compiled closed forms, or quadrature."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from analytic.activation import Activation
+from analytic.backends import compile_together
+from analytic.domain import InputError
+from analytic.formula import Formula
+from analytic.symbols import z
+from analytic.tile import ARGS, Tile, tile
+from numeric.infinite.mehler import Mehler
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Averages over pairs: E[phi phi], E[phi' phi'] where asked for, and what `Tile.after` says."""
+
+    kernel: Tensor
+    slope: Tensor | None = None
+    after: tuple[Tensor, Tensor] | None = None
+
+
+@dataclass(frozen=True)
+class Layer:
+    """An activation without open parameters, ready for tensors of variances and covariances."""
+
+    activation: Activation
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.activation, Activation):
+            raise InputError(
+                f"activation must be an Activation such as erf or relu, not {self.activation!r}: "
+                "see analytic.activations, or Activation.of(expression)."
+            )
+        if self.activation.parameters:
+            names = ", ".join(map(str, self.activation.parameters))
+            raise InputError(
+                f"{self.activation.name} leaves {names} open: fix it, as in monomial(2)."
+            )
+
+    @cached_property
+    def _tile(self) -> Tile | None:
+        return tile(self.activation)
+
+    @property
+    def needs_det(self) -> bool:
+        return self._tile is not None and self._tile.needs_det
+
+    @cached_property
+    def square(self) -> Callable[[Tensor], Tensor]:
+        """V -> E[phi^2]."""
+        return self.activation.F.torch
+
+    @cached_property
+    def square_slope(self) -> Callable[[Tensor], Tensor]:
+        """V -> E[phi'^2]."""
+        return self.activation.require("G").torch
+
+    @property
+    def closed(self) -> bool:
+        """Whether pairs cost a few elementary operations, one by one or in a tile."""
+        return self._tile is not None
+
+    @property
+    def angular(self) -> bool:
+        return self._tile is not None and self._tile.angular
+
+    def rows(self, V: Tensor, slopes: bool) -> Any:
+        """What `pairs` needs of each variance, sliced as tensors are."""
+        if self.closed:
+            return V
+        kernel, slope = self._series
+        return Expansions(kernel.rows(V), slope.rows(V) if slopes else None)
+
+    def pairs(self, rows: Any, cols: Any, kxy: Tensor, det: Tensor | None, slopes: bool) -> Pairs:
+        """A tile of rows (n), columns (m), and covariances and determinants (n, m)."""
+        if self.closed:
+            return self.elements(rows[:, None], cols[None, :], kxy, det, slopes)
+        kernel, slope = self._series
+        second = slope.pairs(rows.slope, cols.slope, kxy) if slopes else None
+        return Pairs(kernel.pairs(rows.kernel, cols.kernel, kxy), second)
+
+    def elements(
+        self,
+        kxx: Tensor,
+        kyy: Tensor,
+        kxy: Tensor,
+        det: Tensor | None,
+        slopes: bool,
+        after: bool = False,
+    ) -> Pairs:
+        """Closed forms, element by element."""
+        after = after and self._tile.after is not None
+        values = iter(_compiled(self._tile, slopes, after)(kxx, kxy, kyy, det))
+        kernel = _full(next(values), kxy)
+        slope = _full(next(values), kxy) if slopes else None
+        return Pairs(kernel, slope, (next(values), next(values)) if after else None)
+
+    @cached_property
+    def _series(self) -> tuple[Mehler, Mehler]:
+        act = self.activation
+        kinks = tuple(map(float, act.kinks))
+        slope = Formula(f"{act.name}'", (z,), act.derivative())
+        return Mehler(act.phi.torch, kinks), Mehler(slope.torch, kinks)
+
+
+@dataclass(frozen=True)
+class Expansions:
+    """Rows of a series for phi, and for phi' where it is needed."""
+
+    kernel: Any
+    slope: Any
+
+    def __getitem__(self, index: Any) -> Expansions:
+        return Expansions(self.kernel[index], None if self.slope is None else self.slope[index])
+
+
+@lru_cache
+def _compiled(tile: Tile, slopes: bool, after: bool) -> Callable[..., tuple[Any, ...]]:
+    parts = [tile.kernel, *([tile.slope] if slopes else []), *(tile.after if after else ())]
+    return compile_together(ARGS, parts)
+
+
+def _full(value: Any, like: Tensor) -> Tensor:
+    """A constant average, such as the slope of a line, as a tensor."""
+    return torch.as_tensor(value, dtype=like.dtype, device=like.device).expand(like.shape)

@@ -1,0 +1,212 @@
+r"""Hermite coefficients $a_k(V)$ of $\phi(\sqrt V t)$, and the norm of all that were left out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from analytic.domain import InputError
+
+Function = Callable[[Tensor], Tensor]
+Sample = tuple[Tensor, Tensor, Tensor]  # see _sampled
+
+TOLERANCE = 1e-13
+REACH = 13  # the root of the normal density is below 1e-18 beyond
+FINEST = 64  # panels of one unit of t
+NODES = 20  # of a panel; four fewer must find the same second moment
+ROWS = 2**11  # variances expanded at once
+
+
+@dataclass(frozen=True, eq=False)
+class Expansion:
+    r"""$\phi(\sqrt V t) = \sum_k a_k(V)\,He_k(t)/\sqrt{k!}$ for a vector of variances, up to an order M."""
+
+    V: Tensor  # (n,)
+    coefficients: Tensor  # (n, M + 1)
+    tail: Tensor  # (n,): the root of E[phi^2] less the squares of the coefficients, rounded up
+
+    def __getitem__(self, index: slice | Tensor) -> Expansion:
+        return Expansion(self.V[index], self.coefficients[index], self.tail[index])
+
+    def __len__(self) -> int:
+        return len(self.V)
+
+    @property
+    def order(self) -> int:
+        return self.coefficients.shape[1] - 1
+
+    @property
+    def rests(self) -> Tensor:
+        """The tail if the last order were 0, 1, ..., M: (n, M + 1)."""
+        squares = torch.cat([self.coefficients.detach()[:, 1:], self.tail[:, None]], 1) ** 2
+        return squares.flip(1).cumsum(1).flip(1).sqrt()
+
+    @property
+    def size(self) -> Tensor:
+        r"""$\sqrt{E[\phi^2]}$."""
+        return torch.hypot(self.coefficients.detach().norm(dim=1), self.tail)
+
+
+def expand(
+    phi: Function,
+    V: Tensor,
+    kinks: Sequence[float] = (),
+    tolerance: float = TOLERANCE,
+    most: int = 2**11,
+) -> Expansion:
+    r"""Coefficients up to the first order 16, 32, ... with $R_M$ below tolerance $E[\phi^2]$, or to `most`.
+
+    The work is done in float64. Gradients reach V, but are 0 at V = 0 exactly, which is right for
+    an input that stays at the origin.
+    """
+    if V.ndim != 1 or not V.is_floating_point() or not (torch.isfinite(V) & (V >= 0)).all():
+        raise InputError(f"Variances must be a vector of finite floats at least 0, not {V}.")
+    tolerance = attainable(tolerance, V.dtype)
+    host = torch.device("cpu") if V.device.type == "mps" else V.device  # which has no float64
+    steepest = math.sqrt(V.max().item()) if len(V) else 0.0
+    # Features of phi have unit size in z, so 1 / sqrt(V) in t.
+    panels = min(FINEST, max(4, math.ceil(0.4 * steepest)))
+    cuts = tuple(sorted(float(b) for b in kinks if b))  # panels meet at 0 anyway
+
+    def part(V: Tensor, least: int) -> Expansion:
+        return _expanded(phi, V, cuts, panels, tolerance, least, most)
+
+    chunks = V.to(host, torch.float64).split(ROWS)
+    parts = [part(chunk, min(16, most)) for chunk in chunks]
+    order = max(p.order for p in parts)
+    parts = [p if p.order == order else part(p.V, order) for p in parts]
+    fields = (torch.cat([getattr(p, f) for p in parts]) for f in ("V", "coefficients", "tail"))
+    return Expansion(*(field.to(V.device, V.dtype) for field in fields))
+
+
+def attainable(tolerance: float, dtype: torch.dtype) -> float:
+    """The tolerance, or what rounding leaves: coefficients are float64, their sums of this type."""
+    return max(tolerance, 1.5e-14, 8 * torch.finfo(dtype).eps)
+
+
+def _expanded(
+    phi: Function,
+    V: Tensor,
+    cuts: tuple[float, ...],
+    panels: int,
+    tolerance: float,
+    least: int,
+    most: int,
+) -> Expansion:
+    root = safe_root(V)
+    t, values, square = _sampled(phi, root, cuts, panels, NODES)
+    _check(phi, V, (t, values, square), _sampled(phi, root, cuts, panels, NODES - 4), tolerance)
+    functions, blocks, rest, order = _hermite(t), [], square, 0
+    while order < least or (order < most and (rest > tolerance * square).any()):
+        more = min(2 * order or least, most) - order
+        basis = torch.stack(list(islice(functions, more + (order == 0))))
+        blocks.append(values @ basis.mT)
+        rest = (rest - (blocks[-1].detach() ** 2).sum(1)).clamp(min=0)
+        order += more
+    rounding = 32 * torch.finfo(V.dtype).eps * square
+    return Expansion(V, torch.cat(blocks, 1), (rest + rounding).sqrt())
+
+
+@torch.no_grad()
+def _check(phi: Function, V: Tensor, fine: Sample, rough: Sample, tolerance: float) -> None:
+    """Refuse a phi that the panels do not resolve, or that is still large where they end."""
+    (mean, square), (rough_mean, rough_square) = (
+        (values @ normal(t).sqrt(), square) for t, values, square in (fine, rough)
+    )
+    ends = REACH * safe_root(V)
+    edge = (phi(ends).abs() + phi(-ends).abs()) * math.exp(-(REACH**2) / 4)
+    off = (mean - rough_mean).abs() * square.sqrt() + (square - rough_square).abs() + edge**2
+    off = torch.where(square > 0, off / square, 0.0)
+    if not (off <= tolerance + 1e-14).all():
+        worst = off.nan_to_num(math.inf).argmax()
+        raise InputError(
+            f"Averages of phi at variance {V[worst].item():.3g} were found to {off[worst].item():.0e} only, "
+            f"not to {tolerance:.0e}: name the kinks of phi, lower the variance, or use a phi that is "
+            "less steep or grows less."
+        )
+
+
+def _hermite(t: Tensor) -> Iterator[Tensor]:
+    """He_k / sqrt(k!) with the root of the normal density, k = 0, 1, ...: no factor overflows."""
+    before, now, k = torch.zeros_like(t), normal(t).sqrt(), 0
+    while True:
+        yield now
+        before, now = now, (t * now - math.sqrt(k) * before) / math.sqrt(k + 1)
+        k += 1
+
+
+def _sampled(
+    phi: Function, root: Tensor, cuts: tuple[float, ...], panels: int, nodes: int
+) -> Sample:
+    """Nodes t, phi with the weights for integrals against Hermite functions, and E[phi^2].
+
+    All rows share their nodes. A panel with a kink in it gets the Legendre projection of phi,
+    whose integrals against functions that are smooth there are those of phi.
+    """
+    x, weight = gauss_legendre(nodes, root)
+    half = 0.5 / panels
+    middle = torch.arange(2 * REACH * panels).to(root) / panels - REACH + half
+    t = middle[:, None] + half * x
+    values = called(phi, root[:, None, None] * t)
+    squares = (values.detach() ** 2 * normal(t) * half * weight).sum(-1)
+    ends = [(b / root.clamp(min=abs(b) / (2 * REACH))).clamp(-REACH, REACH) for b in cuts]
+    for end in ends:
+        panel = ((end.detach() + REACH) * panels).long().clamp(max=len(middle) - 1)
+        centre = middle[panel]
+        inside = [(other - centre).clamp(-half, half) for other in ends]
+        marks = torch.stack([0 * centre - half, *inside, 0 * centre + half], 1)[..., None]
+        gaps = marks.diff(dim=1)
+        at = (marks[:, :-1] + gaps * (x + 1) / 2).flatten(1)
+        share = (gaps * weight / 2).flatten(1)
+        y = called(phi, root[:, None] * (centre[:, None] + at))
+        there, here = _legendre(at / half, nodes), _legendre(x, nodes)
+        front = (2 * torch.arange(nodes).to(x) + 1) / (2 * half)
+        projected = torch.einsum("l,lns,ns,lq->nq", front, there, share * y, here)
+        square = (share * normal(centre[:, None] + at) * y**2).sum(1).detach()
+        values = values.scatter(1, panel[:, None, None].expand(-1, 1, nodes), projected[:, None])
+        squares = squares.scatter(1, panel[:, None], square[:, None])
+    return t.flatten(), (values * half * weight * normal(t).sqrt()).flatten(1), squares.sum(1)
+
+
+def _legendre(x: Tensor, count: int) -> Tensor:
+    """P_0, ..., P_(count - 1) along a new first axis."""
+    rows = [torch.ones_like(x), x]
+    for l in range(1, count - 1):
+        rows.append(((2 * l + 1) * x * rows[-1] - l * rows[-2]) / (l + 1))
+    return torch.stack(rows)
+
+
+_leggauss = lru_cache(np.polynomial.legendre.leggauss)
+
+
+def gauss_legendre(nodes: int, like: Tensor) -> tuple[Tensor, Tensor]:
+    """Nodes and weights on [-1, 1]."""
+    x, weight = _leggauss(nodes)
+    return torch.from_numpy(x).to(like), torch.from_numpy(weight).to(like)
+
+
+def normal(t: Tensor) -> Tensor:
+    return torch.exp(-t * t / 2) / math.sqrt(2 * math.pi)
+
+
+def safe_root(x: Tensor) -> Tensor:
+    """sqrt(x), with derivative 0 at 0 in place of infinity."""
+    return torch.where(x > 0, torch.where(x > 0, x, 1.0).sqrt(), 0.0)
+
+
+def called(phi: Function, z: Tensor) -> Tensor:
+    """phi(z), refused where it is not as many finite numbers."""
+    values = phi(z)
+    if values.shape != z.shape or not torch.isfinite(values).all():
+        raise InputError(
+            f"phi must map a tensor to as many finite numbers, but {tuple(z.shape)} values up to "
+            f"{z.abs().max().item():.3g} became {tuple(values.shape)}, some of them perhaps NaN or infinite."
+        )
+    return values

@@ -1,0 +1,95 @@
+r"""Fully connected networks of infinite width: their Gram matrices, NNGP and NTK.
+
+$$\Sigma_1 = \tfrac{\sigma_w^2}{d} x\cdot y + \sigma_b^2,\quad k = E[\phi\phi](\Sigma),\quad
+  \Sigma \leftarrow \sigma_w^2 k + \sigma_b^2,\quad
+  \Theta \leftarrow \text{rates}\cdot(k, 1) + \sigma_w^2 E[\phi'\phi'](\Sigma)\,\Theta.$$
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from torch import Tensor
+
+from analytic.activation import Activation
+from analytic.domain import InputError
+from numeric.infinite import gram
+from numeric.infinite.layers import Layer
+from numeric.infinite.parametrisation import NTK, Parametrisation
+
+
+@dataclass(frozen=True)
+class FullyConnected:
+    """Hidden layers of infinite width, then a linear readout.
+
+    `activation` is one for all hidden layers or a sequence of `depth` of them; `sigma_w` and
+    `sigma_b` are one number for all layers or one for each of the depth + 1.
+    """
+
+    activation: Activation | Sequence[Activation]
+    depth: int = 1
+    sigma_w: float | Sequence[float] = 1.0
+    sigma_b: float | Sequence[float] = 0.0
+    parametrisation: Parametrisation = field(default_factory=NTK)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.depth, bool) or not isinstance(self.depth, int) or self.depth < 1:
+            raise InputError(f"depth must be a whole number at least 1, not {self.depth!r}.")
+        object.__setattr__(self, "sigma_w", self._scales("sigma_w", positive=True))
+        object.__setattr__(self, "sigma_b", self._scales("sigma_b", positive=False))
+        if not isinstance(self.parametrisation, Parametrisation):
+            raise InputError(
+                f"parametrisation must be NTK() or Standard(width), not {self.parametrisation!r}."
+            )
+        _ = self.layers
+
+    def _scales(self, name: str, positive: bool) -> tuple[float, ...]:
+        given = getattr(self, name)
+        many = isinstance(given, Sequence) and not isinstance(given, str)
+        values = tuple(given) if many else (given,) * (self.depth + 1)
+        if len(values) != self.depth + 1:
+            raise InputError(
+                f"{name} has {len(values)} entries, but depth {self.depth} and the readout need "
+                f"{self.depth + 1}: give one number, or one for each layer."
+            )
+        need = "above 0" if positive else "at least 0"
+        try:
+            numbers = tuple(map(float, values))
+        except (TypeError, ValueError):
+            raise InputError(f"{name} must be numbers {need}, not {given!r}.") from None
+        if not all(math.isfinite(v) and (v > 0 or (v == 0 and not positive)) for v in numbers):
+            raise InputError(f"{name} must be finite and {need}, not {given!r}.")
+        return numbers
+
+    @cached_property
+    def layers(self) -> tuple[Layer, ...]:
+        """The hidden layers."""
+        given = self.activation
+        if isinstance(given, Sequence) and len(given) != self.depth:
+            raise InputError(
+                f"{len(given)} activations were given for depth {self.depth}: give one, or one for each."
+            )
+        chosen = tuple(given) if isinstance(given, Sequence) else (given,) * self.depth
+        made = {id(act): Layer(act) for act in chosen}
+        return tuple(made[id(act)] for act in chosen)
+
+    @property
+    def activations(self) -> tuple[Activation, ...]:
+        return tuple(layer.activation for layer in self.layers)
+
+    def nngp(self, x: Tensor, y: Tensor | None = None) -> Tensor:
+        """(n, d), (m, d) -> (n, m): the covariance of outputs at initialisation; y = None is y = x."""
+        return gram.matrix(self, x, y, tangent=False)
+
+    def ntk(self, x: Tensor, y: Tensor | None = None) -> Tensor:
+        """(n, d), (m, d) -> (n, m): the tangent kernel; y = None is y = x."""
+        for act in self.activations:
+            act.require("slope")
+        return gram.matrix(self, x, y, tangent=True)
+
+    def nngp_gradient(self, x: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+        """d/d(sigma_w, sigma_b) of sum(weights * nngp(x)), tile by tile: (depth + 1), (depth + 1)."""
+        return gram.gradient(self, x, weights)

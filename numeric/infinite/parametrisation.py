@@ -1,0 +1,41 @@
+r"""How a layer's weights are trained: the rates at which they move enter the tangent kernel.
+
+A layer $\Theta \leftarrow \text{weights}\cdot k + \text{biases} + \sigma_w^2\,\dot k\,\Theta$ has rates
+of its weights and biases.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from analytic.domain import InputError
+
+
+@dataclass(frozen=True)
+class NTK:
+    r"""$z = \frac{\sigma_w}{\sqrt n} W x + \sigma_b b$ with W, b standard normal and trained."""
+
+    def rates(self, fan_in: int | None, sigma_w: float, sigma_b: float) -> tuple[float, float]:
+        """Factors of E[phi phi] and of 1; fan_in is None for a hidden layer."""
+        return sigma_w**2, sigma_b**2
+
+
+@dataclass(frozen=True)
+class Standard:
+    r"""$z = W x + b$ with $W \sim N(0, \sigma_w^2/n)$, $b \sim N(0, \sigma_b^2)$ trained themselves.
+
+    The tangent kernel grows with the width n of the hidden layers, so it must be given; what is
+    returned is exact to leading order in it. A layer with sigma_b = 0 has no biases.
+    """
+
+    width: int
+
+    def __post_init__(self) -> None:
+        if isinstance(self.width, bool) or not isinstance(self.width, int) or self.width < 1:
+            raise InputError(f"width must be a whole number at least 1, not {self.width!r}.")
+
+    def rates(self, fan_in: int | None, sigma_w: float, sigma_b: float) -> tuple[float, float]:
+        return float(fan_in or self.width), float(sigma_b > 0)
+
+
+Parametrisation = NTK | Standard

@@ -1,0 +1,233 @@
+r"""What an ensemble of infinitely wide networks predicts: after training, or as a Bayesian posterior.
+
+Both predict $f(x_*) = f_0(x_*) + A\,(y - f_0(X))$ with a matrix A, so that over $f_0$ the mean is
+$A y$ and the covariance that of $f_0(x_*) - A f_0(X)$. That covariance is formed as $G G^T$ with
+$G = L_* - A L$ from a root $L L^T$ of the joint covariance of $f_0$, and hence has no negative
+variance, however singular the kernels are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from analytic.domain import InputError
+from numeric.infinite.spectrum import Spectrum, root
+
+BLOCK = 512  # test points whose covariance is held at once for standard deviations
+
+
+class Network(Protocol):
+    """What prediction asks of a network: its two Gram matrices, (n, ...), (m, ...) -> (n, m)."""
+
+    def nngp(self, x: Tensor, y: Tensor | None = None) -> Tensor: ...
+
+    def ntk(self, x: Tensor, y: Tensor | None = None) -> Tensor: ...
+
+
+@dataclass(frozen=True)
+class RandomInitial:
+    """Training starts from a random network: f_0 is a Gaussian process with the NNGP kernel."""
+
+    def root(self, net: Network, x: Tensor) -> Tensor:
+        """L with L L^T the covariance of f_0 at x."""
+        return root(net.nngp(x))
+
+
+@dataclass(frozen=True)
+class ZeroInitial:
+    """Training starts from f_0 = 0, as when the initial network is subtracted from the output."""
+
+    def root(self, net: Network, x: Tensor) -> Tensor:
+        return x.new_zeros(len(x), 0)
+
+
+RANDOM = RandomInitial()
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """A Gaussian at the test points, for every time where several were asked for.
+
+    The covariance is shared by all outputs, which are independent. It and `std` are computed when
+    first asked for; `std` alone never holds more than the covariance of a block of test points.
+    """
+
+    mean: Tensor  # (..., m, k), or (..., m) for targets of shape (n,)
+    condition: float  # of the training Gram matrix with its ridge or noise
+    rank: int  # how many of its eigenvalues rounding can tell from 0
+    _root: Callable[[slice], Tensor] = field(repr=False)
+    _blocks: tuple[slice, ...] = field(repr=False)
+
+    @cached_property
+    def covariance(self) -> Tensor:
+        """(..., m, m)."""
+        factor = self._root(slice(None))
+        product = factor @ factor.mT
+        return (product + product.mT) / 2  # not every device multiplies to a symmetric matrix
+
+    @cached_property
+    def std(self) -> Tensor:
+        """(..., m)."""
+        return torch.cat([self._root(rows).norm(dim=-1) for rows in self._blocks], -1)
+
+
+def gradient_flow(
+    net: Network,
+    x_train: Tensor,
+    y_train: Tensor,
+    x_test: Tensor | None = None,
+    t: float | Sequence[float] | Tensor = math.inf,
+    ridge: float = 0.0,
+    initial: RandomInitial | ZeroInitial = RANDOM,
+) -> Prediction:
+    r"""Networks trained for a time t, over their initialisations; at the training set if x_test is None.
+
+    The loss is $\frac12\sum|f - y|^2 + \frac r2|\theta - \theta_0|^2$, and $\dot\theta$ is minus its
+    gradient. With the tangent kernel T of the training set, $\dot f = -T(f - y) - r(f - f_0)$ there,
+    and everywhere
+    $f_t = f_0 + T_*\,(1 - e^{-t(T + r)})(T + r)^{-1}(y - f_0)$.
+
+    Several t give means (len(t), m, k) for one eigendecomposition. At every finite t the flow is
+    well defined however singular T is, and its limit is the least-squares fit. So a singular T is
+    no error here: directions lost to rounding stay as initialised from t = 1/floor on, which for
+    coincident points means fitting their average target, and a SingularGram warning says how many.
+    """
+    data = Regression.of(x_train, y_train, x_test)
+    times, ridge = _times(t, data.y), nonnegative("ridge", ridge)
+    spectrum = Spectrum.of(net.ntk(x_train), ridge)
+    if not spectrum.early(times).all():
+        spectrum.warn("tangent kernel", "ridge")
+    return data.predict(net, net.ntk, spectrum, spectrum.filters(times), initial)
+
+
+def posterior(
+    net: Network, x_train: Tensor, y_train: Tensor, x_test: Tensor | None, noise: float
+) -> Prediction:
+    r"""The Bayesian posterior of f ~ GP(0, NNGP) given $y = f + \varepsilon$; `noise` is the variance.
+
+    Mean $K_*(K + s)^{-1} y$ and covariance $K_{**} - K_*(K + s)^{-1}K_*^T$ of f, not of y. Without
+    noise and with K singular to rounding, the prior is conditioned on those components of y that K
+    resolves, and a SingularGram warning says so; if the others are none that the prior could give,
+    as when one point has two targets, no posterior exists and that is an InputError.
+    """
+    data = Regression.of(x_train, y_train, x_test)
+    noise = nonnegative("noise", noise)
+    spectrum = Spectrum.of(net.nngp(x_train), noise)
+    if spectrum.excludes(data.y):
+        raise InputError(
+            f"With noise = {noise:g} no posterior exists: the targets contradict each other in "
+            f"directions that the NNGP kernel cannot tell apart ({spectrum.account}); "
+            f"take noise = {spectrum.remedy:.1g} or more."
+        )
+    spectrum.warn("NNGP kernel", "noise")
+    limit = spectrum.filters(_times(math.inf, data.y))
+    return data.predict(net, net.nngp, spectrum, limit, RANDOM, noise)
+
+
+@dataclass(frozen=True, eq=False)
+class Regression:
+    """Training points with targets, and where to predict."""
+
+    x: Tensor  # (n, ...)
+    y: Tensor  # (n, k)
+    x_test: Tensor | None  # (m, ...), or None for x itself
+    shape: tuple[int, ...]  # of the outputs at one point: (k,) or ()
+
+    @classmethod
+    def of(cls, x: Tensor, y: Tensor, x_test: Tensor | None = None) -> Regression:
+        _check("The training points", x)
+        _check("The targets", y, x)
+        if y.ndim not in (1, 2) or len(y) != len(x):
+            raise InputError(
+                f"Targets of shape {tuple(y.shape)} were given for {len(x)} training points: "
+                f"they must have shape ({len(x)},) or ({len(x)}, outputs)."
+            )
+        if x_test is not None:
+            _check("The test points", x_test, x)
+        return cls(x, y.reshape(len(x), -1), x_test, tuple(y.shape[1:]))
+
+    def predict(
+        self,
+        net: Network,
+        kernel: Callable[..., Tensor],
+        spectrum: Spectrum,
+        filters: Tensor,  # (..., n)
+        initial: RandomInitial | ZeroInitial,
+        noise: float = 0.0,
+    ) -> Prediction:
+        r"""$f_0(x_*) + A (y - f_0(X) - \varepsilon)$ with $A = T_* U\,\mathrm{filters}\,U^T$."""
+        U = spectrum.vectors
+        onto = U * spectrum.values if self.x_test is None else kernel(self.x_test, self.x) @ U
+        mean = onto @ (filters[..., None] * (U.mT @ self.y))
+
+        def factor(rows: slice) -> Tensor:
+            train, test = self._roots(net, initial, rows)
+            learnt = onto[rows] * filters[..., None, :]
+            left = test - learnt @ (U.mT @ train)
+            return torch.cat([left, math.sqrt(noise) * learnt], -1) if noise else left
+
+        size = max(BLOCK, len(self.x))
+        blocks = tuple(slice(i, i + size) for i in range(0, len(onto), size))
+        mean = mean.reshape(*mean.shape[:-1], *self.shape)
+        return Prediction(mean, spectrum.condition, spectrum.rank, factor, blocks)
+
+    def _roots(
+        self, net: Network, initial: RandomInitial | ZeroInitial, rows: slice
+    ) -> tuple[Tensor, Tensor]:
+        """Of the joint covariance of f_0: its training rows, and some of its test rows."""
+        if self.x_test is None:
+            whole = initial.root(net, self.x)
+            return whole, whole[rows]
+        whole = initial.root(net, torch.cat([self.x, self.x_test[rows]]))
+        return whole[: len(self.x)], whole[len(self.x) :]
+
+
+def nonnegative(name: str, value: Any) -> float:
+    """A ridge or a noise variance as a float."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError, RuntimeError):
+        number = math.nan
+    if not 0 <= number < math.inf:
+        raise InputError(
+            f"{name} = {value!r} was given, but it must be a finite number at least 0."
+        )
+    return number
+
+
+def _times(t: Any, like: Tensor) -> Tensor:
+    try:
+        times = torch.as_tensor(t, dtype=like.dtype, device=like.device)
+    except (TypeError, ValueError, RuntimeError):
+        times = like.new_full((1, 1), math.nan)
+    if times.ndim > 1 or times.numel() == 0 or not (times >= 0).all():
+        raise InputError(
+            f"t = {t!r} was given, but a time must be at least 0, possibly infinite: "
+            "give one, or a list of them."
+        )
+    return times
+
+
+def _check(name: str, value: Tensor, like: Tensor | None = None) -> None:
+    """Refuse what is no finite float32 or float64 tensor, or not of the kind of the training points."""
+    if not isinstance(value, Tensor) or value.dtype not in (torch.float32, torch.float64):
+        kind = value.dtype if isinstance(value, Tensor) else type(value).__name__
+        raise InputError(
+            f"{name} are {kind}, but must be a torch tensor of float32 or float64: convert them."
+        )
+    if like is not None and (value.dtype, value.device) != (like.dtype, like.device):
+        raise InputError(
+            f"{name} are {value.dtype} on {value.device}, but the training points {like.dtype} on "
+            f"{like.device}: convert one of them."
+        )
+    if value.ndim == 0 or value.numel() == 0:
+        raise InputError(f"{name} have shape {tuple(value.shape)}, but there must be at least one.")
+    if not torch.isfinite(value).all():
+        raise InputError(f"{name} have entries that are NaN or infinite: remove those points.")

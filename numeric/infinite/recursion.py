@@ -1,0 +1,173 @@
+"""The layer recursion of an infinite network, on single points and on tiles of pairs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from analytic.domain import InputError
+from numeric.infinite.layers import Layer, Pairs
+from numeric.infinite.parametrisation import Parametrisation
+
+if TYPE_CHECKING:
+    from numeric.infinite.network import FullyConnected
+
+NEAR = 1e-2  # of sin^2 of an angle, below which the rounding of a matrix product would be felt
+LARGE = 100.0  # a variance above which it is felt by smooth functions too
+CELLS = 2**20  # coordinates of single pairs held at once
+
+
+@dataclass(frozen=True)
+class Points:
+    """Inputs, and what each layer needs to know of them."""
+
+    x: Tensor  # (n, d)
+    variances: tuple[Tensor, ...]  # (n,) for each hidden layer and the readout
+    squares: tuple[Tensor, ...]  # E[phi^2], (n,) for each hidden layer
+    rows: tuple[Any, ...]
+    diagonal: Tensor  # of the Gram matrix, (n,)
+    largest: tuple[float, ...]  # variance of all points in each hidden layer
+
+    def __getitem__(self, index: slice | Tensor) -> Points:
+        def cut(parts: tuple[Any, ...]) -> tuple[Any, ...]:
+            return tuple(part[index] for part in parts)
+
+        rest = map(cut, (self.variances, self.squares, self.rows))
+        return Points(self.x[index], *rest, self.diagonal[index], self.largest)
+
+
+@dataclass(frozen=True)
+class Recursion:
+    """The scales may be floats, or tensors that are differentiated."""
+
+    layers: tuple[Layer, ...]
+    sigma_w: Sequence[Any]
+    sigma_b: Sequence[Any]
+    parametrisation: Parametrisation
+    tangent: bool
+
+    @classmethod
+    def of(cls, net: FullyConnected, tangent: bool) -> Recursion:
+        return cls(net.layers, net.sigma_w, net.sigma_b, net.parametrisation, tangent)
+
+    def points(self, x: Tensor) -> Points:
+        """Refuses rows that are NaN or infinite."""
+        V = self._first_covariance(torch.linalg.vecdot(x, x), x.shape[1])
+        if bad := int((~torch.isfinite(V)).sum()):
+            raise InputError(
+                f"{bad} of {len(x)} points have NaN, infinite or too large entries: remove them."
+            )
+        theta, least = self._first(V, x.shape[1]), math.sqrt(torch.finfo(x.dtype).tiny)
+        variances, squares, rows = [], [], []
+        for l, layer in enumerate(self.layers):
+            V = V.clamp_min(least)  # the limit for a point of variance 0
+            variances.append(V)
+            rows.append(layer.rows(V, self.tangent))
+            squares.append(F := layer.square(V))
+            slope = layer.square_slope(V) if self.tangent else None
+            V, theta = self._next(l, Pairs(F, slope), theta)
+        diagonal = theta if self.tangent else V
+        largest = tuple(part.max().item() for part in variances)
+        return Points(x, (*variances, V), tuple(squares), tuple(rows), diagonal, largest)
+
+    def _first_covariance(self, xy: Tensor, d: int) -> Tensor:
+        return self.sigma_w[0] ** 2 / d * xy + self.sigma_b[0] ** 2
+
+    def tile(self, a: Points, b: Points, xy: Tensor, same: bool = False) -> Tensor:
+        """The Gram matrix of two groups of points, or of one, from their inner products."""
+        k = self._first_covariance(xy, a.x.shape[1])
+        theta, close, covariance = self._first(k, a.x.shape[1]), None, k
+        for l, layer in enumerate(self.layers):
+            det = None
+            if layer.needs_det:
+                both = a.variances[l][:, None] * b.variances[l][None, :]
+                det = torch.addcmul(both, k, k, value=-1)
+                if same:  # the diagonal is known, and no pair to be done again
+                    det.diagonal().copy_(both.diagonal())
+                if self._delicate(l, a, b) and bool(torch.sub(det, both, alpha=NEAR).amin() < 0):
+                    near = det < NEAR * both
+                    close = near if close is None else close | near
+                det = det.clamp_min(torch.finfo(k.dtype).tiny)
+            pairs = layer.pairs(a.rows[l], b.rows[l], k, det, self.tangent)
+            k, theta = self._next(l, pairs, theta)
+        out = theta if self.tangent else k
+        if same:
+            out = out.diagonal_scatter(a.diagonal)
+        return out if close is None else self._repaired(out, close, a, b, covariance)
+
+    def _delicate(self, l: int, a: Points, b: Points) -> bool:
+        """Whether the rounding of a determinant may cost digits of the layer l, and can be helped."""
+        felt = self.layers[l].angular or max(a.largest[l], b.largest[l]) > LARGE
+        return felt and all(layer.closed for layer in self.layers)
+
+    def _repaired(self, out: Tensor, close: Tensor, a: Points, b: Points, k: Tensor) -> Tensor:
+        """The tile with nearly collinear pairs done one by one."""
+        i, j = close.nonzero(as_tuple=True)
+        size = max(1, CELLS // a.x.shape[1])
+        parts = [
+            self._one_by_one(a[some], b[others], k[some, others])
+            for some, others in zip(i.split(size), j.split(size), strict=True)
+        ]
+        return out.index_put((i, j), torch.cat(parts))
+
+    def _one_by_one(self, a: Points, b: Points, k: Tensor) -> Tensor:
+        """As `tile` for a list of pairs, but the determinant is found apart and handed on."""
+        theta = self._first(k, a.x.shape[1])
+        det = _orthogonal(self._vectors(a.x), self._vectors(b.x)) * a.variances[0]
+        for l, layer in enumerate(self.layers):
+            kxx, kyy = a.variances[l], b.variances[l]
+            det = det.clamp_min(torch.finfo(k.dtype).tiny)
+            pairs = layer.elements(kxx, kyy, k, det, self.tangent, after=True)
+            k, theta = self._next(l, pairs, theta)
+            if pairs.after is None:
+                rounding = 64 * torch.finfo(k.dtype).eps
+                same = (det < rounding**2 * kxx * kyy) & ((kxx - kyy).abs() <= rounding * kxx)
+                plain = a.variances[l + 1] * b.variances[l + 1] - k * k
+                det = torch.where(same & (k > 0), 0.0, plain)  # coincident points stay so
+            else:
+                det = self._handed_on(l, a.squares[l].sqrt() - b.squares[l].sqrt(), *pairs.after)
+        return theta if self.tangent else k
+
+    def _handed_on(self, l: int, apart: Tensor, gap: Tensor, det: Tensor) -> Tensor:
+        """The determinant of sigma_w^2 k + sigma_b^2 from that of k and its gap."""
+        scale, bias = self.sigma_w[l + 1] ** 2, self.sigma_b[l + 1] ** 2
+        return scale**2 * det + scale * bias * (2 * gap + apart**2)
+
+    def _vectors(self, x: Tensor) -> Tensor:
+        """Vectors whose inner products are Sigma_1."""
+        bias = torch.as_tensor(self.sigma_b[0], dtype=x.dtype, device=x.device)
+        return torch.cat([x * (self.sigma_w[0] / math.sqrt(x.shape[1])), bias.expand(len(x), 1)], 1)
+
+    def _first(self, k: Tensor, fan_in: int) -> Tensor:
+        """The tangent kernel of the first layer."""
+        weights, biases = self.sigma_w[0] ** 2, self.sigma_b[0] ** 2
+        rates = self.parametrisation.rates(fan_in, self.sigma_w[0], self.sigma_b[0])
+        if not self.tangent or rates == (weights, biases):
+            return k
+        factor = rates[0] / weights
+        return factor * k + (rates[1] - factor * biases)
+
+    def _next(self, l: int, pairs: Pairs, theta: Tensor) -> tuple[Tensor, Tensor]:
+        """Covariance and tangent kernel after the hidden layer l."""
+        scale, bias = self.sigma_w[l + 1], self.sigma_b[l + 1]
+        k = pairs.kernel * scale**2
+        if torch.is_tensor(bias) or bias:
+            k = k + bias**2
+        if not self.tangent:
+            return k, k
+        weights, biases = self.parametrisation.rates(None, scale, bias)
+        plain = (weights, biases) == (scale**2, bias**2)
+        own = k if plain else weights * pairs.kernel + biases
+        return k, torch.addcmul(own, pairs.slope, theta, value=scale**2)
+
+
+def _orthogonal(p: Tensor, q: Tensor) -> Tensor:
+    """|q|^2 less its part along p, row by row, without forming a difference of squares."""
+    square = (p * p).sum(1, keepdim=True)
+    along = (p * q).sum(1, keepdim=True) / square.clamp_min(torch.finfo(p.dtype).tiny)
+    return ((q - along * p) ** 2).sum(1)
