@@ -79,14 +79,27 @@ def compile_torch(args: Sequence[sp.Symbol], expr: sp.Expr) -> Callback:
     return call
 
 
-def compile_together(args: Sequence[sp.Symbol], exprs: Sequence[sp.Expr]) -> Callback:
-    """Several functions of tensors that share what they have in common; nothing is converted."""
+def compile_together(
+    args: Sequence[sp.Symbol],
+    exprs: Sequence[sp.Expr],
+    printer: type[ArrayPrinter] = ArrayPrinter,
+    **names: Callback,
+) -> Callback:
+    """Several functions of tensors that share what they have in common; nothing is converted.
+
+    A printer of one's own may use further names.
+    """
     torch = import_module("torch")
-    return _compile_array(args, sp.Tuple(*exprs), torch, torch_names())[0]
+    names = torch_names() | names
+    return _compile_array(args, sp.Tuple(*exprs), torch, names, printer)[0]
 
 
 def _compile_array(
-    args: Sequence[sp.Symbol], expr: sp.Expr, xp: Any, names: dict[str, Any]
+    args: Sequence[sp.Symbol],
+    expr: sp.Expr,
+    xp: Any,
+    names: dict[str, Any],
+    printer: type[ArrayPrinter] = ArrayPrinter,
 ) -> tuple[Callback, set[sp.Symbol]]:
     """The compiled body, and the arguments that must stay plain numbers."""
     expr, averages = _name_expectations(sp.sympify(expr))
@@ -99,21 +112,26 @@ def _compile_array(
     table = partial(_table, xp, names)
     running = {name: node.on_arrays(xp, table) for name, node in programs.items()}
     host = host_symbols(expr).union(*(node.host for node in programs.values()))
-    return _lambdify(args, expr, names | averaging | running), host
+    return _lambdify(args, expr, names | averaging | running, printer), host
 
 
 def _table(xp: Any, names: dict[str, Any], args: Sequence[sp.Symbol], exprs: sp.Tuple) -> Callback:
     return _compile_array(args, exprs, xp, names)[0]
 
 
-def _lambdify(args: Sequence[sp.Symbol], expr: sp.Expr, names: dict[str, Any]) -> Callback:
+def _lambdify(
+    args: Sequence[sp.Symbol],
+    expr: sp.Expr,
+    names: dict[str, Any],
+    printer: type[ArrayPrinter] = ArrayPrinter,
+) -> Callback:
     for node in expr.atoms(sp.Function):
         if (name := node.func.__name__) not in names and not isinstance(node, sp.Piecewise):
             raise NotImplementedError(
                 f"{name} has no form for arrays: evaluate it with mpmath, or give a `stable` face."
             )
-    printer = ArrayPrinter({"fully_qualified_modules": False})
-    return sp.lambdify(args, fold(expr), modules=[names], printer=printer, cse=True)
+    write = printer({"fully_qualified_modules": False})
+    return sp.lambdify(args, fold(expr), modules=[names], printer=write, cse=printer.share)
 
 
 def _on_arrays(xp: Any, body: Callback, head: Any = None) -> Callback:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -20,6 +21,8 @@ NAMES = {
 
 class ArrayPrinter(AbstractPythonCodePrinter):
     """SymPy's own printers differ by backend and refuse unknown functions in torch; this one is both."""
+
+    share = staticmethod(partial(sp.cse, list=False))  # how common subexpressions are found
 
     def _print_Function(self, expr: sp.Function) -> str:
         return f"{expr.func.__name__}({', '.join(map(self._print, expr.args))})"

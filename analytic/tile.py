@@ -8,7 +8,7 @@ its $\mathrm{gap} = \sqrt{F(k_{xx})F(k_{yy})} - \mathrm{kernel}$, in which nothi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import sympy as sp
 from sympy import Abs, atan2, pi, sqrt
@@ -34,6 +34,14 @@ class Tile:
     slope: sp.Expr | None
     after: tuple[sp.Expr, sp.Expr] | None = None
     angular: bool = False
+
+    @property
+    def apart(self) -> Tile:
+        """The same for points that are far from collinear, where an arc cosine will do."""
+        angle = sp.acos(-kxy / (sqrt(kxx) * sqrt(kyy)))
+        turned = {atan2(sqrt(det), -kxy): angle}
+        slope = None if self.slope is None else self.slope.subs(turned)
+        return replace(self, kernel=self.kernel.subs(turned), slope=slope)
 
     @property
     def needs_det(self) -> bool:

@@ -16,6 +16,7 @@ from analytic.domain import InputError
 from analytic.formula import Formula
 from analytic.symbols import z
 from analytic.tile import ARGS, Tile, tile
+from numeric.infinite import fused
 from numeric.infinite.mehler import Mehler
 
 
@@ -87,6 +88,10 @@ class Layer:
         kernel, slope = self._series
         second = slope.pairs(rows.slope, cols.slope, kxy) if slopes else None
         return Pairs(kernel.pairs(rows.kernel, cols.kernel, kxy), second)
+
+    def step(self, tangent: bool, plain: bool) -> Callable[..., tuple[Tensor, ...]]:
+        """Closed forms for a tile of points that are far from collinear, see `fused.layer`."""
+        return fused.layer(self._tile.apart, tangent, plain)
 
     def elements(
         self,

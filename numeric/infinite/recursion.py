@@ -80,30 +80,49 @@ class Recursion:
 
     def tile(self, a: Points, b: Points, xy: Tensor, same: bool = False) -> Tensor:
         """The Gram matrix of two groups of points, or of one, from their inner products."""
-        k = self._first_covariance(xy, a.x.shape[1])
-        theta, close, covariance = self._first(k, a.x.shape[1]), None, k
+        k = covariance = self._first_covariance(xy, a.x.shape[1])
+        theta, again = self._first(k, a.x.shape[1]), None
         for l, layer in enumerate(self.layers):
             det = None
             if layer.needs_det:
                 both = a.variances[l][:, None] * b.variances[l][None, :]
                 det = torch.addcmul(both, k, k, value=-1)
-                if same:  # the diagonal is known, and no pair to be done again
+                if same:  # the diagonal is known
                     det.diagonal().copy_(both.diagonal())
-                if self._delicate(l, a, b) and bool(torch.sub(det, both, alpha=NEAR).amin() < 0):
+                if self._delicate(l, a, b) and torch.sub(det, both, alpha=NEAR).amin() < 0:
                     near = det < NEAR * both
-                    close = near if close is None else close | near
-                det = det.clamp_min(torch.finfo(k.dtype).tiny)
-            pairs = layer.pairs(a.rows[l], b.rows[l], k, det, self.tangent)
-            k, theta = self._next(l, pairs, theta)
+                    again = near if again is None else again | near
+                    k, det = k.masked_fill(near, 0.0), torch.where(near, both, det)
+            k, theta = self._step(l, a, b, k, det, theta)
         out = theta if self.tangent else k
         if same:
             out = out.diagonal_scatter(a.diagonal)
-        return out if close is None else self._repaired(out, close, a, b, covariance)
+        return out if again is None else self._repaired(out, again, a, b, covariance)
+
+    def _step(
+        self, l: int, a: Points, b: Points, k: Tensor, det: Tensor | None, theta: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Covariance and tangent kernel after the hidden layer l."""
+        layer, scale, bias = self.layers[l], self.sigma_w[l + 1] ** 2, self.sigma_b[l + 1] ** 2
+        if torch.is_tensor(scale) or not layer.closed:
+            return self._next(l, layer.pairs(a.rows[l], b.rows[l], k, det, self.tangent), theta)
+        rates = self.parametrisation.rates(None, self.sigma_w[l + 1], self.sigma_b[l + 1])
+        step = layer.step(self.tangent, rates == (scale, bias))
+        sides = a.variances[l][:, None], k, b.variances[l][None, :]
+        k, *tangent = step(*sides, det, theta, scale, bias, *rates)
+        return k, tangent[0] if tangent else theta
 
     def _delicate(self, l: int, a: Points, b: Points) -> bool:
-        """Whether the rounding of a determinant may cost digits of the layer l, and can be helped."""
-        felt = self.layers[l].angular or max(a.largest[l], b.largest[l]) > LARGE
-        return felt and all(layer.closed for layer in self.layers)
+        """Whether the rounding of a determinant may cost digits of the layer l, and can be helped.
+
+        An angle only falls from one angular layer to the next, so the first and the last will do.
+        """
+        if not all(layer.closed for layer in self.layers):
+            return False
+        if not self.layers[l].angular:
+            return max(a.largest[l], b.largest[l]) > LARGE
+        inside = 0 < l < len(self.layers) - 1
+        return not (inside and self.layers[l - 1].angular and self.layers[l + 1].angular)
 
     def _repaired(self, out: Tensor, close: Tensor, a: Points, b: Points, k: Tensor) -> Tensor:
         """The tile with nearly collinear pairs done one by one."""
