@@ -101,5 +101,9 @@ def factored(expr: sp.Expr) -> sp.Expr:
 
 
 def quick(moment: Formula) -> bool:
-    """Whether `factor` is quick on expressions in a moment: powers and exponentials only."""
-    return not moment.expr.has(Moment, sp.asin, sp.erfc, sp.erf)
+    """Whether `factor` is quick on expressions in a moment: powers, and exponentials of symbols.
+
+    It takes exp(169 V/50) for the 169th power of a generator.
+    """
+    numeric = moment.expr.has(sp.exp) and moment.expr.free_symbols == {V}
+    return not (numeric or moment.expr.has(Moment, sp.asin, sp.erfc, sp.erf))

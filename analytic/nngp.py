@@ -40,13 +40,13 @@ def kernel(act: Activation) -> Formula:
 
 def slope(act: Activation) -> Formula:
     return _named(
-        act.slope, act, "slope", "E[phi'(u) phi'(v)], by Price's theorem d(kernel)/d(kxy)"
+        act.require("slope"), act, "slope", "E[phi'(u) phi'(v)], by Price's theorem d(kernel)/d(kxy)"
     )
 
 
 def metric(act: Activation) -> RadialMetric:
     """The pullback metric as its two radial coefficients (5)."""
-    a = sigma**2 * act.G.expr.subs(V, _variance)
+    a = sigma**2 * act.require("G").expr.subs(V, _variance)
     return RadialMetric(a, 2 * sp.diff(a, s))
 
 
@@ -78,7 +78,7 @@ def magnification(act: Activation) -> Formula:
 def ricci(act: Activation) -> Formula:
     """The Ricci scalar; the paper prints three times this value, (7)."""
     face = _Face(act)
-    textbook = factored(metric(act).scalar_curvature()) if quick(act.G) else _regular(act)
+    textbook = factored(metric(act).scalar_curvature()) if quick(act.require("G")) else _regular(act)
     bracket = (d - 2) * face.e1 * face.P + 4 * (face.rest * face.e1 + face.tau * face.e2)
     stable = -(d - 1) * face.tau * face.slope / (face.G * face.P**2) * bracket
     return _formula(act, "ricci", textbook, stable, "(7), corrected by 1/3", dimension=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 
 import sympy as sp
 import torch
@@ -18,7 +17,6 @@ theta = sp.Symbol("theta", real=True)
 NUMBERS = scale, bias, weights, biases = sp.symbols("scale bias weights biases", real=True)
 
 
-@lru_cache
 def layer(tile: Tile, tangent: bool, plain: bool) -> Callable[..., tuple[Tensor, ...]]:
     """From (kxx, kxy, kyy, det, theta, *NUMBERS) to the covariance and tangent kernel after it.
 

@@ -15,7 +15,7 @@ from numeric.infinite.recursion import Recursion
 if TYPE_CHECKING:
     from numeric.infinite.network import FullyConnected
 
-ROWS, COLUMNS = 128, 192  # a tile is below the size at which torch splits one operation on threads
+ROWS, COLUMNS = 160, 200  # a tile is below the size at which torch splits one operation on threads
 CELLS = 2**24  # of a panel on other devices
 
 

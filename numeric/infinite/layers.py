@@ -51,7 +51,7 @@ class Layer:
     def _tile(self) -> Tile | None:
         return tile(self.activation)
 
-    @property
+    @cached_property
     def needs_det(self) -> bool:
         return self._tile is not None and self._tile.needs_det
 
@@ -65,12 +65,12 @@ class Layer:
         """V -> E[phi'^2]."""
         return self.activation.require("G").torch
 
-    @property
+    @cached_property
     def closed(self) -> bool:
         """Whether pairs cost a few elementary operations, one by one or in a tile."""
         return self._tile is not None
 
-    @property
+    @cached_property
     def angular(self) -> bool:
         return self._tile is not None and self._tile.angular
 
@@ -91,7 +91,13 @@ class Layer:
 
     def step(self, tangent: bool, plain: bool) -> Callable[..., tuple[Tensor, ...]]:
         """Closed forms for a tile of points that are far from collinear, see `fused.layer`."""
-        return fused.layer(self._tile.apart, tangent, plain)
+        if (tangent, plain) not in self._steps:
+            self._steps[tangent, plain] = fused.layer(self._tile.apart, tangent, plain)
+        return self._steps[tangent, plain]
+
+    @cached_property
+    def _steps(self) -> dict[tuple[bool, bool], Callable[..., tuple[Tensor, ...]]]:
+        return {}
 
     def elements(
         self,
