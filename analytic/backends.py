@@ -125,13 +125,14 @@ def _lambdify(
     names: dict[str, Any],
     printer: type[ArrayPrinter] = ArrayPrinter,
 ) -> Callback:
+    expr = fold(expr)
     for node in expr.atoms(sp.Function):
         if (name := node.func.__name__) not in names and not isinstance(node, sp.Piecewise):
             raise NotImplementedError(
                 f"{name} has no form for arrays: evaluate it with mpmath, or give a `stable` face."
             )
     write = printer({"fully_qualified_modules": False})
-    return sp.lambdify(args, fold(expr), modules=[names], printer=write, cse=printer.share)
+    return sp.lambdify(args, expr, modules=[names], printer=write, cse=printer.share)
 
 
 def _on_arrays(xp: Any, body: Callback, head: Any = None) -> Callback:
