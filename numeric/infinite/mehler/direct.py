@@ -19,7 +19,7 @@ from torch.utils.checkpoint import checkpoint
 from analytic.special import gram_det
 from numeric.infinite.mehler.expansion import Function, gauss_legendre, normal, safe_root
 
-REACH = 8.5  # the density of a standard normal is below 1e-16 beyond
+REACH = 10.0  # the density of a standard normal is below 1e-22 beyond
 DENSITIES = (8, 12, 18)  # nodes on a logarithmic scale; 12 are enough for the scale 1
 CHUNK = 16  # pairs at once: their values of phi stay in cache
 

@@ -102,15 +102,16 @@ def _expanded(
 ) -> Expansion:
     root = safe_root(V)
     t, values, square = _sampled(phi, root, cuts, panels, NODES)
-    _check(phi, V, (t, values, square), _sampled(phi, root, cuts, panels, NODES - 4), tolerance)
+    rough = _sampled(phi, root.detach(), cuts, panels, NODES - 4)
+    _check(phi, V, (t, values, square), rough, tolerance)
+    rounding = 32 * torch.finfo(V.dtype).eps * square
     functions, blocks, rest, order = _hermite(t), [], square, 0
-    while order < least or (order < most and (rest > tolerance * square).any()):
+    while order < least or (order < most and (rest + rounding > tolerance * square).any()):
         more = min(2 * order or least, most) - order
         basis = torch.stack(list(islice(functions, more + (order == 0))))
         blocks.append(values @ basis.mT)
         rest = (rest - (blocks[-1].detach() ** 2).sum(1)).clamp(min=0)
         order += more
-    rounding = 32 * torch.finfo(V.dtype).eps * square
     return Expansion(V, torch.cat(blocks, 1), (rest + rounding).sqrt())
 
 
@@ -122,7 +123,7 @@ def _check(phi: Function, V: Tensor, fine: Sample, rough: Sample, tolerance: flo
     )
     ends = REACH * safe_root(V)
     edge = (phi(ends).abs() + phi(-ends).abs()) * math.exp(-(REACH**2) / 4)
-    off = (mean - rough_mean).abs() * square.sqrt() + (square - rough_square).abs() + edge**2
+    off = (square - rough_square).abs() + ((mean - rough_mean).abs() + edge) * square.sqrt()
     off = torch.where(square > 0, off / square, 0.0)
     if not (off <= tolerance + 1e-14).all():
         worst = off.nan_to_num(math.inf).argmax()
