@@ -6,7 +6,10 @@ kernels, and layers, act on the following numbers without a cancellation between
 
 $$T,\quad t = \theta\log T,\quad A = sa,\quad \alpha = \theta\log a,\quad
   \gamma = \frac{s(2a'-b)}{2a},\quad \pi = 1 - \frac{T'}{a},\quad
-  1 - \pi,\quad \chi = \frac{a + sb}{a} - \frac{sT'^2}{Ta} \ge 0.$$
+  \chi = \frac{a + sb}{a} - \frac{sT'^2}{Ta} \ge 0,$$
+
+and beside them $1 - \pi$, $\beta = \alpha - \gamma$ and the lag $\theta\log(A/T)$, which are small where
+their terms are not.
 
 The metric of a shallow NNGP has $\gamma = \pi = 0$; the excess $\chi$ is a Cauchy-Schwarz gap.
 """
@@ -44,7 +47,7 @@ class Passage:
 
     `first` and `second` are $\epsilon = V f'/f$ and $V\epsilon'$, `slope` and `bend` the same of g;
     `stretch` is 1 + 2 slope; `ratio` is $f'/g$, `defect` what it is short of 1 (with a minus sign),
-    and `turn` is $V(f'/g)'$.
+    `turn` is $V(f'/g)'$, and `lag` the elasticity of $Vg/f$.
     """
 
     f: Any
@@ -57,6 +60,7 @@ class Passage:
     ratio: Any
     defect: Any
     turn: Any
+    lag: Any
 
 
 @dataclass(frozen=True)
@@ -70,7 +74,9 @@ class Germ:
     gamma: Flow
     pi: Flow
     kept: Flow  # 1 - pi
+    beta: Flow
     excess: Any
+    lag: Any
 
     def scaled(self, factor: Any) -> Germ:
         return replace(self, T=factor * self.T, A=factor * self.A)
@@ -81,7 +87,7 @@ class Germ:
         part, rest = self.T / T, level / T
         t = Flow(part * self.t.value, part * (self.t.rate + rest * self.t.value**2))
         excess = self.excess + self.T * rest * self.t.value**2 / self.A
-        return replace(self, T=T, t=t, excess=excess)
+        return replace(self, T=T, t=t, excess=excess, lag=self.lag + rest * self.t.value)
 
     def __add__(self, other: Germ) -> Germ:
         T, A = self.T + other.T, self.A + other.A
@@ -96,17 +102,20 @@ class Germ:
             mean(self.gamma, other.gamma),
             mean(self.pi, other.pi),
             mean(self.kept, other.kept),
+            mean(self.beta, other.beta),
             mean.of(self.excess, other.excess) + diagonal.covariance * apart**2 * T / A,
+            mean.of(self.lag, other.lag) + (mean.p - diagonal.p) * apart,
         )
 
     def __mul__(self, other: Germ) -> Germ:
         mine, theirs = self.A * other.T, self.T * other.A
         A = mine + theirs
         ours, yours = self.alpha + other.t, other.alpha + self.t
-        mean = _Mean(mine / A, theirs / A, ours.value - yours.value)
+        mean = _Mean(mine / A, theirs / A, self.lag - other.lag)
         alpha = mean(ours, yours)
         meeting = self.A * other.A / A
-        growth = 1 + self.alpha.value + other.alpha.value - alpha.value
+        lag = mean.of(self.lag, other.lag)
+        growth = mean.of(other.lag, self.lag)
         cross = Flow(meeting, meeting * growth) * (self.kept + self.pi * other.kept)
         return Germ(
             self.T * other.T,
@@ -116,7 +125,9 @@ class Germ:
             mean(self.gamma, other.gamma) + cross,
             mean(self.pi, other.pi),
             mean(self.kept, other.kept),
+            mean(self.beta + other.t, other.beta + self.t) - cross,
             mean.of(self.excess, other.excess),
+            lag,
         )
 
     def through(self, layer: Passage) -> Germ:
@@ -133,7 +144,9 @@ class Germ:
             self.gamma + lift * self.pi,
             self.pi - defect * self.kept,
             ratio * self.kept,
+            self.beta + lift * self.kept,
             self.excess + t.value * self.kept.value * slack,
+            self.lag + t.value * layer.lag,
         )
 
     @property
@@ -143,15 +156,15 @@ class Germ:
 
     def ricci(self, d: Any) -> Any:
         """The Ricci scalar in d dimensions: `RadialMetric.scalar_curvature` in these numbers."""
-        alpha, gamma, along = self.alpha, self.gamma, self.stretch
+        alpha, gamma, beta, along = self.alpha, self.gamma, self.beta, self.stretch
         sphere = (d - 2) * (2 * gamma.value + alpha.value**2)
-        bend = (alpha.rate - gamma.rate) * (alpha.value - 2 * gamma.value) / along
+        bend = beta.rate * (beta.value - gamma.value) / along
         return -(d - 1) * (sphere + 4 * (gamma.rate + bend)) / (self.A * along)
 
 
 def linear(s: Any) -> Germ:
     """The kernel x.y."""
-    return Germ(s, ONE, s, ZERO, ZERO, ZERO, ONE, 0)
+    return Germ(s, ONE, s, ZERO, ZERO, ZERO, ONE, ZERO, 0, 0)
 
 
 @dataclass(frozen=True)

@@ -35,12 +35,14 @@ def derived_textbook(act: Activation) -> Passage:
 def _defined(f: sp.Expr, g: sp.Expr) -> Passage:
     first, slope, ratio = V * sp.diff(f, V) / f, V * sp.diff(g, V) / g, sp.diff(f, V) / g
     second, bend, turn = (V * sp.diff(e, V) for e in (first, slope, ratio))
-    return Passage(f, first, second, g, slope, bend, 1 + 2 * slope, ratio, ratio - 1, turn)
+    lag = 1 + slope - first
+    return Passage(f, first, second, g, slope, bend, 1 + 2 * slope, ratio, ratio - 1, turn, lag)
 
 
 def _floating(f: Formula, g: Formula, known_f: sp.Expr | None, known_g: sp.Expr | None) -> Passage:
     of_f, of_g = elasticities(f, known_f), elasticities(g, known_g)
     ratio, defect, turn = _ratio(f, g)
+    lag = 1 + of_g.first - of_f.first
     return Passage(
         f.floating,
         of_f.first,
@@ -52,6 +54,7 @@ def _floating(f: Formula, g: Formula, known_f: sp.Expr | None, known_g: sp.Expr 
         ratio,
         defect,
         turn,
+        factored(lag) if algebraic(lag) else lag,
     )
 
 
