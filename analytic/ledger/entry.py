@@ -31,7 +31,7 @@ class Entry:
 
     id: str  # paper/number, permanent
     section: str
-    printed: str  # LaTeX, as the paper has it
+    printed: str  # LaTeX, as the paper has it, or as we state it
     verdict: Verdict
     corrected: str = ""  # LaTeX, for an erratum
     damaged: str = ""  # what could not be read in the text at hand
@@ -65,11 +65,13 @@ class Paper:
 PAPERS = (
     "curvature", "univariate-relu", "exact-path-kernel", "output-space-flow", "equivariant-ntk",
 )  # fmt: skip
+OWN = "beyond"  # what none of them prints, in the form of a paper
+LEDGERS = (*PAPERS, OWN)
 
 
 @cache
 def load(name: str) -> Paper:
-    """The ledger of one paper."""
+    """The ledger of one paper, or our own."""
     text = files("analytic.ledger").joinpath("statements", f"{name}.toml").read_text("utf-8")
     data = tomllib.loads(text)
     entries = tuple(

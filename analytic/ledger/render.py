@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from analytic.ledger.entry import PAPERS, Entry, Verdict, load
+from analytic.ledger.entry import LEDGERS, OWN, PAPERS, Entry, Verdict, load
 from analytic.ledger.settled import ROUTES
 
 
@@ -17,13 +17,15 @@ def count(name: str) -> Counter[Verdict]:
 
 
 def headline() -> str:
-    """How many numbered statements are settled, in one sentence."""
+    """How many numbered statements are settled, and how many of our own hold beside them."""
     total = sum((count(name) for name in PAPERS), Counter())
     settled = total.total() - total[Verdict.OPEN]
     parts = ", ".join(f"{total[v]} {_PLURAL[v]}" for v in Verdict if v is not Verdict.OPEN)
+    ours = count(OWN)[Verdict.HOLDS]
     return (
         f"{settled} of {total.total()} numbered statements are settled: {parts}; "
-        f"{total[Verdict.OPEN]} are open."
+        f"{total[Verdict.OPEN]} are open. "
+        f"Beside them, {ours} statements that none of the five papers prints hold."
     )
 
 
@@ -58,7 +60,7 @@ def markdown() -> str:
         ),
         "",
     ]
-    for name in PAPERS:
+    for name in LEDGERS:
         paper = load(name)
         lines += [f"## {name}", "", f"{paper.authors}: *{paper.title}*. {paper.note}".rstrip(), ""]
         for entry in paper.entries:
@@ -69,10 +71,11 @@ def markdown() -> str:
 def _table() -> list[str]:
     heads = [v.value for v in Verdict]
     rows = ["| paper | " + " | ".join(heads) + " | all |", "|---|" + "---:|" * (len(heads) + 1)]
-    for name in PAPERS:
+    for name in LEDGERS:
         tally = count(name)
+        label = f"{name} (ours)" if name == OWN else name
         rows.append(
-            f"| {name} | " + " | ".join(str(tally[v]) for v in Verdict) + f" | {tally.total()} |"
+            f"| {label} | " + " | ".join(str(tally[v]) for v in Verdict) + f" | {tally.total()} |"
         )
     return rows
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import sympy as sp
+from mpmath import mp
 
 from analytic.claims import Claim
 from analytic.formula import Formula
@@ -43,6 +44,16 @@ def threefold(*claims: Claim) -> Settled:
 def dot(a: Iterable[Any], b: Iterable[Any]) -> Any:
     """The inner product of two vectors of symbols or of numbers."""
     return sum(x * y for x, y in zip(a, b, strict=True))
+
+
+def shifted(x: Sequence[Any], way: Sequence[Any], step: Any) -> list[Any]:
+    """A point after a step along a vector."""
+    return [c + step * e for c, e in zip(x, way, strict=True)]
+
+
+def mixed(kernel: Callable[[Any, Any], Any], x: Any, u: Any, v: Any) -> Any:
+    """u.g.v of a kernel's metric at x: its first argument moved along u, its second along v."""
+    return mp.diff(lambda s, t: kernel(shifted(x, u, s), shifted(x, v, t)), (0, 0), (1, 1))
 
 
 def reals(names: str) -> tuple[sp.Symbol, ...]:

@@ -1,7 +1,25 @@
-"""Routes for the curvature paper: sections II to IV and appendix C."""
+"""Routes for the curvature paper: sections II to IV, appendices C and D."""
 
-from analytic.ledger.curvature import erf, finite, gaussian, mehler, monomials, radial
+from analytic.ledger.curvature import (
+    empirical,
+    erf,
+    finite,
+    gaussian,
+    mehler,
+    monomials,
+    radial,
+    stein,
+    tangent,
+)
 
 ROUTES = (
-    finite.ROUTES | radial.ROUTES | gaussian.ROUTES | erf.ROUTES | mehler.ROUTES | monomials.ROUTES
+    finite.ROUTES
+    | radial.ROUTES
+    | gaussian.ROUTES
+    | erf.ROUTES
+    | mehler.ROUTES
+    | monomials.ROUTES
+    | empirical.ROUTES
+    | tangent.ROUTES
+    | stein.ROUTES
 )

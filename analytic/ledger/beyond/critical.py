@@ -1,0 +1,86 @@
+"""The boundary between order and chaos, as a curve in its own variance."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import sympy as sp
+from mpmath import mp, mpf
+
+from analytic.activation import Activation
+from analytic.activations import erf, sine
+from analytic.claims import Claim, Point
+from analytic.depth import critical_sigma
+from analytic.formula import Formula
+from analytic.ledger.settlement import Settled, holds
+from analytic.routes import averages
+from analytic.symbols import V
+
+Pair = tuple[Any, Any]  # sigma, zeta
+
+
+def _settled(act: Activation, sigma: Any, zeta: Any) -> Any:
+    """The variance after very many layers, each of which replaces V by sigma^2 k(V, V, V) + zeta^2."""
+    V, last = mpf(1), mpf(0)
+    while abs(V - last) > mpf(10) ** (5 - mp.dps) * V:
+        V, last = sigma**2 * act.kernel.mpmath(V, V, V) + zeta**2, V
+    return V
+
+
+def _stretching(act: Activation, sigma: Any, zeta: Any) -> Any:
+    """What a layer makes of 1 - c, where the correlation c of two signals is near 1."""
+    with mp.workdps(mp.dps + 10):
+        V = _settled(act, sigma, zeta)
+        return sigma**2 * mp.diff(lambda k: act.kernel.mpmath(V, k, V), V)
+
+
+def _turning(act: Activation, pair: Callable[[Any], Pair], low: Any, high: Any) -> Any:
+    """Where between two values the network turns from forgetting differences to amplifying them."""
+    return mp.findroot(
+        lambda value: mp.log(_stretching(act, *pair(value))), (mpf(low), mpf(high)), solver="anderson"
+    )  # fmt: skip
+
+
+def _curve(act: Activation) -> tuple[sp.Expr, sp.Expr]:
+    """sigma and zeta of the variance."""
+    F, G = act.F.expr, act.G.expr
+    return 1 / sp.sqrt(G), sp.sqrt(V - F / G)
+
+
+def _claims(act: Activation, points: tuple[Point, ...]) -> tuple[Claim, Claim, Claim]:
+    outputs, slopes = averages(act, 0), averages(act)
+
+    def by_quadrature(V: Any) -> Pair:
+        F, G = outputs(V, 0), slopes(V, 0)
+        return 1 / mp.sqrt(G), mp.sqrt(V - F / G)
+
+    def weights(V: Any) -> Any:
+        zeta = by_quadrature(V)[1]
+        return _turning(act, lambda sigma: (sigma, zeta), "0.8", 3)
+
+    def biases(V: Any) -> Any:
+        sigma = by_quadrature(V)[0]
+        return _turning(act, lambda zeta: (sigma, zeta), "0.01", 2)
+
+    sigma, zeta = (
+        Formula(f"critical {name}, {act.name}", (V,), expr)
+        for name, expr in zip(("sigma", "zeta"), _curve(act), strict=True)
+    )
+    route = "where differences begin to grow"
+
+    def searched(V: Any) -> Any:
+        return critical_sigma(act, zeta.mpmath(V), mp.dps)
+
+    return (
+        Claim(sigma, route, weights, points),
+        Claim(zeta, route, biases, points),
+        Claim(sigma, "search at a given zeta", searched, points),
+    )
+
+
+ROUTES: dict[str, Settled] = {
+    "beyond/critical-line": holds(
+        *_claims(erf, ({"V": "0.5"}, {"V": 2})), *_claims(sine(1), ({"V": 1},))
+    )
+}

@@ -1,0 +1,141 @@
+"""Metrics and curvature of deep kernels: against differences of the composed kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import sympy as sp
+
+from analytic.activation import Activation
+from analytic.activations import erf, gaussian
+from analytic.catalogue import catalogue
+from analytic.claims import Claim, Point
+from analytic.composed import Network, at_radius, nested_nngp, nested_ntk
+from analytic.formula import Formula
+from analytic.ledger.beyond.radial import planar
+from analytic.ledger.settlement import Settled, dot, holds, mixed, reals
+from analytic.routes import Jet, ray
+from analytic.symbols import V, d, depth, r, s, sigma, xi, zeta
+
+x, u, v = (reals(f"{name}1 {name}2") for name in "xuv")
+ARGS = (sigma, zeta, xi, *x, *u, *v)
+POINT: Point = {"sigma": "1.1", "zeta": "0.5", "xi": "1.3", "x1": "0.6", "x2": "-0.9", "u1": "1.2",
+                "u2": "0.4", "v1": "-0.3", "v2": "0.8"}  # fmt: skip
+SHAPES: tuple[Point, ...] = (
+    {"d": 3, "sigma": "1.1", "zeta": "0.4", "xi": "0.7", "r": "0.9", "depth": 2},
+    {"d": 2, "sigma": "0.6", "zeta": "0.5", "xi": "1.3", "r": "1.4", "depth": 3},
+)
+
+
+def _at(Q: sp.Expr, *moments: sp.Expr) -> list[sp.Expr]:
+    return [moment.subs(V, Q) for moment in moments]
+
+
+def _layers(act: Activation, layers: int) -> tuple[sp.Expr, sp.Expr]:
+    """u.g.v of the NNGP and of the NTK after so many layers, one layer after another."""
+    F, G, G2 = (f.expr for f in (act.F, act.G, act.G2))
+    rates = [sp.diff(f, V) for f in (F, G, G2)]
+    Q, h = sigma**2 * dot(x, x) + zeta**2, sigma**2 * dot(u, v)
+    dQ = [2 * sigma**2 * dot(x, way) for way in (u, v)]
+    T, t, dT = 1 + dot(x, x), dot(u, v), [2 * dot(x, way) for way in (u, v)]
+    for layer in range(1, layers + 1):
+        bias, scale = (0, xi**2) if layer == layers else (1, sigma**2)
+        (f, N, bent), (df, dG, dG2) = _at(Q, F, G, G2), _at(Q, *rates)
+        dN = [dG * step for step in dQ]
+        g, n = (a * h + b / 2 * dQ[0] * dQ[1] for a, b in ((N, dG), (bent, dG2)))
+        t = g + scale * (n * T + N * t + (dN[0] * dT[1] + dN[1] * dT[0]) / 4)
+        dT = [df * a + scale * (b * T + N * c) for a, b, c in zip(dQ, dN, dT, strict=True)]
+        T = f + bias + scale * N * T
+        Q, h, dQ = sigma**2 * f + zeta**2, sigma**2 * g, [sigma**2 * df * step for step in dQ]
+    return g, t
+
+
+def _metrics(act: Activation, layers: int) -> tuple[Claim, Claim]:
+    def claim(name: str, expr: sp.Expr, kernel: Callable[..., Any]) -> Claim:
+        formula = Formula(f"{name} metric, {act.name}, depth {layers}", ARGS, expr)
+
+        def other(**values: Any) -> Any:
+            net = Network(act, values["sigma"], values["zeta"], layers, values["xi"])
+            vectors = ([values[f"{name}{k}"] for k in (1, 2)] for name in "xuv")
+            return mixed(partial(kernel, net), *vectors)
+
+        return Claim(formula, "differences of the kernel", other, (POINT,))
+
+    nngp, ntk = _layers(act, layers)
+    return claim("NNGP", nngp, Network.nngp), claim("NTK", ntk, Network.ntk)
+
+
+def _found(
+    name: str, reading: Callable[..., Any], read: Callable[[Jet], Any], *shapes: Point
+) -> Claim:
+    formula = catalogue[name]
+    names = {symbol.name for symbol in formula.args}
+    points = tuple({k: v for k, v in shape.items() if k in names} for shape in shapes)
+    return Claim(formula, "differences of the kernel", reading(read), points)
+
+
+def _second_layer(act: Activation) -> tuple[sp.Expr, sp.Expr]:
+    r"""a and $b - 2a' = 2\sigma^4G'(Q)\,Q'\,E[\phi\phi'']$ at depth 2, the average of the layer below."""
+    below = sigma**2 * s + zeta**2
+    Q = sigma**2 * act.F.expr.subs(V, below) + zeta**2
+    a = sigma**4 * act.G.expr.subs(V, Q) * act.G.expr.subs(V, below)
+    turned = (sp.diff(act.F.expr, V) - act.G.expr).subs(V, below)  # E[phi phi'']
+    rate = sp.diff(act.G.expr, V).subs(V, Q) * sp.diff(Q, s)
+    return a, 2 * sigma**4 * rate * turned
+
+
+def _defect(act: Activation) -> Claim:
+    formula = Formula(
+        f"b - 2a' at depth 2, {act.name}", (sigma, zeta, r), _second_layer(act)[1].subs(s, r**2)
+    )
+
+    def other(sigma: Any, zeta: Any, r: Any) -> Any:
+        _, b, da = planar(nested_nngp(Network(act, sigma, zeta, 2), ray(r, 2)), r)
+        return b - 2 * da
+
+    points = ({"sigma": "1.1", "zeta": "0.4", "r": "0.9"},)
+    return Claim(formula, "differences of the kernel", other, points)
+
+
+def _seven(a: sp.Expr) -> sp.Expr:
+    """(7) with its factor 1/3, which takes b to be 2a'."""
+    first, second = sp.diff(sp.log(a), s), sp.diff(sp.log(a), s, 2)
+    front = -(d - 1) * s * first / (a * (1 + 2 * s * first) ** 2)
+    bracket = (d + 2) * first + 2 * s * ((d - 2) * first**2 + 2 * second)
+    return (front * bracket).subs(s, r**2)
+
+
+def _at_depth_one(act: Activation, reading: Callable[..., Any]) -> Claim:
+    a = sigma**2 * act.G.expr.subs(V, sigma**2 * s + zeta**2)
+    formula = Formula("(7) at depth 1", (d, sigma, zeta, r), _seven(a))
+    points = ({"d": 3, "sigma": "1.1", "zeta": "0.4", "r": "0.9"},)
+    return Claim(formula, "differences of the kernel", reading(Jet.scalar), points)
+
+
+_nngp, _ntk = (at_radius(jet, gaussian) for jet in (nested_nngp, nested_ntk))
+_shallow, _deeper = _metrics(erf, 2), _metrics(gaussian, 3)
+
+ROUTES: dict[str, Settled] = {
+    "beyond/deep-nngp-metric": holds(
+        _shallow[0],
+        _deeper[0],
+        _found("deep.gaussian.nngp.magnification", _nngp, Jet.volume, *SHAPES),
+    ),
+    "beyond/deep-ntk-metric": holds(
+        _shallow[1],
+        _deeper[1],
+        _found("deep.gaussian.ntk.magnification", _ntk, Jet.volume, *SHAPES),
+    ),
+    "beyond/deep-curvature": Settled(
+        (
+            _found("deep.gaussian.nngp.ricci", _nngp, Jet.scalar, SHAPES[0]),
+            _found("deep.gaussian.ntk.ricci", _ntk, Jet.scalar, *SHAPES),
+            _defect(gaussian),
+            _defect(erf),
+            _at_depth_one(gaussian, _nngp),
+        ),
+        Formula("(7) at depth 2", (d, sigma, zeta, r, depth), _seven(_second_layer(gaussian)[0])),
+    ),
+}
