@@ -61,7 +61,7 @@ def _list(args: argparse.Namespace) -> None:
 
 
 def _show(args: argparse.Namespace) -> None:
-    from analytic.ledger import PAPERS, load
+    from analytic.ledger import LEDGERS, load
 
     formula = catalogue[args.name]
     print(formula.name, "=", sp.latex(formula.expr), sep="\n")
@@ -71,7 +71,7 @@ def _show(args: argparse.Namespace) -> None:
     for condition in formula.domain.conditions:
         print(f"  where  {condition}")
     print(f"\nsource  {formula.source}")
-    entries = [e for p in PAPERS for e in load(p).entries if formula.name in e.code]
+    entries = [e for p in LEDGERS for e in load(p).entries if formula.name in e.code]
     print(
         "ledger ",
         ", ".join(f"{e.id} ({e.verdict.value})" for e in entries) or "no entry of its own",

@@ -26,7 +26,7 @@ from IPython.display import Markdown
 from mpmath import mp
 
 from analytic import catalogue
-from analytic.ledger import PAPERS, Verdict, load
+from analytic.ledger import LEDGERS, Verdict, load
 from analytic.ledger.render import count, headline
 from notebooks import runner
 from notebooks.report import anatomy
@@ -45,7 +45,7 @@ Markdown("\n".join(["| notebook | question |", "|---|---|", *rows]))
 # %%
 rows = [
     f"| {name} | {load(name).authors} | {count(name).total() - count(name)[Verdict.OPEN]} | {count(name).total()} |"
-    for name in PAPERS
+    for name in LEDGERS
 ]
 Markdown(
     "\n".join(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from analytic import InputError
-from analytic.ledger import PAPERS, Verdict, load
+from analytic.ledger import LEDGERS, Verdict, load
 from analytic.ledger.render import headline
 from notebooks import report, runner
 from notebooks.report import anatomy, cells, markdown, mathml
@@ -157,14 +157,14 @@ def test_index_tells_questions_verdicts_records_and_counts(pages: dict[str, str]
     assert "It is longer, by 0.0142." in text
     assert "profile quick" in text
     assert headline() in text
-    for name in PAPERS:
+    for name in LEDGERS:
         assert load(name).title in text
     assert "None" not in text
 
 
 def test_ledger_has_every_entry_and_its_filter(pages: dict[str, str]) -> None:
     text, outline = pages["ledger.html"], _Outline(pages["ledger.html"])
-    entries = [entry for name in PAPERS for entry in load(name).entries]
+    entries = [entry for name in LEDGERS for entry in load(name).entries]
     rows = [row for row in outline.find("tr") if "id" in row]
     assert [row["id"] for row in rows] == [entry.id for entry in entries]
     for row, entry in zip(rows, entries, strict=True):
@@ -176,7 +176,7 @@ def test_ledger_has_every_entry_and_its_filter(pages: dict[str, str]) -> None:
     assert {field.get("name") for field in outline.find("select")} == {"paper", "verdict"}
     assert [field["name"] for field in outline.find("input")] == ["text"]
     assert len(outline.find("output")) == 1
-    assert len(outline.find("option")) == 2 + len(PAPERS) + len(Verdict)
+    assert len(outline.find("option")) == 2 + len(LEDGERS) + len(Verdict)
     assert asset("ledger.js") in text
     assert not re.search(r"<m[inot]+[^>]*>(?:\\|&amp;<)", text), (
         "a command or & is left in a formula"

@@ -118,6 +118,19 @@ class Deep(Computed):
 
         return run
 
+    letter: str  # in print
+
+    def _latex(self, printer: Any) -> str:
+        acts, sigmas, zetas, readout, d, r, depth = self.args
+        kernel = r"\Theta" if readout else "k"
+        layers = ", ".join(map(printer.doprint, acts))
+        scales = ", ".join(map(printer.doprint, (*sigmas, *zetas, *readout)))
+        below, above = rf"\text{{depth }} {printer.doprint(depth)}", rf"d={printer.doprint(d)}"
+        at = rf"\left|x\right|={printer.doprint(r)};\,{scales}"
+        return (
+            rf"{self.letter}\left[{kernel}_{{{layers}}},\,{below},\,{above}\right]\left({at}\right)"
+        )
+
     @staticmethod
     def read(germ: Germ, s: Any, d: Any, xp: Any) -> Any:
         """What is asked of the germ; xp is None for mpmath."""
@@ -127,6 +140,8 @@ class Deep(Computed):
 class deep_ricci(Deep):
     """The Ricci scalar."""
 
+    letter = "R"
+
     @staticmethod
     def read(germ: Germ, s: Any, d: Any, xp: Any) -> Any:
         return germ.ricci(d)
@@ -134,6 +149,8 @@ class deep_ricci(Deep):
 
 class deep_volume(Deep):
     """sqrt(det g)."""
+
+    letter = r"\sqrt{\det g}"
 
     @staticmethod
     def read(germ: Germ, s: Any, d: Any, xp: Any) -> Any:

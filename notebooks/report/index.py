@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from analytic.ledger import PAPERS, Verdict, load
+from analytic.ledger import LEDGERS, Verdict, load
 from analytic.ledger.render import count, headline
 from notebooks.report import anatomy
 from notebooks.report.anatomy import Node
@@ -50,7 +50,7 @@ def _counts() -> str:
     """Equations by paper and verdict."""
     heads = "".join(f'<th class="number">{v.value}</th>' for v in Verdict)
     rows = []
-    for name in PAPERS:
+    for name in LEDGERS:
         paper, tally = load(name), count(name)
         numbers = (*(tally[v] for v in Verdict), tally.total())
         cells = "".join(f'<td class="number">{number}</td>' for number in numbers)

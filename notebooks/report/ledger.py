@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from html import escape
 
-from analytic.ledger import PAPERS, ROUTES, Entry, Verdict, load
+from analytic.ledger import LEDGERS, ROUTES, Entry, Verdict, load
 from analytic.ledger.render import headline
 from notebooks.report import mathml
 from notebooks.report.page import asset, frame
 
 
 def page() -> str:
-    rows = "\n".join(_row(name, entry) for name in PAPERS for entry in load(name).entries)
+    rows = "\n".join(_row(name, entry) for name in LEDGERS for entry in load(name).entries)
     return frame(
         "Ledger",
         f"""<h1>Ledger</h1>
 <p>{escape(headline())}</p>
 <form class="filter" hidden>
 <input type="search" name="text" placeholder="id, section, LaTeX, route or note" aria-label="text">
-{_select("paper", PAPERS)}
+{_select("paper", LEDGERS)}
 {_select("verdict", [v.value for v in Verdict])}
 <output></output>
 </form>
