@@ -30,9 +30,9 @@ class FullyConnected:
     """
 
     activation: Activation | Sequence[Activation]
-    depth: int = 1
-    sigma_w: float | Sequence[float] = 1.0
-    sigma_b: float | Sequence[float] = 0.0
+    depth: int = 3
+    sigma_w: float | Sequence[float] = 1.5
+    sigma_b: float | Sequence[float] = 0.1
     parametrisation: Parametrisation = field(default_factory=NTK)
 
     def __post_init__(self) -> None:
