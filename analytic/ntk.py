@@ -12,7 +12,7 @@ $$R = -\frac{d-1}{saP}\Big[(d-2)(2\gamma+\alpha^2) + 4\theta\gamma
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import sympy as sp
 
@@ -90,16 +90,19 @@ def _with_origin(act: Activation, origin: sp.Expr, elsewhere: sp.Expr) -> sp.Exp
 
 def bent(act: Activation) -> Formula:
     """E[phi''^2], which the metric rests on; refused where phi' jumps and it is infinite."""
-    G2 = act.require("G2")
-    if not act.parameters:
+    reason = dict(act.absent).get("G2")
+    if reason is None and not act.parameters:
         slope = act.derivative()
         for b in act.kinks:
             if one_sided(slope, b, act.kinks, 1) != one_sided(slope, b, act.kinks, -1):
-                raise InputError(
-                    f"The NTK metric of {act.name} diverges: phi' jumps at {b}, so E[phi''^2] is "
-                    "infinite. Take a smoother activation, or the NNGP metric, which exists."
-                )
-    return G2
+                reason = f"phi' jumps at {b}, so E[phi''^2] diverges"
+    if reason is not None:
+        raise InputError(
+            f"The NTK metric of {act.name} does not exist: {reason}. Take a smoother activation, "
+            "or the NNGP metric."
+        )
+    why = "else E[phi''^2] diverges and there is no NTK metric"
+    return replace(act.G2, domain=replace(act.G2.domain, why=why))
 
 
 def _simple(act: Activation) -> bool:

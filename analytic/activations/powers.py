@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import sympy as sp
@@ -12,8 +13,6 @@ from analytic.activation import GRAM, Activation, activation, positive, symbols_
 from analytic.domain import InputError
 from analytic.special import monomial_pair, rectified_pair
 from analytic.symbols import V, exponent, kxx, kxy, kyy, q, z
-
-BENT = "phi' rises too steeply at 0, so E[phi''^2] diverges"
 
 _half = S.Half
 
@@ -77,14 +76,14 @@ def relu_power(q: Any = exponent) -> Activation:
 
     slopes, bends = (q > _half,), (q > Rational(3, 2),)
     domains = {} if q.is_number else {"slope": slopes, "G": slopes, "G2": bends}
-    steep = q.is_number and not q > Rational(3, 2)
+    steep, rise = q.is_number and not q > Rational(3, 2), "jumps" if q == 1 else "is too steep"
     return activation(
         "relu_power",
         sp.Piecewise((z**q, z > 0), (0, True)),
         parameters=symbols_of(q),
         kinks=(0,),
         domains=domains,
-        absent={"G2": BENT} if steep else {},
+        absent={"G2": f"phi' {rise} at 0, so E[phi''^2] diverges"} if steep else {},
         kernel=pair(S.One, q),
         slope=pair(q**2, q - 1),
         F=moment(S.One, q),
@@ -93,7 +92,7 @@ def relu_power(q: Any = exponent) -> Activation:
     )
 
 
-relu = relu_power(1)
+relu = replace(relu_power(1), name="relu")
 
 
 def polynomial(coefficients: Sequence[Any]) -> Activation:

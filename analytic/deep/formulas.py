@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import sympy as sp
 
@@ -63,5 +64,6 @@ def _uniform(
 
 
 def _domain(acts: Sequence[Activation], ntk: bool) -> Domain:
-    needed = [bent(act) if ntk else act.require("G") for act in acts]
-    return Domain(tuple(condition for part in needed for condition in part.domain.conditions))
+    domains = [(bent(act) if ntk else act.require("G")).domain for act in acts]
+    conditions = tuple(condition for domain in domains for condition in domain.conditions)
+    return replace(domains[0], conditions=conditions)
