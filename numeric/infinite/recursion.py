@@ -89,8 +89,8 @@ class Recursion:
                 det = torch.addcmul(both, k, k, value=-1)
                 if same:  # the diagonal is known
                     det.diagonal().copy_(both.diagonal())
-                if self._delicate(l, a, b) and torch.sub(det, both, alpha=NEAR).amin() < 0:
-                    near = det < NEAR * both
+                if self._delicate(l, a, b) and not torch.sub(det, both, alpha=NEAR).amin() >= 0:
+                    near = ~(det >= NEAR * both)  # or NaN, from a layer that was not looked at
                     again = near if again is None else again | near
                     k, det = k.masked_fill(near, 0.0), torch.where(near, both, det)
             k, theta = self._step(l, a, b, k, det, theta)
@@ -115,13 +115,14 @@ class Recursion:
     def _delicate(self, l: int, a: Points, b: Points) -> bool:
         """Whether the rounding of a determinant may cost digits of the layer l, and can be helped.
 
-        An angle only falls from one angular layer to the next, so the first and the last will do.
+        An angle only falls from one angular layer to the next, so the first and the last will do,
+        unless a NaN between them would reach a derivative.
         """
         if not all(layer.closed for layer in self.layers):
             return False
         if not self.layers[l].angular:
             return max(a.largest[l], b.largest[l]) > LARGE
-        inside = 0 < l < len(self.layers) - 1
+        inside = 0 < l < len(self.layers) - 1 and not torch.is_tensor(self.sigma_w)
         return not (inside and self.layers[l - 1].angular and self.layers[l + 1].angular)
 
     def _repaired(self, out: Tensor, close: Tensor, a: Points, b: Points, k: Tensor) -> Tensor:
