@@ -1,0 +1,389 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # What does depth do to signals, and to geometry?
+#
+# Each layer of a wide random network maps the variance $V$ of its preactivations, and the correlation $c$ of those of
+# two inputs, to new ones. Do inputs meet or part on their way up, how many layers does that take, and what becomes of
+# the metric that the network gives its inputs? The phases are those of Poole et al. 2016 and Schoenholz et al. 2017;
+# the geometry goes beyond Zavatone-Veth et al., who treat one hidden layer (notebooks [01](01_nngp_geometry.py) and
+# [02](02_ntk_geometry.py)).
+
+# %% tags=["parameters"]
+profile = "quick"  # quick: seconds; full: minutes, finer diagrams, wider networks and more of them
+seed = 0
+device = "auto"
+
+# %%
+import numpy as np
+import torch
+from IPython.display import Markdown
+from mpmath import mp, mpf
+from scipy.special import erf as error_function
+from scipy.stats import t as student
+
+from analytic import catalogue
+from analytic.activations import erf, tanh
+from analytic.composed import at_radius, nested_nngp, nested_ntk
+from analytic.depth import Signal, critical_sigma, phase_diagram, trajectory
+from analytic.routes import Jet
+from notebooks import depth_figures as figures
+from notebooks import panels
+from notebooks.nngp_figures import saved
+from notebooks.ntk_figures import xi
+from numeric.device import resolve
+from numeric.estimate import Estimate
+
+quick = profile == "quick"
+acts = {"erf": erf, "tanh": tanh}
+
+# %% [markdown]
+# ## Claim
+#
+# With $F = \mathbb{E}[\phi(z)^2]$ and $G = \mathbb{E}[\phi'(z)^2]$ for $z\sim N(0, V)$, and weights of standard
+# deviation $\sigma$, biases $\zeta$,
+#
+# $$V \leftarrow \sigma^2 F(V) + \zeta^2,\qquad
+#   c \leftarrow f(c) = \frac{\sigma^2\,\mathbb{E}[\phi(u)\phi(v)] + \zeta^2}{V},\qquad
+#   \chi_1 = f'(1) = \sigma^2 G(V^*) .$$
+#
+# 1. Order ($\chi_1 < 1$): all inputs meet, $c^* = 1$. Chaos ($\chi_1 > 1$): neighbours part, $c^* < 1$. Between them lies
+#    the line $\sigma^2 = 1/G(V)$, $\zeta^2 = V - F(V)/G(V)$.
+# 2. $|c_l - c^*|$ falls as $e^{-l/\xi_c}$ with $\xi_c = -1/\log f'(c^*)$, and at criticality as $2/(f''(1)\,l)$.
+# 3. A layer takes the metric $h$ of its preactivations to $g = G h + \tfrac12 G'\,\partial V\,\partial V^T$. So once
+#    $V$ has settled, $\sqrt{\det g}$ of the NNGP changes by $\chi_1^{d/2}$ per layer: it vanishes in order and explodes in
+#    chaos, where that of the NTK even grows by $\chi_1^d$.
+# 4. From the second layer on $g$ is no longer $e^{\Omega}(I + 2\Omega' xx^T)$, so that formula (7) of the curvature
+#    paper, even corrected, holds for one hidden layer only.
+
+# %% [markdown]
+# ## Evidence: order and chaos
+#
+# Colour is $\xi_c$ from the fixed points, the line is claim 1. The triangles know neither: two inputs with
+# $1 - c = 10^{-7}$ go through 40 layers, each a plain trapezoidal sum over two Gaussian variables, and we look whether
+# the distance shrinks or grows at the end.
+
+# %%
+phis = {"erf": lambda z: error_function(z / np.sqrt(2)), "tanh": np.tanh}
+
+
+def layers(phi, sigma, zeta, V, c, depth, step=0.2):
+    """Correlations of two inputs of equal norm, (depth, points), by nothing but sums.
+
+    A sum errs by e^(-2 pi a / step) where phi is analytic up to i a; tanh is up to pi / 2 / sqrt(V).
+    """
+    nodes = np.arange(-8.4, 8.5, step)
+    density = np.exp(-(nodes**2) / 2) * step / np.sqrt(2 * np.pi)
+    walk = [c]
+    for _ in range(depth - 1):
+        u = np.sqrt(V)[:, None] * nodes
+        along, across = c[:, None] * u, np.sqrt(1 - c**2)[:, None] * u
+        below = phi(u)
+        F = below**2 @ density
+        second = phi(along[:, :, None] + across[:, None, :]) @ density
+        K = (below * second) @ density
+        c = np.minimum((sigma**2 * K + zeta**2) / (sigma**2 * F + zeta**2), 1)
+        V = sigma**2 * F + zeta**2
+        walk.append(c)
+    return np.array(walk)
+
+
+diagrams, lines, growths, predicted = {}, {}, {}, {}
+for name, act in acts.items():
+    count = {"erf": 60, "tanh": 24}[name] if quick else 150
+    diagrams[name] = phase_diagram(act, figures.cells(count), figures.cells(count))
+    lines[name] = figures.boundary(act)
+    zetas = np.linspace(0.3, 2.4, 6 if quick else 15)
+    edge = np.interp(zetas, *lines[name])
+    zetas, sigmas = np.tile(zetas, 2), np.concatenate([0.93 * edge, 1.07 * edge])
+    start = np.ones_like(zetas)
+    distance = 1 - layers(phis[name], sigmas, zetas, start, start - 1e-7, 40, step=0.1)
+    growth = (distance[-1] / distance[-11]) ** 0.1
+    growths[name] = list(zip(zetas, sigmas, growth, strict=True))
+    chi = [phase_diagram(act, [s], [z]).chi_1[0, 0] for z, s in zip(zetas, sigmas, strict=True)]
+    predicted[name] = np.array(chi)
+
+# %%
+saved(figures.figure_phases(diagrams, lines, growths), "03-phases")
+
+# %% [markdown]
+# ## Evidence: the correlation map
+#
+# $\zeta = 0.3$ and $\sigma$ at 0.6, 1 and 1.6 times its critical value; grey are pairs of inputs, layer by layer, dots
+# are $c^*$. In order every pair ends at 1, in chaos even near twins end at $c^* < 1$, and at criticality they creep.
+
+# %%
+zeta = 0.3
+signals = {}
+for name, act in acts.items():
+    edge = critical_sigma(act, zeta, 15)
+    signals[name] = {
+        phase: Signal(act, edge * factor, zeta, digits=15)
+        for phase, (factor, *_) in figures.PHASES.items()
+    }
+
+
+def settled(signal):
+    """|x|^2 for which the first layer already has the variance V*."""
+    return float((signal.variance.value - zeta**2) / signal.sigma**2)
+
+
+def walk(signal, c, depth):
+    """Correlations from layer to layer, from c on, at the settled variance."""
+    V, s = float(signal.variance.value), float(signal.sigma)
+    start = (V * np.asarray(c) - zeta**2) / s**2
+    return trajectory(signal.act, s, zeta, settled(signal), start, depth).correlation
+
+
+walks = {
+    name: list(walk(signal, [0.1, 0.97] if name == "chaotic" else [0.1], 40).T)
+    for name, signal in signals["erf"].items()
+}
+saved(figures.figure_maps(signals["erf"], walks), "03-maps")
+
+# %% [markdown]
+# ## Evidence: how deep a signal reaches
+#
+# Left: $|c_l - c^*|$ for erf from the same sums, beside $e^{-l/\xi_c}$ and, at criticality, $2/(f''(1)\,l)$. Right: $\xi_c$
+# against $\sigma$; each marker is a straight line fitted to $\log|c_l - c_\infty|$ between $10^{-8}$ and $10^{-4}$.
+
+
+# %%
+def fitted(gaps):
+    """Layers per factor of e, by least squares where gaps are small."""
+    here = np.flatnonzero((gaps > 1e-8) & (gaps < 1e-4))
+    return -1 / np.polyfit(here, np.log(gaps[here]), 1)[0]
+
+
+gaps, laws = {}, {}
+for name, signal in signals["erf"].items():
+    V, s, end = (float(v) for v in (signal.variance.value, signal.sigma, signal.correlation.value))
+    c = layers(phis["erf"], s, zeta, np.array([V]), np.array([0.5]), 200)[:, 0]
+    gaps[name] = np.abs(c - end)
+    if name == "critical":
+        bend = s**2 * V * float(erf.G2.numpy(V))  # f''(1) = sigma^2 V E[phi''^2]
+        laws[name] = lambda l, bend=bend: 2 / (bend * l)
+    else:
+        lead = (gaps[name] * np.exp(np.arange(200) / float(signal.xi_c)))[20]
+        laws[name] = lambda l, lead=lead, scale=float(signal.xi_c): lead * np.exp(-(l - 1) / scale)
+
+scales, ends = {}, {}
+for name, act in acts.items():
+    edge = float(signals[name]["critical"].sigma)
+    fine = np.linspace(0.3, 3, 271)
+    curve = phase_diagram(act, fine, [zeta]).xi_c[0]
+    few = np.concatenate([np.linspace(0.4, 0.85 * edge, 6), np.linspace(1.25 * edge, 3, 6)])
+    ones = np.ones_like(few)
+    c = layers(phis[name], few, zeta, ones, 0.5 * ones, 400)
+    fits = np.array([fitted(gap) for gap in np.abs(c - c[-1]).T])
+    scales[name], ends[name] = (fine, curve, (few, fits)), c[-1]
+
+# %%
+saved(figures.figure_scales(gaps, laws, scales), "03-scales")
+
+# %% [markdown]
+# ## Evidence: finite networks
+#
+# Random networks, two inputs at correlation 0.95 and two at 0.1: the cosine between their preactivations in every layer,
+# mean and standard deviation over networks, on the lines of the map. The networks of one draw share their Gaussian
+# numbers, which is fair to each and saves drawing them six times.
+
+# %%
+width, draws, depth = (1000, 20, 12) if quick else (2000, 80, 16)
+generator = torch.Generator(resolve(device)).manual_seed(seed)
+cosines = torch.tensor([1.0, 0.95, 0.1], dtype=torch.float64, device=generator.device)
+inputs = torch.stack([cosines, torch.sqrt(1 - cosines**2)])  # (2, inputs), of norm 1
+cases = [(name, phase) for name in acts for phase in figures.PHASES]
+weights = inputs.new_tensor([[float(signals[name][phase].sigma)] for name, phase in cases])
+
+
+def normal(*shape):
+    """Drawn in single precision, which is twice as fast; its rounding is far below any spread."""
+    kind = {"generator": generator, "device": generator.device, "dtype": torch.float32}
+    return torch.randn(*shape, **kind).to(inputs.dtype)
+
+
+def network():
+    """Correlations with the first input, (cases, depth, pairs), in one draw."""
+    h, scale, found = inputs[:, None, :].expand(-1, len(cases), -1), 1.0, []
+    for _ in range(depth):
+        z = scale * (normal(width, len(h)) @ h.reshape(len(h), -1)).reshape(width, *h.shape[1:])
+        z = weights * z + zeta * normal(width)[:, None, None]
+        norms = z.square().sum(0).sqrt()
+        found.append(((z[..., :1] * z).sum(0) / (norms[:, :1] * norms))[:, 1:])
+        half = len(cases) // 2  # erf first, then tanh
+        h = torch.cat([torch.erf(z[:, :half] / 2**0.5), torch.tanh(z[:, half:])], 1)
+        scale = width**-0.5
+    return torch.stack(found, 1)
+
+
+with torch.inference_mode():
+    drawn = torch.stack([network() for _ in range(draws)]).cpu()
+estimates = {case: Estimate.of(drawn[:, k]) for k, case in enumerate(cases)}
+
+
+def mapped(case, factor=1.0):
+    """What the maps say, with a sigma that may be wrong by a factor."""
+    name, phase = case
+    s = factor * float(signals[name][phase].sigma)
+    return trajectory(acts[name], s, zeta, 1.0, cosines[1:].cpu().numpy(), depth).correlation
+
+
+exact = {case: mapped(case) for case in cases}
+
+# %%
+saved(figures.figure_networks(estimates, exact), "03-networks")
+
+# %% [markdown]
+# ## Evidence: geometry by depth
+#
+# erf networks in $d = 2$ with $\zeta = 0.3$, $\xi = 1$, in order and in chaos. The circles know no recursion: they
+# differentiate the composed two-point kernel of two layers by differences in all coordinates. Dotted in red is what
+# (7), corrected, makes of two layers if $e^{\Omega}$ is taken to be the eigenvalue of $g$ across $x$.
+
+# %%
+settings = {
+    phase: {"d": 2, "sigma": float(signals["erf"][phase].sigma), "zeta": zeta, "xi": 1.0}
+    for phase in ("ordered", "chaotic")
+}
+where = np.linspace(0.25, 4.75, 7 if quick else 19)
+
+
+def formula_7(d, r, **values):
+    """(7), corrected, where e^Omega is the metric's eigenvalue across x."""
+    volume = catalogue["deep.erf.nngp.magnification"].mpmath
+
+    def omega(s):
+        one, two = (volume(d=k, r=mp.sqrt(s), **values) for k in (1, 2))  # det g = a^(d-1) E
+        return 2 * mp.log(two / one)
+
+    s = mpf(r) ** 2
+    o, o1, o2 = (mp.diff(omega, s, k) for k in range(3))
+    bracket = (d + 2) * o1**2 + 2 * s * ((d - 2) * o1**3 + 2 * o1 * o2)
+    return -(d - 1) * mp.exp(-o) * s * bracket / (1 + 2 * s * o1) ** 2
+
+
+judged, seven = {}, {}
+reads = {"magnification": Jet.volume, "ricci": Jet.scalar}
+with mp.workdps(20):  # more than a float holds
+    for phase, values in settings.items():
+        given = {name: mpf(value) for name, value in values.items()}
+        for kernel, jet in {"nngp": nested_nngp, "ntk": nested_ntk}.items():
+            reading = at_radius(jet, erf)
+            for what, read in reads.items():
+                found = [reading(read)(r=mpf(r), depth=2, **given) for r in where]
+                judged[phase, kernel, what] = np.array(found, dtype=float)
+        shallow = {"sigma": given["sigma"], "zeta": given["zeta"]}
+        for depth_7 in (1, 2, 3):
+            found = [formula_7(2, r, depth=depth_7, **shallow) for r in where]
+            seven[phase, depth_7] = np.array(found, dtype=float)
+
+# %%
+fine = np.linspace(0.05, 5, 40)
+dotted = {}
+for phase, values in settings.items():
+    scales_7 = {"sigma": values["sigma"], "zeta": zeta}
+    dotted[phase] = (fine, np.array([float(formula_7(2, r, depth=2, **scales_7)) for r in fine]))
+saved(figures.figure_geometry(settings, where, judged, dotted), "03-geometry")
+
+# %% [markdown]
+# Curvature is on a scale that is linear near 0 and logarithmic far from it. In numbers, at $|x| = 1$:
+
+# %%
+at_one = int(np.argmin(np.abs(where - 1)))
+pairs = {
+    (L, phase): (figures.ricci("nngp", r=1.0, depth=L, **values), seven[phase, L][at_one])
+    for L in (1, 2, 3)
+    for phase, values in settings.items()
+}
+head = [
+    "| hidden layers | ordered: $R$ | by (7) | chaotic: $R$ | by (7) |",
+    "|---|---:|---:|---:|---:|",
+]
+rows = [
+    f"| {L} | " + " | ".join(f"{v:.6g}" for phase in settings for v in pairs[L, phase]) + " |"
+    for L in (1, 2, 3)
+]
+Markdown("\n".join([*head, *rows]))
+
+# %% [markdown]
+# ## Verdict
+
+# %% tags=["verdict"]
+# Near the line: distances stay within 1e-9 and 1e-5, which keeps both rounding, 1e-16 of 1, and the
+# next order in the distance below 1e-4.
+for name, found in growths.items():
+    grown = np.array([growth for *_, growth in found])
+    meets, parts = np.split(grown, 2)  # below and above the line
+    assert (meets < 1).all() and (parts > 1).all(), name
+    assert np.abs(grown / predicted[name] - 1).max() < 1e-4, name
+
+# Fitted scales: gaps below 1e-4 bend the logarithm by less than 1e-4 xi_c f'', here below 1e-2, at the
+# upper end of a line that falls by 9.
+# The sums err by 1e-7 for tanh at V = 9, and where they end by 1/(1 - f') times that.
+off = {}
+for name, (_, _, (few, fits)) in scales.items():
+    at_rest = phase_diagram(acts[name], few, [zeta])
+    off[name] = np.abs(fits / at_rest.xi_c[0] - 1).max()
+    assert np.abs(ends[name] - at_rest.c[0]).max() < 1e-6, name
+assert max(off.values()) < 1e-3, off
+# At criticality 1/(1 - c) rises by f''(1)/2 in a layer, but for a term of the order of 1 - c.
+rise = np.diff(1 / gaps["critical"])[-1] / (bend / 2)
+assert abs(rise - 1) < gaps["critical"][-1], rise
+
+# Networks: as many standard errors as one run in a thousand exceeds by chance somewhere; the bias of
+# finite width, about depth/width, is below half of one.
+allowed = student.isf(0.5e-3 / drawn[0].numel(), draws - 1)
+near = {k: float(estimates[k].sigmas_from(torch.from_numpy(exact[k])).max()) for k in cases}
+assert max(near.values()) < allowed, near
+for k in cases[: len(figures.PHASES)]:  # sigma wrong by a fifth
+    assert estimates[k].sigmas_from(torch.from_numpy(mapped(k, 1.2))).max() > allowed, k
+
+# Geometry: 20 digits of differences against floats, whose rounding grows with the operations in them.
+differ = {
+    (phase, kernel, what): np.abs(
+        figures.found(kernel, what, r=where, depth=2, **settings[phase]) / values - 1
+    ).max()
+    for (phase, kernel, what), values in judged.items()
+}
+assert max(differ.values()) < 1e-12, differ
+# Per layer: V settles as chi_V^L, below 1e-10 at L = 40, and the NTK forgets the rest as chi_1^-L.
+for phase, values in settings.items():
+    chi = float(signals["erf"][phase].chi_1)
+    for kernel, power in {"nngp": 1, "ntk": 2}.items():
+        if kernel == "ntk" and phase == "ordered":
+            continue
+        low, high = (figures.log_volume(kernel, r=2.0, depth=L, **values) for L in (40, 41))
+        tolerance = 1e-10 if kernel == "nngp" else 10 * chi**-40
+        assert abs(10 ** (high - low) / chi**power - 1) < tolerance, (phase, kernel)
+
+# (7): exact for one layer, where it is derived; for two it misses by more than R itself.
+missed = {key: abs(by_7 / R - 1) for key, (R, by_7) in pairs.items()}
+assert all(missed[1, phase] < 1e-12 and missed[2, phase] > 1 for phase in settings), missed
+
+print(f"Order and chaos part at the line; depth scales fit to {max(off.values()):.0e}.")
+print(f"Networks of width {width} follow the map within {max(near.values()):.1f} standard errors")
+print(f"({allowed:.1f} allowed). Deep curvature matches differences to {max(differ.values()):.0e};")
+print(
+    f"at depth 2 and |x| = 1 in order, (7) gives {pairs[2, 'ordered'][1]:.1f} for R = {pairs[2, 'ordered'][0]:.2f}."
+)
+
+# %% [markdown]
+# ## Play
+
+# %%
+panels.Panel(
+    figures.geometry,
+    [figures.ACTIVATION, figures.depth, panels.sigma, panels.zeta, xi, panels.dimension],
+    figures.TITLES,
+)
