@@ -47,7 +47,7 @@ def phase_diagram(act: Activation, sigmas: Any, zetas: Any) -> PhaseDiagram:
     chi[alive] = weights[alive] * act.G.numpy(V[alive])
     c[alive], slope[alive] = correlate(act, V[alive], weights[alive], biases)
     with np.errstate(divide="ignore"):
-        xi_c = 1 / -np.log(np.minimum(slope, 1.0))
+        xi_c = 1 / np.abs(np.log(np.minimum(slope, 1.0)))
     return PhaseDiagram(sigmas, zetas, V, chi, c, xi_c)
 
 
