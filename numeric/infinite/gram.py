@@ -1,4 +1,4 @@
-"""Gram matrices by tiles that stay in cache: one matrix product a panel, then layers on each tile."""
+"""Gram matrices by tiles that stay in cache: a matrix product for a panel, then layers on its tiles."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 ROWS, COLUMNS = 160, 200  # a tile is below the size at which torch splits one operation on threads
 CELLS = 2**24  # of a panel on other devices
+Panel = tuple[slice, list[slice]]  # rows, and tiles of columns
 
 
 def matrix(net: FullyConnected, x: Tensor, y: Tensor | None, tangent: bool) -> Tensor:
@@ -28,17 +29,18 @@ def matrix(net: FullyConnected, x: Tensor, y: Tensor | None, tangent: bool) -> T
         columns = rows if y is None else recursion.points(y)
         out = x.new_empty(len(rows.x), len(columns.x))
 
-        def fill(i: slice, j: slice, xy: Tensor) -> None:
-            same = symmetric and i == j
-            value = recursion.tile(rows[i], columns[j], xy, same)
-            out[i, j] = (value + value.T) / 2 if same else value
-            if symmetric and not same:
-                out[j, i] = value.T
-
-        for i, tiles in _panels(out, symmetric):
+        def fill(i: slice, tiles: list[slice]) -> None:
             first = tiles[0].start
             panel = rows.x[i] @ columns.x[first:].T
-            _each(fill, [(i, j, panel[:, j.start - first : j.stop - first]) for j in tiles])
+            for j in tiles:
+                same = symmetric and i == j
+                inner = panel[:, j.start - first : j.stop - first]
+                value = recursion.tile(rows[i], columns[j], inner, same)
+                out[i, j] = (value + value.T) / 2 if same else value
+                if symmetric and not same:
+                    out[j, i] = value.T
+
+        _each(fill, list(_panels(out, symmetric)), x.device)
     return out
 
 
@@ -86,7 +88,7 @@ def check(x: Tensor, y: Tensor | None) -> None:
         )
 
 
-def _panels(out: Tensor, symmetric: bool) -> Iterator[tuple[slice, list[slice]]]:
+def _panels(out: Tensor, symmetric: bool) -> Iterator[Panel]:
     """Groups of rows, each with its tiles of columns; the first is the diagonal one if symmetric."""
     n, m = out.shape
     on_cpu = out.device.type == "cpu"
@@ -104,17 +106,24 @@ def _blocks(start: int, stop: int, size: int) -> Iterator[slice]:
         yield slice(first, min(first + size, stop))
 
 
-def _each(fill: Callable[..., None], jobs: list[tuple[slice, slice, Tensor]]) -> None:
-    """All tiles of a panel; torch lets go of Python's lock, so threads share them."""
-    workers = torch.get_num_threads() if jobs[0][2].device.type == "cpu" else 1
-    if workers == 1 or len(jobs) == 1:
-        for job in jobs:
-            fill(*job)
+def _each(fill: Callable[..., None], panels: list[Panel], device: torch.device) -> None:
+    """All panels, shared by as many threads as torch has: it lets go of Python's lock.
+
+    Meanwhile each operation keeps to one thread, for all that the process does with torch.
+    """
+    threads = torch.get_num_threads()
+    if device.type != "cpu" or min(threads, len(panels)) == 1:
+        for panel in panels:
+            fill(*panel)
         return
-    with ThreadPoolExecutor(workers) as pool:
-        list(pool.map(lambda job: _without_graph(fill, job), jobs))
 
+    def work(panel: Panel) -> None:
+        with torch.no_grad():  # each thread has a switch of its own
+            fill(*panel)
 
-def _without_graph(fill: Callable[..., None], job: tuple[slice, slice, Tensor]) -> None:
-    with torch.no_grad():  # each thread has a switch of its own
-        fill(*job)
+    torch.set_num_threads(1)
+    try:
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(work, panels))
+    finally:
+        torch.set_num_threads(threads)
