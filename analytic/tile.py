@@ -38,6 +38,8 @@ class Tile:
     @property
     def apart(self) -> Tile:
         """The same for points that are far from collinear, where an arc cosine will do."""
+        if self.after is None:
+            return self
         angle = sp.acos(-kxy / (sqrt(kxx) * sqrt(kyy)))
         turned = {atan2(sqrt(det), -kxy): angle}
         slope = None if self.slope is None else self.slope.subs(turned)
@@ -60,10 +62,15 @@ def tile(act: Activation) -> Tile | None:
 
 
 def _apart(expr: sp.Expr) -> sp.Expr:
-    """With the symbol of the determinant wherever it is computed."""
-    return expr.subs(gram_det(kxx, kyy, kxy), det).replace(
-        rectified_pair, lambda *args: rectified_pair(*args[:4], det)
-    )
+    """With the symbol of the determinant wherever it is computed, at whatever scale."""
+
+    def known(a: sp.Expr, b: sp.Expr, c: sp.Expr) -> sp.Expr:
+        return (a / kxx) ** 2 * det
+
+    def sector(q: sp.Expr, *gram: sp.Expr) -> sp.Expr:
+        return rectified_pair(q, *gram, (gram[0] / kxx) ** 2 * det)
+
+    return expr.replace(gram_det, known).replace(rectified_pair, sector)
 
 
 def _piecewise_linear(act: Activation) -> tuple[sp.Expr, sp.Expr] | None:

@@ -100,11 +100,6 @@ class sine_excess(sp.Function):
 class gram_det(sp.Function):
     """a b - c^2 of a positive semidefinite pair, without losing digits when it nearly vanishes."""
 
-    @classmethod
-    def eval(cls, a: sp.Expr, b: sp.Expr, c: sp.Expr) -> sp.Expr | None:
-        (x, a), (y, b), (w, c) = (part.as_coeff_Mul() for part in (a, b, c))
-        return x**2 * cls(a, b, c) if x == y == w != 1 else None  # of one scale
-
     @staticmethod
     def exact(a: Any, b: Any, c: Any) -> Any:
         return a * b - c**2

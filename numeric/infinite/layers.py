@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
+import sympy as sp
 import torch
 from torch import Tensor
 
@@ -14,7 +15,7 @@ from analytic.activation import Activation
 from analytic.backends import compile_together
 from analytic.domain import InputError
 from analytic.formula import Formula
-from analytic.symbols import z
+from analytic.symbols import V, z
 from analytic.tile import ARGS, Tile, tile
 from numeric.infinite import fused
 from numeric.infinite.mehler import Mehler
@@ -71,15 +72,27 @@ class Layer:
         return self._tile is not None
 
     @cached_property
-    def angular(self) -> bool:
-        return self._tile is not None and self._tile.angular
+    def linear(self) -> bool:
+        """Whether phi is linear on both sides of 0; then angles fall, and are handed on."""
+        return self._tile is not None and self._tile.after is not None
 
-    def rows(self, V: Tensor, slopes: bool) -> Any:
+    @cached_property
+    def jumps(self) -> bool:
+        """Whether E[phi^2] at variance 0 is not its limit, as for the sign."""
+        return self.activation.F.expr.has(sp.Piecewise)
+
+    @cached_property
+    def homogeneous(self) -> bool:
+        """Whether phi(c z) is a multiple of phi(z), so that collinear points stay so."""
+        F = self.activation.F.expr
+        return bool(sp.simplify(V * sp.diff(F, V) / F).is_number)
+
+    def rows(self, variances: Tensor, slopes: bool) -> Any:
         """What `pairs` needs of each variance, sliced as tensors are."""
         if self.closed:
-            return V
+            return variances
         kernel, slope = self._series
-        return Expansions(kernel.rows(V), slope.rows(V) if slopes else None)
+        return Expansions(kernel.rows(variances), slope.rows(variances) if slopes else None)
 
     def pairs(self, rows: Any, cols: Any, kxy: Tensor, det: Tensor | None, slopes: bool) -> Pairs:
         """A tile of rows (n), columns (m), and covariances and determinants (n, m)."""

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from numeric.infinite.network import FullyConnected
 
 NEAR = 1e-2  # of sin^2 of an angle, below which the rounding of a matrix product would be felt
-LARGE = 100.0  # a variance above which it is felt by smooth functions too
 CELLS = 2**20  # coordinates of single pairs held at once
 
 
@@ -31,14 +30,13 @@ class Points:
     squares: tuple[Tensor, ...]  # E[phi^2], (n,) for each hidden layer
     rows: tuple[Any, ...]
     diagonal: Tensor  # of the Gram matrix, (n,)
-    largest: tuple[float, ...]  # variance of all points in each hidden layer
 
     def __getitem__(self, index: slice | Tensor) -> Points:
         def cut(parts: tuple[Any, ...]) -> tuple[Any, ...]:
             return tuple(part[index] for part in parts)
 
         rest = map(cut, (self.variances, self.squares, self.rows))
-        return Points(self.x[index], *rest, self.diagonal[index], self.largest)
+        return Points(self.x[index], *rest, self.diagonal[index])
 
 
 @dataclass(frozen=True)
@@ -58,22 +56,21 @@ class Recursion:
     def points(self, x: Tensor) -> Points:
         """Refuses rows that are NaN or infinite."""
         V = self._first_covariance(torch.linalg.vecdot(x, x), x.shape[1])
-        if bad := int((~torch.isfinite(V)).sum()):
+        if bad := int((~torch.isfinite(V * V)).sum()):
             raise InputError(
                 f"{bad} of {len(x)} points have NaN, infinite or too large entries: remove them."
             )
         theta, least = self._first(V, x.shape[1]), math.sqrt(torch.finfo(x.dtype).tiny)
         variances, squares, rows = [], [], []
         for l, layer in enumerate(self.layers):
-            V = V.clamp_min(least)  # the limit for a point of variance 0
+            V = V if layer.jumps else V.clamp_min(least)  # the origin has no angle but a limit
             variances.append(V)
             rows.append(layer.rows(V, self.tangent))
             squares.append(F := layer.square(V))
             slope = layer.square_slope(V) if self.tangent else None
             V, theta = self._next(l, Pairs(F, slope), theta)
         diagonal = theta if self.tangent else V
-        largest = tuple(part.max().item() for part in variances)
-        return Points(x, (*variances, V), tuple(squares), tuple(rows), diagonal, largest)
+        return Points(x, (*variances, V), tuple(squares), tuple(rows), diagonal)
 
     def _first_covariance(self, xy: Tensor, d: int) -> Tensor:
         return self.sigma_w[0] ** 2 / d * xy + self.sigma_b[0] ** 2
@@ -89,10 +86,12 @@ class Recursion:
                 det = torch.addcmul(both, k, k, value=-1)
                 if same:  # the diagonal is known
                     det.diagonal().copy_(both.diagonal())
-                if self._delicate(l, a, b) and not torch.sub(det, both, alpha=NEAR).amin() >= 0:
+                if self._delicate(l) and not torch.sub(det, both, alpha=NEAR).amin() >= 0:
                     near = ~(det >= NEAR * both)  # or NaN, from a layer that was not looked at
                     again = near if again is None else again | near
                     k, det = k.masked_fill(near, 0.0), torch.where(near, both, det)
+                if layer.jumps:
+                    det = det.clamp_min(torch.finfo(k.dtype).tiny)
             k, theta = self._step(l, a, b, k, det, theta)
         out = theta if self.tangent else k
         if same:
@@ -112,18 +111,15 @@ class Recursion:
         k, *tangent = step(*sides, det, theta, scale, bias, *rates)
         return k, tangent[0] if tangent else theta
 
-    def _delicate(self, l: int, a: Points, b: Points) -> bool:
+    def _delicate(self, l: int) -> bool:
         """Whether the rounding of a determinant may cost digits of the layer l, and can be helped.
 
-        An angle only falls from one angular layer to the next, so the first and the last will do,
-        unless a NaN between them would reach a derivative.
+        An angle only falls where functions are linear on both sides of 0, so the first and the last
+        layer will do there, unless a NaN between them would reach a derivative.
         """
-        if not all(layer.closed for layer in self.layers):
-            return False
-        if not self.layers[l].angular:
-            return max(a.largest[l], b.largest[l]) > LARGE
         inside = 0 < l < len(self.layers) - 1 and not torch.is_tensor(self.sigma_w)
-        return not (inside and self.layers[l - 1].angular and self.layers[l + 1].angular)
+        skipped = inside and all(layer.linear for layer in self.layers[l - 1 : l + 2])
+        return not skipped and all(layer.closed for layer in self.layers)
 
     def _repaired(self, out: Tensor, close: Tensor, a: Points, b: Points, k: Tensor) -> Tensor:
         """The tile with nearly collinear pairs done one by one."""
@@ -137,25 +133,28 @@ class Recursion:
 
     def _one_by_one(self, a: Points, b: Points, k: Tensor) -> Tensor:
         """As `tile` for a list of pairs, but the determinant is found apart and handed on."""
-        theta = self._first(k, a.x.shape[1])
+        theta, rounding = self._first(k, a.x.shape[1]), 64 * torch.finfo(k.dtype).eps
+        least = rounding**2 if torch.is_tensor(self.sigma_w) else 0.0  # a root at 0 has no slope
         det = _orthogonal(self._vectors(a.x), self._vectors(b.x)) * a.variances[0]
         for l, layer in enumerate(self.layers):
             kxx, kyy = a.variances[l], b.variances[l]
-            det = det.clamp_min(torch.finfo(k.dtype).tiny)
-            pairs = layer.elements(kxx, kyy, k, det, self.tangent, after=True)
+            det = torch.maximum(det, least * kxx * kyy)
+            pairs, acute = layer.elements(kxx, kyy, k, det, self.tangent, after=True), k > 0
             k, theta = self._next(l, pairs, theta)
             if pairs.after is None:
-                rounding = 64 * torch.finfo(k.dtype).eps
-                same = (det < rounding**2 * kxx * kyy) & ((kxx - kyy).abs() <= rounding * kxx)
+                same = layer.homogeneous | ((kxx - kyy).abs() <= rounding * kxx)
+                same = same & acute & (det < rounding**2 * kxx * kyy)
+                none = torch.zeros_like(k)  # collinear points stay so
                 plain = a.variances[l + 1] * b.variances[l + 1] - k * k
-                det = torch.where(same & (k > 0), 0.0, plain)  # coincident points stay so
+                det = torch.where(same, self._handed_on(l, a, b, none, none), plain)
             else:
-                det = self._handed_on(l, a.squares[l].sqrt() - b.squares[l].sqrt(), *pairs.after)
+                det = self._handed_on(l, a, b, *pairs.after)
         return theta if self.tangent else k
 
-    def _handed_on(self, l: int, apart: Tensor, gap: Tensor, det: Tensor) -> Tensor:
+    def _handed_on(self, l: int, a: Points, b: Points, gap: Tensor, det: Tensor) -> Tensor:
         """The determinant of sigma_w^2 k + sigma_b^2 from that of k and its gap."""
         scale, bias = self.sigma_w[l + 1] ** 2, self.sigma_b[l + 1] ** 2
+        apart = a.squares[l].sqrt() - b.squares[l].sqrt()
         return scale**2 * det + scale * bias * (2 * gap + apart**2)
 
     def _vectors(self, x: Tensor) -> Tensor:
