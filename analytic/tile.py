@@ -70,7 +70,18 @@ def _apart(expr: sp.Expr) -> sp.Expr:
     def sector(q: sp.Expr, *gram: sp.Expr) -> sp.Expr:
         return rectified_pair(q, *gram, (gram[0] / kxx) ** 2 * det)
 
-    return expr.replace(gram_det, known).replace(rectified_pair, sector)
+    return expr.replace(gram_det, known).replace(rectified_pair, sector).replace(sp.exp, _decay)
+
+
+def _decay(power: sp.Expr) -> sp.Expr:
+    """exp(-c |u -+ v|^2), whose small distances are known from the determinant."""
+    c = sp.expand(power).coeff(kxx)
+    for sign in (1, -1):
+        plain = kxx + kyy - 2 * sign * kxy
+        if sp.expand(power - c * plain) == 0:
+            close = (sqrt(kxx) - sqrt(kyy)) ** 2 + 2 * _rest
+            return sp.exp(c * sp.Piecewise((close, sign * kxy > 0), (plain, True)))
+    return sp.exp(power)
 
 
 def _piecewise_linear(act: Activation) -> tuple[sp.Expr, sp.Expr] | None:

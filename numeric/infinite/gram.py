@@ -47,10 +47,11 @@ def matrix(net: FullyConnected, x: Tensor, y: Tensor | None, tangent: bool) -> T
 def gradient(net: FullyConnected, x: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
     """d/d(sigma_w, sigma_b) of sum(weights * NNGP), with the graph of one tile at a time."""
     check(x, None)
-    if weights.shape != (len(x), len(x)) or weights.dtype != x.dtype:
+    fits = torch.is_tensor(weights) and weights.shape == (len(x), len(x))
+    if not fits or weights.dtype != x.dtype:
+        told = f"{tuple(weights.shape)} of {weights.dtype}" if torch.is_tensor(weights) else weights
         raise InputError(
-            f"weights must have shape ({len(x)}, {len(x)}) and be {x.dtype}, but "
-            f"{tuple(weights.shape)} of {weights.dtype} was given."
+            f"weights must be a tensor ({len(x)}, {len(x)}) of {x.dtype}, but {told} was given."
         )
     kind = {"dtype": x.dtype, "device": x.device, "requires_grad": True}
     sigma_w, sigma_b = (torch.tensor(part, **kind) for part in (net.sigma_w, net.sigma_b))

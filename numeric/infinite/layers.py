@@ -15,7 +15,7 @@ from analytic.activation import Activation
 from analytic.backends import compile_together
 from analytic.domain import InputError
 from analytic.formula import Formula
-from analytic.symbols import V, z
+from analytic.symbols import z
 from analytic.tile import ARGS, Tile, tile
 from numeric.infinite import fused
 from numeric.infinite.mehler import Mehler
@@ -84,8 +84,10 @@ class Layer:
     @cached_property
     def homogeneous(self) -> bool:
         """Whether phi(c z) is a multiple of phi(z), so that collinear points stay so."""
-        F = self.activation.F.expr
-        return bool(sp.simplify(V * sp.diff(F, V) / F).is_number)
+        size = sp.Symbol("size", positive=True)
+        sides = [self.activation.phi.expr.subs(z, side * size) for side in (-1, 1)]
+        degrees = {sp.cancel(size * sp.diff(f, size) / f) for f in sides if f != 0}
+        return len(degrees) == 1 and degrees.pop().is_number
 
     def rows(self, variances: Tensor, slopes: bool) -> Any:
         """What `pairs` needs of each variance, sliced as tensors are."""
@@ -124,8 +126,8 @@ class Layer:
         """Closed forms, element by element."""
         after = after and self._tile.after is not None
         values = iter(_compiled(self._tile, slopes, after)(kxx, kxy, kyy, det))
-        kernel = _full(next(values), kxy)
-        slope = _full(next(values), kxy) if slopes else None
+        kernel = full(next(values), kxy)
+        slope = full(next(values), kxy) if slopes else None
         return Pairs(kernel, slope, (next(values), next(values)) if after else None)
 
     @cached_property
@@ -153,6 +155,6 @@ def _compiled(tile: Tile, slopes: bool, after: bool) -> Callable[..., tuple[Any,
     return compile_together(ARGS, parts)
 
 
-def _full(value: Any, like: Tensor) -> Tensor:
+def full(value: Any, like: Tensor) -> Tensor:
     """A constant average, such as the slope of a line, as a tensor."""
     return torch.as_tensor(value, dtype=like.dtype, device=like.device).expand(like.shape)

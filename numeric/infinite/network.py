@@ -68,11 +68,12 @@ class FullyConnected:
     def layers(self) -> tuple[Layer, ...]:
         """The hidden layers."""
         given = self.activation
-        if isinstance(given, Sequence) and len(given) != self.depth:
+        many = isinstance(given, Sequence) and not isinstance(given, str)
+        if many and len(given) != self.depth:
             raise InputError(
                 f"{len(given)} activations were given for depth {self.depth}: give one, or one for each."
             )
-        chosen = tuple(given) if isinstance(given, Sequence) else (given,) * self.depth
+        chosen = tuple(given) if many else (given,) * self.depth
         made = {id(act): Layer(act) for act in chosen}
         return tuple(made[id(act)] for act in chosen)
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from analytic.domain import InputError
-from numeric.infinite.layers import Layer, Pairs
+from numeric.infinite.layers import Layer, Pairs, full
 from numeric.infinite.parametrisation import Parametrisation
 
 if TYPE_CHECKING:
@@ -69,6 +70,11 @@ class Recursion:
             squares.append(F := layer.square(V))
             slope = layer.square_slope(V) if self.tangent else None
             V, theta = self._next(l, Pairs(F, slope), theta)
+            if not torch.isfinite(V * V).all() or (V.max() < least and x.any()):
+                raise InputError(
+                    f"After layer {l + 1} variances are too large or too small for {x.dtype}: "
+                    "choose other scales, or float64."
+                )
         diagonal = theta if self.tangent else V
         return Points(x, (*variances, V), tuple(squares), tuple(rows), diagonal)
 
@@ -81,6 +87,8 @@ class Recursion:
         theta, again = self._first(k, a.x.shape[1]), None
         for l, layer in enumerate(self.layers):
             det = None
+            if same and not layer.closed:
+                k = k.diagonal_scatter(a.variances[l])
             if layer.needs_det:
                 both = a.variances[l][:, None] * b.variances[l][None, :]
                 det = torch.addcmul(both, k, k, value=-1)
@@ -90,7 +98,7 @@ class Recursion:
                     near = ~(det >= NEAR * both)  # or NaN, from a layer that was not looked at
                     again = near if again is None else again | near
                     k, det = k.masked_fill(near, 0.0), torch.where(near, both, det)
-                if layer.jumps:
+                if layer.jumps or not self._closed:
                     det = det.clamp_min(torch.finfo(k.dtype).tiny)
             k, theta = self._step(l, a, b, k, det, theta)
         out = theta if self.tangent else k
@@ -103,13 +111,17 @@ class Recursion:
     ) -> tuple[Tensor, Tensor]:
         """Covariance and tangent kernel after the hidden layer l."""
         layer, scale, bias = self.layers[l], self.sigma_w[l + 1] ** 2, self.sigma_b[l + 1] ** 2
-        if torch.is_tensor(scale) or not layer.closed:
+        if torch.is_tensor(scale) or not self._closed:
             return self._next(l, layer.pairs(a.rows[l], b.rows[l], k, det, self.tangent), theta)
         rates = self.parametrisation.rates(None, self.sigma_w[l + 1], self.sigma_b[l + 1])
         step = layer.step(self.tangent, rates == (scale, bias))
         sides = a.variances[l][:, None], k, b.variances[l][None, :]
-        k, *tangent = step(*sides, det, theta, scale, bias, *rates)
-        return k, tangent[0] if tangent else theta
+        after, *tangent = (full(part, k) for part in step(*sides, det, theta, scale, bias, *rates))
+        return after, tangent[0] if tangent else theta
+
+    @cached_property
+    def _closed(self) -> bool:
+        return all(layer.closed for layer in self.layers)
 
     def _delicate(self, l: int) -> bool:
         """Whether the rounding of a determinant may cost digits of the layer l, and can be helped.
@@ -119,7 +131,7 @@ class Recursion:
         """
         inside = 0 < l < len(self.layers) - 1 and not torch.is_tensor(self.sigma_w)
         skipped = inside and all(layer.linear for layer in self.layers[l - 1 : l + 2])
-        return not skipped and all(layer.closed for layer in self.layers)
+        return not skipped and self._closed
 
     def _repaired(self, out: Tensor, close: Tensor, a: Points, b: Points, k: Tensor) -> Tensor:
         """The tile with nearly collinear pairs done one by one."""
@@ -138,12 +150,12 @@ class Recursion:
         det = _orthogonal(self._vectors(a.x), self._vectors(b.x)) * a.variances[0]
         for l, layer in enumerate(self.layers):
             kxx, kyy = a.variances[l], b.variances[l]
+            aligned = (k > 0) & (det < rounding**2 * kxx * kyy)
             det = torch.maximum(det, least * kxx * kyy)
-            pairs, acute = layer.elements(kxx, kyy, k, det, self.tangent, after=True), k > 0
+            pairs = layer.elements(kxx, kyy, k, det, self.tangent, after=True)
             k, theta = self._next(l, pairs, theta)
             if pairs.after is None:
-                same = layer.homogeneous | ((kxx - kyy).abs() <= rounding * kxx)
-                same = same & acute & (det < rounding**2 * kxx * kyy)
+                same = aligned & (layer.homogeneous | ((kxx - kyy).abs() <= rounding * kxx))
                 none = torch.zeros_like(k)  # collinear points stay so
                 plain = a.variances[l + 1] * b.variances[l + 1] - k * k
                 det = torch.where(same, self._handed_on(l, a, b, none, none), plain)
