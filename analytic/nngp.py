@@ -40,7 +40,10 @@ def kernel(act: Activation) -> Formula:
 
 def slope(act: Activation) -> Formula:
     return _named(
-        act.require("slope"), act, "slope", "E[phi'(u) phi'(v)], by Price's theorem d(kernel)/d(kxy)"
+        act.require("slope"),
+        act,
+        "slope",
+        "E[phi'(u) phi'(v)], by Price's theorem d(kernel)/d(kxy)",
     )
 
 
@@ -78,7 +81,9 @@ def magnification(act: Activation) -> Formula:
 def ricci(act: Activation) -> Formula:
     """The Ricci scalar; the paper prints three times this value, (7)."""
     face = _Face(act)
-    textbook = factored(metric(act).scalar_curvature()) if quick(act.require("G")) else _regular(act)
+    textbook = (
+        factored(metric(act).scalar_curvature()) if quick(act.require("G")) else _regular(act)
+    )
     bracket = (d - 2) * face.e1 * face.P + 4 * (face.rest * face.e1 + face.tau * face.e2)
     stable = -(d - 1) * face.tau * face.slope / (face.G * face.P**2) * bracket
     return _formula(act, "ricci", textbook, stable, "(7), corrected by 1/3", dimension=True)
