@@ -18,7 +18,7 @@ lab: $(READY)
 	$(BIN)/python -m notebooks lab
 
 test: lint
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal  # one thread for each of two workers
 
 lint: $(READY)
 	$(BIN)/ruff check .
