@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import partial, reduce
 from importlib import import_module
 from typing import Any
 
@@ -16,6 +16,8 @@ NAMES = {
     "Abs": "abs",
     "sqrt": "sqrt",
     "where": "where",
+    "maximum": "maximum",
+    "minimum": "minimum",
 }
 
 
@@ -43,6 +45,12 @@ class ArrayPrinter(AbstractPythonCodePrinter):
         for value, condition in reversed(branches):
             text = f"where({self._print(condition)}, {self._print(value)}, {text})"
         return text
+
+    def _print_Max(self, expr: sp.Max) -> str:
+        return reduce(lambda one, other: f"maximum({one}, {other})", map(self._print, expr.args))
+
+    def _print_Min(self, expr: sp.Min) -> str:
+        return reduce(lambda one, other: f"minimum({one}, {other})", map(self._print, expr.args))
 
     def _print_Relational(self, expr: sp.core.relational.Relational) -> str:
         return f"({self._print(expr.lhs)} {expr.rel_op} {self._print(expr.rhs)})"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 from mpmath import mp
 
 from analytic import catalogue
+from bench.clock import seconds
 
 
 def run(points: int = 1_000_000, repeats: int = 5) -> Iterator[str]:
@@ -24,7 +24,7 @@ def run(points: int = 1_000_000, repeats: int = 5) -> Iterator[str]:
     def compiled() -> np.ndarray:
         return catalogue["nngp.erf.ricci"].numpy(d=3, sigma=1.0, zeta=0.5, r=r)
 
-    rival, ours = (_seconds(job, repeats) for job in (typed, compiled))
+    rival, ours = (seconds(job, repeats) for job in (typed, compiled))
     yield (
         f"nngp.erf.ricci, {points} points: {1e9 * ours / points:.0f} ns a point, "
         f"{ours / rival:.2f} times formula (7) typed with numpy"
@@ -42,12 +42,3 @@ def run(points: int = 1_000_000, repeats: int = 5) -> Iterator[str]:
         for job in (typed, compiled)
     ]
     yield f"worst relative error for r from 1e-8 to 1e8: {errors[1]:.1e}, against {errors[0]:.1e} as typed"
-
-
-def _seconds(job: Callable[[], object], repeats: int) -> float:
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        job()
-        times.append(time.perf_counter() - start)
-    return min(times)

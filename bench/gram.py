@@ -10,7 +10,7 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from analytic.activations import erf, relu
+from bench.clock import interleaved
 from numeric.infinite import FullyConnected
 
 DEPTH, WEIGHT, BIAS = 3, 1.5, 0.1
@@ -36,7 +37,7 @@ def run(sizes: tuple[int, ...] = (1000, 2000), d: int = 784) -> Iterator[str]:
             for name, act, plain in (("ReLU", relu, plain_relu), ("erf", erf, plain_erf)):
                 net = FullyConnected(act, DEPTH, WEIGHT, BIAS)
                 jobs = (partial(floor, x), partial(plain, x), partial(net.ntk, x))
-                least, rival, ours = _interleaved(jobs, clock)
+                least, rival, ours = interleaved(jobs, clock)
                 yield (
                     f"{name}, N = {n}, d = {d}, {what}: floor {1e3 * least:.0f} ms, plain "
                     f"{rival / least:.1f}, ours {ours / least:.2f} times it"
@@ -79,19 +80,6 @@ def plain_erf(x: Tensor) -> Tensor:
     return theta
 
 
-def _interleaved(
-    jobs: tuple[Callable[[], Tensor], ...], clock: Callable[[], float], repeats: int = 7
-) -> list[float]:
-    """The least time of each job; they take turns, so that a busy moment strikes all."""
-    times = [math.inf] * len(jobs)
-    for _ in range(repeats):
-        for k, job in enumerate(jobs):
-            start = clock()
-            job()
-            times[k] = min(times[k], clock() - start)
-    return times
-
-
 def memory(n: int, d: int) -> str:
     """Of a process that computes one Gram matrix; its peak bounds what that needed."""
     net = FullyConnected(relu, DEPTH, WEIGHT, BIAS)
@@ -107,14 +95,19 @@ def memory(n: int, d: int) -> str:
 
 
 def _resident() -> int:
-    """Memory held now, where Linux tells it."""
-    told = Path("/proc/self/statm")
-    return int(told.read_text().split()[1]) * resource.getpagesize() if told.exists() else _peak()
+    return _told_by_linux("VmRSS") or _peak()
 
 
 def _peak() -> int:
+    """Linux counts the process that started this one into ru_maxrss, but not into VmHWM."""
     unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    return _told_by_linux("VmHWM") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def _told_by_linux(name: str) -> int:
+    status = Path("/proc/self/status")
+    lines = status.read_text().splitlines() if status.exists() else []
+    return sum(1024 * int(line.split()[1]) for line in lines if line.startswith(name))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from torch import Tensor
 from analytic.backends import compile_together
 from analytic.printer import ArrayPrinter
 from analytic.symbols import kxx, kyy
-from analytic.tile import ARGS, Tile
+from analytic.tile import ARGS, Tile, det
 
 theta = sp.Symbol("theta", real=True)
 NUMBERS = scale, bias, weights, biases = sp.symbols("scale bias weights biases", real=True)
@@ -20,16 +20,16 @@ NUMBERS = scale, bias, weights, biases = sp.symbols("scale bias weights biases",
 def layer(tile: Tile, tangent: bool, plain: bool) -> Callable[..., tuple[Tensor, ...]]:
     """From (kxx, kxy, kyy, det, theta, *NUMBERS) to the covariance and tangent kernel after it.
 
-    `plain` says that the tangent kernel takes in the covariance as it is.
+    `plain` says that the tangent kernel takes in the covariance as it is. `scale` and `weights` are
+    numbers, `bias` and `biases` tensors without a dimension, from which a chain can start.
     """
-    k = scale * tile.kernel + bias
+    k = _spread(scale * tile.kernel) + bias
     outputs = [k]
     if tangent:
-        own = k if plain else weights * tile.kernel + biases
+        own = k if plain else _spread(weights * tile.kernel) + biases
         outputs.append(own + scale * tile.slope * theta)
-    return compile_together(
-        (*ARGS, theta, *NUMBERS), outputs, FusedPrinter, add=torch.add, addcmul=torch.addcmul
-    )
+    names = {name: getattr(torch, name) for name in ("add", "addcmul", "rsqrt", "asin")}
+    return compile_together((*ARGS, theta, *NUMBERS), outputs, FusedPrinter, **names)
 
 
 class FusedPrinter(ArrayPrinter):
@@ -37,11 +37,24 @@ class FusedPrinter(ArrayPrinter):
 
     @staticmethod
     def share(exprs: sp.Tuple) -> tuple[list[tuple[sp.Symbol, sp.Expr]], sp.Tuple]:
-        """Common subexpressions, but for those that are plain numbers."""
+        """Common subexpressions, but for numbers, and rows or columns, which cost next to nothing."""
         common, reduced = ArrayPrinter.share(exprs)
-        numbers = {name: expr for name, expr in common if expr.free_symbols <= set(NUMBERS)}
-        kept = [(name, expr.xreplace(numbers)) for name, expr in common if name not in numbers]
-        return kept, reduced.xreplace(numbers)
+        small: dict[sp.Symbol, sp.Expr] = {}
+        kept = []
+        for name, expr in common:
+            expr = expr.xreplace(small)
+            if any(expr.free_symbols <= {side, *NUMBERS} for side in (kxx, kyy)):
+                small[name] = expr
+            else:
+                kept.append((name, expr))
+        return kept, reduced.xreplace(small)
+
+    def _print_Pow(self, expr: sp.Pow, rational: bool = False) -> str:
+        """Roots by rsqrt: torch hands sqrt to a vector library that takes twice as long."""
+        base, exponent = expr.as_base_exp()
+        if exponent == -sp.S.Half:
+            return f"rsqrt({self._print(base)})"
+        return super()._print_Pow(expr, rational)
 
     def _print_Mul(self, expr: sp.Mul) -> str:
         return _product(*self._split(expr))
@@ -50,11 +63,12 @@ class FusedPrinter(ArrayPrinter):
         terms = [self._split(term) for term in sorted(expr.args, key=_size)]
         numbers = " + ".join(number for number, factors in terms if not factors)
         terms = [term for term in terms if term[1]]
-        if not terms:
-            return f"({numbers})"
-        text = _product(*terms[0])
-        text = f"add({text}, {numbers})" if numbers else text
-        for number, (one, *more) in terms[1:]:
+        if expr.has(bias, biases) or not terms:
+            text = f"({numbers})"
+        else:
+            text = _product(*terms.pop(0))
+            text = f"add({text}, {numbers})" if numbers else text
+        for number, (one, *more) in terms:
             if more:
                 text = f"addcmul({text}, {one}, {'*'.join(more)}, value={number})"
             else:
@@ -63,10 +77,24 @@ class FusedPrinter(ArrayPrinter):
 
     def _split(self, term: sp.Expr) -> tuple[str, list[str]]:
         """The plain number in front, and the factors that are tensors."""
-        parts = sorted(sp.Mul.make_args(term), key=_size)
+        parts = [part for factor in sp.Mul.make_args(term) for part in _factors(factor)]
+        parts = sorted(parts, key=_size)
         plain = [part for part in parts if part.free_symbols <= set(NUMBERS)]
         tensors = [f"({self._print(part)})" for part in parts if part not in plain]
         return "*".join(f"({self._print(part)})" for part in plain) or "1", tensors
+
+
+def _factors(factor: sp.Expr) -> tuple[sp.Expr, ...]:
+    """The root of the determinant, which is above 0 wherever a tile is trusted, as two of them."""
+    return (det, 1 / sp.sqrt(det)) if factor == sp.sqrt(det) else (factor,)
+
+
+def _spread(expr: sp.Expr) -> sp.Expr:
+    """With plain numbers in front of each term of a sum, where a multiply-add takes them for nothing."""
+    number, rest = expr.as_independent(*ARGS, as_Add=False)
+    if not rest.is_Add:
+        return expr
+    return sp.Add(*(_spread(number * term) for term in rest.args))
 
 
 def _product(number: str, factors: list[str]) -> str:

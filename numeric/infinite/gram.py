@@ -2,45 +2,51 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import combinations_with_replacement
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from analytic.domain import InputError
-from numeric.infinite.recursion import Recursion
+from numeric.infinite.recursion import Points, Recursion
 
 if TYPE_CHECKING:
     from numeric.infinite.network import FullyConnected
 
-ROWS, COLUMNS = 160, 200  # a tile is below the size at which torch splits one operation on threads
-CELLS = 2**24  # of a panel on other devices
-Panel = tuple[slice, list[slice]]  # rows, and tiles of columns
+SIDE = 200  # of a tile: a few of them stay in cache
+VECTOR = 8  # matrix products of other sizes are slower
+WIDE = 4096  # the same on other devices
 
 
 def matrix(net: FullyConnected, x: Tensor, y: Tensor | None, tangent: bool) -> Tensor:
     """NNGP or NTK on (n, d) and (m, d); for y = None one half is computed, and mirrored."""
     check(x, y)
     recursion, symmetric = Recursion.of(net, tangent), y is None
-    with torch.no_grad():
-        rows = recursion.points(x)
-        columns = rows if y is None else recursion.points(y)
-        out = x.new_empty(len(rows.x), len(columns.x))
+    with torch.no_grad(), _threads(x.device) as threads:
+        others, side = x if y is None else y, SIDE if x.device.type == "cpu" else WIDE
+        rows = _blocks(recursion.points(x), side)
+        columns = rows if symmetric else _blocks(recursion.points(others), side)
+        out = x.new_empty(len(x), len(others))
 
-        def fill(i: slice, tiles: list[slice]) -> None:
-            first = tiles[0].start
-            panel = rows.x[i] @ columns.x[first:].T
-            for j in tiles:
-                same = symmetric and i == j
-                inner = panel[:, j.start - first : j.stop - first]
-                value = recursion.tile(rows[i], columns[j], inner, same)
+        def fill(k: int) -> None:
+            row, met = rows[k], columns[k:] if symmetric else columns
+            start = met[0].at.start
+            torch.mm(row.points.x, others[start:].T, out=out[row.at, start:])
+            for column in met:
+                i, j, same = row.at, column.at, column is row
+                value = recursion.tile(row.points, column.points, out[i, j], same)
                 out[i, j] = (value + value.T) / 2 if same else value
                 if symmetric and not same:
                     out[j, i] = value.T
 
-        _each(fill, list(_panels(out, symmetric)), x.device)
+        _each(fill, len(rows), threads)
     return out
 
 
@@ -57,13 +63,13 @@ def gradient(net: FullyConnected, x: Tensor, weights: Tensor) -> tuple[Tensor, T
     sigma_w, sigma_b = (torch.tensor(part, **kind) for part in (net.sigma_w, net.sigma_b))
     recursion = Recursion(net.layers, sigma_w, sigma_b, net.parametrisation, tangent=False)
     total = [torch.zeros_like(part) for part in (sigma_w, sigma_b)]
-    for i in _blocks(0, len(x), 4 * ROWS):
-        for j in _blocks(i.start, len(x), 4 * ROWS):
-            a, b = recursion.points(x[i]), recursion.points(x[j])
-            value = recursion.tile(a, b, a.x @ b.x.T, same=i == j)
-            weight = weights[i, j] if i == j else weights[i, j] + weights[j, i].T
-            parts = torch.autograd.grad((weight * value).sum(), (sigma_w, sigma_b))
-            total = [sum_ + part for sum_, part in zip(total, parts, strict=True)]
+    cuts = [slice(start, start + 4 * SIDE) for start in range(0, len(x), 4 * SIDE)]
+    for i, j in combinations_with_replacement(cuts, 2):
+        a, b = recursion.points(x[i]), recursion.points(x[j])
+        value = recursion.tile(a, b, a.x @ b.x.T, same=i == j)
+        weight = weights[i, j] if i == j else weights[i, j] + weights[j, i].T
+        parts = torch.autograd.grad((weight * value).sum(), (sigma_w, sigma_b))
+        total = [sum_ + part for sum_, part in zip(total, parts, strict=True)]
     return total[0], total[1]
 
 
@@ -89,42 +95,60 @@ def check(x: Tensor, y: Tensor | None) -> None:
         )
 
 
-def _panels(out: Tensor, symmetric: bool) -> Iterator[Panel]:
-    """Groups of rows, each with its tiles of columns; the first is the diagonal one if symmetric."""
-    n, m = out.shape
-    on_cpu = out.device.type == "cpu"
-    rows = ROWS if on_cpu else max(1, min(n, CELLS // m))
-    columns = COLUMNS if on_cpu else m
-    for i in _blocks(0, n, rows):
-        if symmetric:
-            yield i, [i, *_blocks(i.stop, n, columns)]
-        else:
-            yield i, list(_blocks(0, m, columns))
+@dataclass(frozen=True)
+class _Block:
+    """Some of the points, and where they stand."""
+
+    at: slice
+    points: Points
 
 
-def _blocks(start: int, stop: int, size: int) -> Iterator[slice]:
-    for first in range(start, stop, size):
-        yield slice(first, min(first + size, stop))
+def _blocks(points: Points, side: int) -> list[_Block]:
+    """All points in blocks of nearly one size, at most `side` and a multiple of what vectors hold."""
+    n = len(points.x)
+    count = -(-n // side)
+    size = -(-n // (count * VECTOR)) * VECTOR
+    cuts = [slice(start, min(start + size, n)) for start in range(0, n, size)]
+    return [_Block(at, points[at]) for at in cuts]
 
 
-def _each(fill: Callable[..., None], panels: list[Panel], device: torch.device) -> None:
-    """All panels, shared by as many threads as torch has: it lets go of Python's lock.
-
-    Meanwhile each operation keeps to one thread, for all that the process does with torch.
-    """
-    threads = torch.get_num_threads()
-    if device.type != "cpu" or min(threads, len(panels)) == 1:
-        for panel in panels:
-            fill(*panel)
+def _each(fill: Callable[[int], None], count: int, threads: int) -> None:
+    """fill(0), ..., fill(count - 1), shared by threads of Python, whose lock torch lets go of."""
+    if min(threads, count) == 1:
+        for k in range(count):
+            fill(k)
         return
 
-    def work(panel: Panel) -> None:
+    def work(k: int) -> None:
         with torch.no_grad():  # each thread has a switch of its own
-            fill(*panel)
+            fill(k)
 
+    list(_pool(threads).map(work, range(count)))
+
+
+@lru_cache
+def _pool(threads: int) -> ThreadPoolExecutor:
+    """Kept, because a matrix product is slow in a thread that never had one."""
+    return ThreadPoolExecutor(threads, thread_name_prefix="gram")
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pool.cache_clear)  # threads do not follow
+
+
+@contextmanager
+def _threads(device: torch.device) -> Iterator[int]:
+    """How many may share the work; on a CPU each operation keeps to one of them meanwhile.
+
+    That holds for all that the process does with torch. It begins before the first operation,
+    because threads that have shared one go on waiting for the next, at full speed.
+    """
+    threads = torch.get_num_threads()
+    if device.type != "cpu" or threads == 1:
+        yield 1
+        return
     torch.set_num_threads(1)
     try:
-        with ThreadPoolExecutor(threads) as pool:
-            list(pool.map(work, panels))
+        yield threads
     finally:
         torch.set_num_threads(threads)

@@ -157,4 +157,6 @@ def _compiled(tile: Tile, slopes: bool, after: bool) -> Callable[..., tuple[Any,
 
 def full(value: Any, like: Tensor) -> Tensor:
     """A constant average, such as the slope of a line, as a tensor."""
+    if torch.is_tensor(value) and value.shape == like.shape:
+        return value
     return torch.as_tensor(value, dtype=like.dtype, device=like.device).expand(like.shape)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -86,11 +86,11 @@ class Recursion:
         k = covariance = self._first_covariance(xy, a.x.shape[1])
         theta, again = self._first(k, a.x.shape[1]), None
         for l, layer in enumerate(self.layers):
-            det = None
+            kxx, kyy, det = a.variances[l][:, None], b.variances[l][None, :], None
             if same and not layer.closed:
                 k = k.diagonal_scatter(a.variances[l])
             if layer.needs_det:
-                both = a.variances[l][:, None] * b.variances[l][None, :]
+                both = kxx * kyy
                 det = torch.addcmul(both, k, k, value=-1)
                 if same:  # the diagonal is known
                     det.diagonal().copy_(both.diagonal())
@@ -100,23 +100,30 @@ class Recursion:
                     k, det = k.masked_fill(near, 0.0), torch.where(near, both, det)
                 if layer.jumps or not self._closed:
                     det = det.clamp_min(torch.finfo(k.dtype).tiny)
-            k, theta = self._step(l, a, b, k, det, theta)
+            if torch.is_tensor(self.sigma_w[l + 1]) or not self._closed:
+                pairs = layer.pairs(a.rows[l], b.rows[l], k, det, self.tangent)
+                k, theta = self._next(l, pairs, theta)
+            else:
+                k, theta = self._step(l, kxx, k, kyy, det, theta)
         out = theta if self.tangent else k
         if same:
             out = out.diagonal_scatter(a.diagonal)
         return out if again is None else self._repaired(out, again, a, b, covariance)
 
     def _step(
-        self, l: int, a: Points, b: Points, k: Tensor, det: Tensor | None, theta: Tensor
+        self, l: int, kxx: Tensor, k: Tensor, kyy: Tensor, det: Tensor | None, theta: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Covariance and tangent kernel after the hidden layer l."""
+        """As `_next`, fused, for plain numbers as scales."""
         layer, scale, bias = self.layers[l], self.sigma_w[l + 1] ** 2, self.sigma_b[l + 1] ** 2
-        if torch.is_tensor(scale) or not self._closed:
-            return self._next(l, layer.pairs(a.rows[l], b.rows[l], k, det, self.tangent), theta)
         rates = self.parametrisation.rates(None, self.sigma_w[l + 1], self.sigma_b[l + 1])
         step = layer.step(self.tangent, rates == (scale, bias))
-        sides = a.variances[l][:, None], k, b.variances[l][None, :]
-        after, *tangent = (full(part, k) for part in step(*sides, det, theta, scale, bias, *rates))
+        weights, bias, biases = (
+            rates[0],
+            _constant(bias, k.dtype, k.device),
+            _constant(rates[1], k.dtype, k.device),
+        )
+        parts = step(kxx, k, kyy, det, theta, scale, bias, weights, biases)
+        after, *tangent = (full(part, k) for part in parts)
         return after, tangent[0] if tangent else theta
 
     @cached_property
@@ -195,6 +202,11 @@ class Recursion:
         plain = (weights, biases) == (scale**2, bias**2)
         own = k if plain else weights * pairs.kernel + biases
         return k, torch.addcmul(own, pairs.slope, theta, value=scale**2)
+
+
+@lru_cache
+def _constant(value: float, dtype: torch.dtype, device: torch.device) -> Tensor:
+    return torch.tensor(value, dtype=dtype, device=device)
 
 
 def _orthogonal(p: Tensor, q: Tensor) -> Tensor:

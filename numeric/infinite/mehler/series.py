@@ -12,8 +12,9 @@ from torch.autograd.function import once_differentiable
 from analytic.domain import InputError
 from numeric.infinite.mehler.expansion import Expansion, safe_root
 
-NEGLIGIBLE = (
-    1e-24  # terms below this part of the largest are skipped: every second one of an odd phi
+NEGLIGIBLE = 1e-24  # a part of the largest term, below which terms are skipped, as those of odd phi
+ROUNDING = (
+    32  # in eps: coefficients are sums over hundreds of nodes, in whatever order a machine takes
 )
 
 
@@ -36,7 +37,7 @@ def pairs(
     with torch.no_grad():
         left_out = across([side.rests[:, order] for side in (rows, cols)])
         steep = across([(side.rests**2).sum(1).add(side.size**2).sqrt() for side in (rows, cols)])
-        bound = rho.abs() ** (order + 1) * left_out + 8 * torch.finfo(rho.dtype).eps * steep
+        bound = rho.abs() ** (order + 1) * left_out + ROUNDING * torch.finfo(rho.dtype).eps * steep
     return on_tile(rows, cols, rho, order), bound
 
 
