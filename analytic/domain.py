@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from numbers import Integral
 from typing import Any
 
 import sympy as sp
@@ -57,6 +58,15 @@ class Domain:
             f"{name} needs {readable}{why}, but {given} was given: "
             "change one of them, or give exact numbers such as '0.1' or '1/3'."
         )
+
+
+def whole(name: str, value: Any, least: int = 1) -> int:
+    """A count, such as a width or a number of draws; numpy's integers are welcome, truth values not."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        raise InputError(
+            f"{name} = {value!r} was given, but {name} must be a whole number at least {least}."
+        )
+    return int(value)
 
 
 def need(symbol: sp.Symbol) -> str:

@@ -31,6 +31,20 @@ exponent = sp.Symbol("q", positive=True)
 w = sp.Symbol("w", positive=True)
 a = sp.Symbol("a", positive=True)
 
+# A Bayesian network of width n that has learned one datum: overlap with it, and y^2/|x_a|^(2q).
+n = sp.Symbol("n", integer=True, positive=True)
+rho = sp.Symbol("rho", real=True)
+ratio = sp.Symbol("ratio", nonnegative=True)
+
+# Three units in the plane: coordinates of the input, and the bias that they share.
+x1, x2, b = sp.symbols("x1 x2 b", real=True)
+
+# Univariate networks of units [a x - b]_+: two inputs, scales of a and b, and E[c^2] of the readout.
+x, y = sp.symbols("x y", real=True)
+A, B = sp.symbols("A B", positive=True)
+sa, sb = sp.symbols("sa sb", positive=True)
+ec2 = sp.Symbol("ec2", nonnegative=True)
+
 MEANING = {
     "d": "input dimension",
     "r": "norm |x| of the input",
@@ -45,9 +59,22 @@ MEANING = {
     "kyy": "variance of v",
     "kxy": "covariance of u and v",
     "z": "preactivation",
-    "u": "preactivation at x",
+    "u": "preactivation at x, or place of a knot",
     "v": "preactivation at y",
     "q": "degree",
     "w": "frequency or rate",
     "a": "frequency of snake",
+    "x1": "first coordinate of the input",
+    "x2": "second coordinate of the input",
+    "b": "bias of every unit",
+    "n": "width",
+    "rho": "overlap, the cosine of the angle between x and the datum",
+    "ratio": "y^2 / |x_a|^(2q) of the datum",
+    "x": "input of a univariate network",
+    "y": "its second input",
+    "A": "slopes are uniform on [-A, A]",
+    "B": "biases are uniform on [-B, B]",
+    "sa": "standard deviation of a slope",
+    "sb": "standard deviation of a bias",
+    "ec2": "mean square E[c^2] of a readout weight",
 }

@@ -1,0 +1,206 @@
+r"""Exact polynomials: the perturbation factors in d and t = rho^2, and networks of polynomial phi.
+
+In powers of t about half of the coefficients of chi are negative. Written as the average of a
+square it has no negative part: $w^T\bar g^{-1}w$ is a sum of squares along and across x, and
+$u_a = \rho u + \sqrt{1-\rho^2}\,v$ for independent u and v. The binomial theorem then gives
+$\chi = \sum_j \binom qj t^j(1-t)^{q-j}\beta_j$ with every $\beta_j$ positive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from itertools import product
+from math import comb, perm, prod
+from typing import Any
+
+from mpmath import mp
+
+from analytic.domain import InputError, exact
+from analytic.symbols import d as dimension
+from analytic.symbols import q as degree_symbol
+
+Vector = Sequence[Any]
+
+
+@dataclass(frozen=True)
+class Line:
+    """slope d + level, a coefficient as a function of the dimension."""
+
+    slope: Fraction
+    level: Fraction
+
+    def at(self, d: Any) -> Any:
+        return self.slope * d + self.level
+
+    def __sub__(self, other: Line) -> Line:
+        return Line(self.slope - other.slope, self.level - other.level)
+
+    def __mul__(self, factor: Fraction) -> Line:
+        return Line(self.slope * factor, self.level * factor)
+
+
+def degree(q: Any) -> int:
+    """The degree as an int, or a refusal."""
+    return int(exact(degree_symbol, q))
+
+
+def odd_factorial(k: int) -> int:
+    """k!! of an odd k, with (-1)!! = 1."""
+    return prod(range(1, k + 1, 2))
+
+
+@lru_cache
+def polynomial(q: int) -> tuple[Line, ...]:
+    """chi = sum over k of (slope_k d + level_k) rho^(2k): (E.33) multiplied out."""
+    q, terms, pair = degree(q), [], Fraction(1)
+    for k in range(q + 1):  # pair is the coefficient of 2F1(-q, -q; 1/2; t)
+        single = pair * Fraction(q - k, q)  # and this one that of 2F1(1-q, -q; 1/2; t)
+        terms.append(Line(single, 2 * (2 * q - 1) * single - 2 * (q - 1) * pair))
+        pair *= Fraction(2 * (q - k) ** 2, (2 * k + 1) * (k + 1))
+    return tuple(terms)
+
+
+@lru_cache
+def bernstein(q: int) -> tuple[Line, ...]:
+    """The coefficients beta_j of chi in the Bernstein basis of degree q, all positive for d >= 1."""
+    q = degree(q)
+    lines, below = [], odd_factorial(2 * q - 1)
+    for j in range(q + 1):
+        front = Fraction(odd_factorial(2 * (q + j) - 3), below * odd_factorial(2 * j - 1))
+        line = Line(Fraction(2 * q - 1), Fraction(2 * q * (2 * q - 1) - 4 * j * (q - 1)))
+        lines.append(line * front)
+    return tuple(lines)
+
+
+@lru_cache
+def excess(q: int) -> tuple[Line, ...]:
+    """The weights of t^j (1-t)^(q-j) in chi - d; neither slope nor level is ever negative."""
+    one = Line(Fraction(1), Fraction(0))  # the Bernstein polynomials sum to 1
+    return tuple((line - one) * Fraction(comb(degree(q), j)) for j, line in enumerate(bernstein(q)))
+
+
+@lru_cache
+def fluctuation_powers(q: int) -> tuple[Fraction, Fraction, Fraction]:
+    """-kappa in powers of d - 1, none of them negative."""
+    q = degree(q)
+    odd = Fraction(2 * q - 1)
+    fourth = Fraction(odd_factorial(4 * q - 5), odd_factorial(2 * q - 3) ** 2)
+    square = (fourth + 1) / 8
+    linear = 2 * square + (fourth * (4 * q - 3) / odd - 1) / 4
+    return (fourth * (4 * q - 1) * (4 * q - 3) / odd**2 - 1) / 8, linear, square
+
+
+def exact_chi(d: int, q: int, rho: Fraction | int | str) -> Fraction:
+    """chi of rational arguments, as a fraction."""
+    overlap, size = Fraction(rho), exact(dimension, d)
+    if abs(overlap) > 1:
+        raise InputError(
+            f"rho = {rho} was given, but it is the cosine of an angle: give a number in [-1, 1]."
+        )
+    return sum(
+        (line.at(size) * overlap ** (2 * k) for k, line in enumerate(polynomial(q))), Fraction(0)
+    )
+
+
+def exact_fluctuation(d: int, q: int) -> Fraction:
+    """kappa as a fraction."""
+    across = exact(dimension, d) - 1
+    return -sum((c * across**k for k, c in enumerate(fluctuation_powers(q))), Fraction(0))
+
+
+def gaussian_mean(f: Callable[..., Any], dimension: int, degree: int) -> Any:
+    """E[f(w)] over standard normal w for a polynomial f of at most this degree in each component."""
+    rule, total = _hermite(degree // 2 + 1, mp.prec), 0
+    for nodes in product(rule, repeat=dimension):
+        total = total + prod(weight for _, weight in nodes) * f(*(node for node, _ in nodes))
+    return total
+
+
+@lru_cache
+def _hermite(count: int, precision: int) -> tuple[tuple[Any, Any], ...]:
+    """Gauss-Hermite nodes and weights: eigenvalues of the recurrence, and first components squared."""
+    with mp.workprec(precision + 30):
+        recurrence = mp.zeros(count)
+        for k in range(1, count):
+            recurrence[k, k - 1] = recurrence[k - 1, k] = mp.sqrt(k)
+        values, vectors = mp.eigsy(recurrence)
+        return tuple((values[k], vectors[0, k] ** 2) for k in range(count))
+
+
+@dataclass(frozen=True)
+class Network:
+    """A polynomial phi by its coefficients, an input x and a training input x_a."""
+
+    phi: Vector
+    x: Vector
+    x_a: Vector
+
+    def at(self, z: Any, order: int = 0) -> Any:
+        """A derivative of phi."""
+        powers = [(k, c) for k, c in enumerate(self.phi) if c and k >= order]
+        return sum(c * perm(k, order) * z ** (k - order) for k, c in powers)
+
+    def mean(self, f: Callable[..., Any]) -> Any:
+        """E[f(w, z_a, z)] for f of at most the degree of phi^4."""
+        return gaussian_mean(
+            lambda *w: f(w, mp.fdot(w, self.x_a), mp.fdot(w, self.x)),
+            len(self.x),
+            4 * len(self.phi) - 4,
+        )
+
+    def seen(self, w: Vector, z_a: Any, z: Any) -> tuple[Any, Any]:
+        """What one unit adds to the kernel at x_a and to the metric at x."""
+        slope = self.at(z, 1) ** 2
+        return self.at(z_a) ** 2, mp.matrix([[slope * u * v for v in w] for u in w])
+
+    @cached_property
+    def average(self) -> tuple[Any, Any]:
+        """The kernel at x_a and the metric at x of infinitely many units."""
+        return tuple(self.mean(lambda *unit, k=k: self.seen(*unit)[k]) for k in (0, 1))
+
+    def trace(self, *unit: Any) -> Any:
+        r"""$T = \phi'(z)^2 w^T\bar g^{-1}w$."""
+        both = self.average[1] ** -1 * self.seen(*unit)[1]
+        return mp.fsum(both[k, k] for k in range(both.rows))
+
+    def chi(self) -> Any:
+        """(E.17)."""
+        return self.mean(lambda *unit: self.seen(*unit)[0] * self.trace(*unit)) / self.average[0]
+
+    def square(self) -> Any:
+        """E[T^2]."""
+        return self.mean(lambda *unit: self.trace(*unit) ** 2)
+
+    def first_order(self, ratio: Any, read: Callable[[Any], Any]) -> Any:
+        r"""n times what the posterior mean of read(g) has over $\mathrm{read}(\bar g)$, for large n.
+
+        One exact datum weighs the prior by $k^{-1/2}e^{-y^2/2k}$. A function of averages over n
+        units exceeds its value at their means by half its second variation over n.
+        """
+        level, metric = self.average
+
+        def weight(k: Any, g: Any) -> Any:
+            return mp.exp(-ratio * level / (2 * k)) / mp.sqrt(k)
+
+        def variation(f: Callable[[Any, Any], Any]) -> Any:
+            def along(*unit: Any) -> Any:
+                k, g = self.seen(*unit)
+                k, g = k - level, g - metric
+                return mp.diff(lambda e: f(level + e * k, metric + e * g), 0, 2) / 2
+
+            return self.mean(along)
+
+        both = variation(lambda k, g: weight(k, g) * read(g))
+        return (both - read(metric) * variation(weight)) / weight(level, metric)
+
+
+def monomial_network(q: int, x: Vector, x_a: Vector) -> Network:
+    return Network([*[0] * q, 1 / mp.sqrt(odd_factorial(2 * q - 1))], x, x_a)
+
+
+def volume(g: Any) -> Any:
+    """sqrt(det g) of an mpmath matrix."""
+    return mp.sqrt(mp.det(g))
