@@ -1,0 +1,231 @@
+"""Forms over one kind of number: elimination, determinants, the sums over minors in (B.30)-(B.40)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations, combinations_with_replacement, permutations, product
+from math import factorial, prod
+from numbers import Rational
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import sympy as sp
+from mpmath import mp
+
+from analytic.domain import InputError
+
+if TYPE_CHECKING:
+    from analytic.finite.units import Units
+
+SLACK = 100  # roundings that a pivot may have gathered before it counts as zero
+
+
+def alike(values: Iterable[Any]) -> tuple[Any, ...]:
+    """All as Fractions if all are rational; else as expressions if any is one; else as mpf."""
+    values = tuple(values)
+    kinds = {_kind(value) for value in values}
+    if kinds <= {"rational"}:
+        return tuple(map(fraction, values))
+    if "expression" in kinds:
+        return tuple(map(sp.sympify, values))
+    return tuple(map(number, values))
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, Rational) and not isinstance(value, bool):
+        return "rational"
+    if isinstance(value, float | sp.Float | mp.mpf) and mp.isfinite(value):
+        return "float"
+    if isinstance(value, sp.Expr) and value.is_finite is not False and value.is_real is not False:
+        return "expression"
+    raise InputError(
+        f"{value!r} was given where a finite real number or a SymPy expression is needed: "
+        "give an int, a float, a Fraction, an mpf or an expression."
+    )
+
+
+def fraction(value: Rational) -> Fraction:
+    return Fraction(int(value.numerator), int(value.denominator))
+
+
+def number(value: Any) -> Any:
+    """An mpf of the working precision."""
+    if isinstance(value, Rational):
+        value = fraction(value)
+        return mp.mpf(value.numerator) / value.denominator
+    return mp.mpf(sp.N(value, mp.dps + 5) if isinstance(value, sp.Expr) else value)
+
+
+def determinant(rows: Sequence[Sequence[Any]]) -> Any:
+    """By the first row, without divisions."""
+    if len(rows) == 1:
+        return rows[0][0]
+    parts = (
+        (-1) ** m * entry * determinant([[*row[:m], *row[m + 1 :]] for row in rows[1:]])
+        for m, entry in enumerate(rows[0])
+    )
+    return sum(parts, start=0 * rows[0][0])
+
+
+def eliminate(g: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    """Pivots D and unit lower triangular L^-1 of g = L D L^T; None if g is singular.
+
+    A positive definite form needs neither roots nor exchanged rows, and stays stable.
+    """
+    left, size = g.copy(), range(len(g))
+    lower = np.array([[g[0, 0] * 0 + int(a == b) for b in size] for a in size], dtype=object)
+    for a in size:
+        if vanishes(left[a, a], g[a, a]):
+            return None
+        for b in size[a + 1 :]:
+            factor = left[b, a] / left[a, a]
+            left[b] -= factor * left[a]
+            lower[b] -= factor * lower[a]
+    return left.diagonal().copy(), lower
+
+
+def vanishes(value: Any, scale: Any) -> bool:
+    """Zero beside `scale`: exactly for Fractions, else to the working precision of mpmath."""
+    if isinstance(value, Fraction):
+        return value == 0
+    return bool(abs(_generic(value)) <= SLACK * mp.eps * abs(_generic(scale)))
+
+
+def _generic(value: Any) -> Any:
+    """An expression at values of its symbols that no relation ties; a number as it is."""
+    if not isinstance(value, sp.Basic):
+        return value
+    symbols = sorted(value.free_symbols, key=str)
+    at = {symbol: sp.sqrt(sp.prime(k + 9)) / 3 for k, symbol in enumerate(symbols)}
+    return mp.mpf(sp.N(value.subs(at), mp.dps + 10, chop=True))
+
+
+def vector(letter: str, size: int) -> np.ndarray:
+    """Real symbols, such as u1, u2."""
+    return np.array([sp.Symbol(f"{letter}{k}", real=True) for k in range(1, size + 1)])
+
+
+def given(values: Mapping[str, Any], letter: str, size: int) -> np.ndarray:
+    """The values of such symbols."""
+    return np.array([values[f"{letter}{k}"] for k in range(1, size + 1)], dtype=object)
+
+
+def inverse(g: np.ndarray) -> np.ndarray:
+    """Cofactors over the determinant, in symbols."""
+    matrix = sp.Matrix(g)
+    return np.array(matrix.adjugate() / matrix.det(method="berkowitz"), dtype=object)
+
+
+def components(letter: str, rank: int, d: int) -> list[str]:
+    """Names in a symmetric tensor: g11, g12, g22 for rank 2 in two dimensions."""
+    indices = combinations_with_replacement(range(1, d + 1), rank)
+    return [letter + "".join(map(str, index)) for index in indices]
+
+
+def symmetric(letter: str, rank: int, d: int, known: Mapping[str, Any] | None = None) -> np.ndarray:
+    """The tensor whose components are known by name, or of real symbols with those names."""
+    full = np.empty((d,) * rank, dtype=object)
+    if known is None:
+        known = {name: sp.Symbol(name, real=True) for name in components(letter, rank, d)}
+    for index in np.ndindex(*full.shape):
+        full[index] = known[letter + "".join(str(i + 1) for i in sorted(index))]
+    return full
+
+
+@dataclass(frozen=True)
+class Minors:
+    """The curvature of units as the paper sums it, with 1 in place of its factor 3.
+
+    The cost grows like n^(3d-1): for a proof in symbols or a check, where `Units` is for use. A set
+    of d-1 units stands for its (d-1)! orders.
+    """
+
+    units: Units
+
+    def riemann(self, m: Any, n: Any, a: Any, b: Any) -> Any:
+        """(B.30) along four vectors."""
+        w, total = self._rows, 0
+        for i, k in self._pairs():
+            total += self._joined(i, k) * (w[i] @ m) * (w[k] @ n) * self._turned(i, k, a, b)
+        return -total / (self.units.n**2 * self._size())
+
+    def raised(self, c: Any, n: Any, a: Any, b: Any) -> Any:
+        """(B.32) along a covector and three vectors."""
+        bordered = {
+            l: self._weight(l) * determinant([list(c), *(self.units.weights[j] for j in l)])
+            for l in self._sets()
+        }
+        total = 0
+        for i, k in self._pairs():
+            up = sum(self._minor(i, l) * inner for l, inner in bordered.items())
+            front = self._joined(i, k) * (self._rows[k] @ n)
+            total += front * up * self._turned(i, k, a, b)
+        return -total / (self.units.n**2 * self._size() ** 2)
+
+    def ricci(self, n: Any, b: Any) -> Any:
+        """(B.34) along two vectors."""
+        w, M, total = self._rows, self._minor, 0
+        for i, k in self._pairs():
+            inner = 0
+            for l in self._sets():
+                bracket = M(i, l) * (w[k] @ b) - (w[i] @ b) * M(k, l)
+                inner += self._weight(l) * M(i, l) * bracket
+            total += self._joined(i, k) * (w[k] @ n) * inner
+        return -total / (self.units.n**2 * self._size() ** 2)
+
+    def scalar(self) -> Any:
+        """(B.36)."""
+        M = self._minor
+        total = self._doubled(
+            lambda i, j, l, m: M(i, l) ** 2 * M(j, m) ** 2 - M(i, l) * M(j, l) * M(i, m) * M(j, m)
+        )
+        return -total / (self.units.n**2 * self._size() ** 3)
+
+    def scalar_by_squares(self) -> Any:
+        """(B.40)."""
+        M = self._minor
+        total = self._doubled(lambda i, j, l, m: (M(i, l) * M(j, m) - M(i, m) * M(j, l)) ** 2)
+        return -total / (2 * self.units.n**2 * self._size() ** 3)
+
+    def _doubled(self, bracket: Callable[..., Any]) -> Any:
+        total = 0
+        for i, j in self._pairs():
+            inner = 0
+            for l, m in product(self._sets(), repeat=2):
+                inner += self._weight(l) * self._weight(m) * bracket(i, j, l, m)
+            total += self._joined(i, j) * inner
+        return total
+
+    @property
+    def _rows(self) -> list[np.ndarray]:
+        return [np.array(row, dtype=object) for row in self.units.weights]
+
+    def _size(self) -> Any:
+        """n^(d-1) (d-1)! det g."""
+        n, d = self.units.n, self.units.d
+        return n ** (d - 1) * factorial(d - 1) * self.units.determinant()
+
+    def _pairs(self) -> Iterator[tuple[int, int]]:
+        return permutations(range(self.units.n), 2)  # equal units drop out of every bracket
+
+    def _sets(self) -> Iterator[tuple[int, ...]]:
+        return combinations(range(self.units.n), self.units.d - 1)
+
+    def _minor(self, i: int, rest: tuple[int, ...]) -> Any:
+        return self.units.minor(i, *rest)
+
+    def _weight(self, chosen: tuple[int, ...]) -> Any:
+        """phi'^2 of each unit of a set, in all orders."""
+        return factorial(len(chosen)) * prod(self.units.slopes[j] ** 2 for j in chosen)
+
+    def _joined(self, i: int, k: int) -> Any:
+        """phi' phi'' of two units times their minors with every set of others."""
+        p, pp, M = self.units.slopes, self.units.bends, self._minor
+        total = sum(self._weight(j) * M(i, j) * M(k, j) for j in self._sets())
+        return p[i] * pp[i] * p[k] * pp[k] * total
+
+    def _turned(self, i: int, k: int, a: Any, b: Any) -> Any:
+        w = self._rows
+        return (w[i] @ a) * (w[k] @ b) - (w[i] @ b) * (w[k] @ a)

@@ -1,0 +1,228 @@
+"""A shallow network of finite width at one point: metric and curvature from weights and slopes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain, combinations
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from analytic.activation import Activation
+from analytic.backends import compile_mpmath
+from analytic.domain import InputError
+from analytic.finite.forms import alike, determinant, eliminate, number, vanishes, vector
+from analytic.symbols import z
+
+Vector = Sequence[Any]
+
+
+@dataclass(frozen=True)
+class Units:
+    r"""n hidden units $\phi(w_j\cdot x + b_j)/\sqrt n$ at a point x of d coordinates.
+
+    Row j of `weights` is $w_j$; `slopes` are $\phi'(z_j)$ and `bends` $\phi''(z_j)$. Rational
+    numbers are kept as Fractions, symbols and surds as SymPy expressions, and floats turn all
+    into mpf. Tensors are object arrays of the same kind.
+    """
+
+    weights: tuple[tuple[Any, ...], ...]
+    slopes: tuple[Any, ...]
+    bends: tuple[Any, ...]
+
+    def __post_init__(self) -> None:
+        rows = _checked(self.weights)
+        n, d = len(rows), len(rows[0])
+        for name in ("slopes", "bends"):
+            _expect(name, getattr(self, name), n, "units")
+        flat = alike((*chain(*rows), *self.slopes, *self.bends))
+        object.__setattr__(self, "weights", tuple(flat[d * j : d * (j + 1)] for j in range(n)))
+        object.__setattr__(self, "slopes", flat[n * d : n * (d + 1)])
+        object.__setattr__(self, "bends", flat[n * (d + 1) :])
+
+    @classmethod
+    def of(
+        cls, activation: Activation, weights: Sequence[Vector], biases: Vector, x: Vector
+    ) -> Units:
+        """The units of a network at x: exact where phi' and phi'' are rational there, or hold open
+        symbols, and otherwise in the working precision of mpmath."""
+        rows = _checked(weights)
+        _expect("biases", biases, len(rows), "units")
+        _expect("x", x, len(rows[0]), "coordinates")
+        numbers = iter(alike((*chain(*rows), *biases, *x)))
+        rows = tuple(tuple(next(numbers) for _ in row) for row in rows)
+        shifts, at = [next(numbers) for _ in rows], list(numbers)
+        sums = [sum(a * b for a, b in zip(w, at)) + c for w, c in zip(rows, shifts)]
+        return cls(rows, *(_derivatives(activation, order, sums) for order in (1, 2)))
+
+    @classmethod
+    def generic(cls, n: int, d: int) -> Units:
+        """Units in symbols: weights w11, w12, ..., slopes p1, ..., bends pp1, ..."""
+        rows = tuple(tuple(vector(f"w{j}", d)) for j in range(1, n + 1))
+        return cls(rows, tuple(vector("p", n)), tuple(vector("pp", n)))
+
+    @property
+    def symbols(self) -> tuple[sp.Symbol, ...]:
+        """What the weights, slopes and bends leave open, in that order."""
+        entries = map(sp.sympify, (*chain(*self.weights), *self.slopes, *self.bends))
+        return tuple(dict.fromkeys(s for e in entries for s in sorted(e.free_symbols, key=str)))
+
+    @property
+    def n(self) -> int:
+        return len(self.weights)
+
+    @property
+    def d(self) -> int:
+        return len(self.weights[0])
+
+    def metric(self) -> np.ndarray:
+        r"""$g_{mn} = \frac1n \sum_j \phi'(z_j)^2 w_{jm} w_{jn}$, (2)."""
+        return self._total(self._slopes**2, 2)
+
+    def derivative(self) -> np.ndarray:
+        r"""$\partial_a g_{mn} = \frac2n \sum_j \phi'(z_j)\phi''(z_j) w_{ja} w_{jm} w_{jn}$, (B.26)."""
+        return 2 * self._total(self._products, 3)
+
+    def minor(self, *units: int) -> Any:
+        """The determinant of the weights of d units, (B.24)."""
+        return determinant([self.weights[j] for j in units])
+
+    def determinant(self) -> Any:
+        r"""$\det g = n^{-d} \sum M_{j_1\cdots j_d}^2 \phi'(z_{j_1})^2\cdots$ over sets of d units, (B.22)."""
+        total = 0 * self.slopes[0]
+        for units in combinations(range(self.n), self.d):
+            total += self.minor(*units) ** 2 * np.prod([self.slopes[j] ** 2 for j in units])
+        return total / self.n**self.d
+
+    def inverse(self) -> np.ndarray:
+        """g^{mn}."""
+        pivots, lower = self._whitening
+        return np.einsum("am,an->mn", lower, lower / pivots[:, None])
+
+    def riemann(self) -> np.ndarray:
+        r"""$R_{mnab} = -\tfrac14 g^{rl} (\partial_r g_{ma}\partial_l g_{nb} - \partial_r g_{mb}
+        \partial_l g_{na})$ as [m, n, a, b]; the paper's (A.12) has -3/4."""
+        slope = self.derivative()
+        half = np.einsum("mal,nbl->mnab", slope @ self.inverse(), slope)
+        return (half.swapaxes(2, 3) - half) / 4
+
+    def ricci(self) -> np.ndarray:
+        """$R_{nb} = g^{ma} R_{mnab}$."""
+        return np.einsum("ma,mnab->nb", self.inverse(), self.riemann())
+
+    def scalar(self) -> Any:
+        r"""$R = \frac1{n^2} \sum_{jk} c_j c_k G_{jk}(G_{jk}^2 - G_{jj}G_{kk})$ in $O(n^2d)$ steps, with
+        $G = W g^{-1} W^T$ and $c = \phi'\phi''$."""
+        pivots, whitened = self._whitened
+        gram = whitened / pivots @ whitened.T
+        lengths = gram.diagonal()
+        bracket = gram * (gram**2 - np.outer(lengths, lengths))
+        return self._products @ bracket @ self._products / self.n**2
+
+    def scalar_by_tensor(self) -> Any:
+        r"""$R = \tfrac14(|T|^2 - |\operatorname{tr} T|^2)$ for $T = \partial g$ in a frame, in $O(nd^3)$
+        steps."""
+        pivots, whitened = self._whitened
+        T = 2 * np.einsum("j,ja,jb,jc->abc", self._products / self.n, *[whitened] * 3)
+        up = 1 / pivots  # the frame is orthogonal, not normal: that takes no roots
+        square = np.einsum("abc,abc,a,b,c->", T, T, up, up, up)
+        trace = np.einsum("aac,a->c", T, up)
+        return (square - trace @ (trace * up)) / 4
+
+    @property
+    def _rows(self) -> np.ndarray:
+        return np.array(self.weights, dtype=object)
+
+    @property
+    def _slopes(self) -> np.ndarray:
+        return np.array(self.slopes, dtype=object)
+
+    @property
+    def _products(self) -> np.ndarray:
+        """phi' phi'' of each unit."""
+        return self._slopes * np.array(self.bends, dtype=object)
+
+    def _total(self, values: np.ndarray, rank: int) -> np.ndarray:
+        """The mean over units of values w w ... w."""
+        letters = "abc"[:rank]
+        terms = ",".join(f"j{letter}" for letter in letters)
+        return np.einsum(f"j,{terms}->{letters}", values / self.n, *[self._rows] * rank)
+
+    @cached_property
+    def _whitening(self) -> tuple[np.ndarray, np.ndarray]:
+        """Pivots D and unit lower triangular L^-1 with g = L D L^T: no roots, no exchange of rows."""
+        if self.n < self.d:
+            raise InputError(
+                f"{self.n} units in {self.d} dimensions were given: their metric is singular, so give "
+                f"at least {self.d} units."
+            )
+        factors = eliminate(self.metric())
+        if factors is None:
+            raise InputError(self._why_singular())
+        return factors
+
+    @cached_property
+    def _whitened(self) -> tuple[np.ndarray, np.ndarray]:
+        """Pivots, and the weights in the frame that they belong to."""
+        pivots, lower = self._whitening
+        return pivots, self._rows @ lower.T
+
+    def _why_singular(self) -> str:
+        rows = self._rows
+        if eliminate(np.einsum("ja,jb->ab", rows, rows)) is None:
+            return (
+                f"The metric is singular: the weights of the {self.n} units do not span the {self.d} "
+                "dimensions, as collinear ones do not. Give weights that do, or raise mpmath's precision."
+            )
+        largest = sum(slope**2 for slope in self.slopes)
+        idle = [str(j + 1) for j, p in enumerate(self.slopes) if vanishes(p**2, largest)]
+        return (
+            f"The metric is singular: phi' is zero, or nearly, at unit {', '.join(idle) or '?'}, and the "
+            f"weights of the others do not span the {self.d} dimensions. Move x or the biases."
+        )
+
+
+def _checked(weights: Sequence[Vector]) -> tuple[tuple[Any, ...], ...]:
+    """The weights as rows of one length."""
+    try:
+        rows = tuple(map(tuple, weights))
+    except TypeError:
+        raise InputError(
+            f"weights = {weights!r} is no table: give one row of weights for each unit."
+        ) from None
+    lengths = sorted({len(row) for row in rows})
+    if not rows or lengths == [0]:
+        raise InputError("No weights were given: at least one unit and one dimension are needed.")
+    if len(lengths) > 1:
+        raise InputError(
+            f"Rows of {', '.join(map(str, lengths))} weights were given: give every unit as many "
+            "weights as x has coordinates."
+        )
+    return rows
+
+
+def _expect(name: str, values: Vector, count: int, what: str) -> None:
+    if len(values) != count:
+        raise InputError(f"{len(values)} {name} were given for {count} {what}: give one for each.")
+
+
+def _derivatives(activation: Activation, order: int, at: list[Any]) -> tuple[Any, ...]:
+    expr = activation.derivative(order)
+    floating = compile_mpmath((z,), expr) if not activation.parameters else None
+
+    def value(preactivation: Any) -> Any:
+        exact = sp.sympify(preactivation)
+        if any(exact == kink for kink in activation.kinks):
+            raise InputError(
+                f"A unit has z = {exact}, where {activation.name} has a kink and no curvature: "
+                "move x or a bias."
+            )
+        found = expr.subs(z, exact)
+        if found.free_symbols or found.is_Rational:
+            return found
+        return floating(number(preactivation))
+
+    return tuple(map(value, at))
