@@ -1,0 +1,115 @@
+r"""The recursive feature machine of Radhakrishnan et al.: kernel regression that learns its own metric.
+
+Kernel ridge regression (F.3) takes turns with $M = \frac1p\sum_a \nabla f(x_a)\nabla f(x_a)^T$ (F.4).
+M is then scaled to trace d, as M = 1 has: distances of isotropic data keep their mean square, and the
+bandwidth its meaning.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
+from tqdm import trange
+
+from analytic.domain import InputError, whole
+from numeric.device import resolve
+from numeric.learned.geometry import CHUNK, EPSILON
+from numeric.learned.inputs import points, positive, returned, validated
+from numeric.learned.kernels import Base, Laplace, Mahalanobis
+
+
+class FeatureMachine(RegressorMixin, BaseEstimator):
+    """Regression with a learned M; after fit, `kernel_` holds the last M and `matrices_` all of them.
+
+    Iterations count the updates of M, and a last fit follows them: with 0 of them it is plain kernel
+    ridge regression. With ridge 0 the machine interpolates, as (F.3) does.
+    """
+
+    def __init__(
+        self,
+        kernel: Base | None = None,  # Laplace(10.0)
+        *,
+        ridge: float = 1e-3,
+        iterations: int = 5,
+        device: str = "auto",
+        progress: bool = False,
+    ) -> None:
+        self.kernel = kernel
+        self.ridge = ridge
+        self.iterations = iterations
+        self.device = device
+        self.progress = progress
+
+    def fit(self, X: Any, y: Any) -> FeatureMachine:
+        """(n, d) points and (n,) or (n, o) targets."""
+        ridge = positive("ridge", self.ridge, zero=True)
+        turns = whole("iterations", self.iterations, 0)
+        if isinstance(self.kernel, Mahalanobis):
+            raise InputError("The machine learns M by itself: give it a base kernel without one.")
+        if y is None:
+            raise InputError(
+                "FeatureMachine requires y to be passed, but the target y is None: give it."
+            )
+        X, y = validated(self, X, y, multi_output=True, y_numeric=True, ensure_min_samples=2)
+        x = points(X, resolve(self.device))
+        targets = torch.tensor(y, dtype=x.dtype, device=x.device)
+        base = Laplace(10.0) if self.kernel is None else self.kernel
+        kernel = Mahalanobis(base, torch.eye(x.shape[1], dtype=x.dtype, device=x.device))
+        matrices, weights = [kernel.matrix], solve(kernel, x, targets, ridge)
+        for _ in trange(turns, desc="features", disable=not self.progress, leave=False):
+            kernel = Mahalanobis(base, outer_product(kernel, x, weights))
+            matrices.append(kernel.matrix)
+            weights = solve(kernel, x, targets, ridge)
+        self.kernel_, self.points_, self.weights_ = kernel, x, weights
+        self.matrices_ = torch.stack(matrices)
+        return self
+
+    def predict(self, X: Any) -> Any:
+        """(m, d) -> (m,) or (m, o), an array or a tensor as X is."""
+        x = self._checked(X)
+        rows = max(1, CHUNK // len(self.points_))
+        parts = [self.kernel_.gram(some, self.points_) @ self.weights_ for some in x.split(rows)]
+        return returned(torch.cat(parts), X)
+
+    def gradient(self, X: Any) -> Any:
+        """Of the predictor: (m, d) -> (m, d), or (m, o, d) for several targets."""
+        x = self._checked(X)
+        weights = self.weights_.reshape(len(self.weights_), -1)
+        slopes = self.kernel_.gradient(x, self.points_, weights)
+        return returned(slopes if self.weights_.ndim > 1 else slopes[:, 0], X)
+
+    def _checked(self, X: Any) -> Tensor:
+        check_is_fitted(self)
+        return points(validated(self, X, reset=False), self.points_.device)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+
+def solve(kernel: Mahalanobis, x: Tensor, targets: Tensor, ridge: float) -> Tensor:
+    """The weights (K + ridge)^-1 y of (F.3): (n, d), (n, ...) -> (n, ...)."""
+    gram = kernel.gram(x)
+    gram.diagonal().add_(ridge)
+    factor, info = torch.linalg.cholesky_ex(gram)
+    pivots = factor.diagonal()
+    if info or pivots.min() ** 2 <= len(x) * EPSILON * pivots.max() ** 2:
+        raise InputError(
+            f"The Gram matrix of {len(x)} points with ridge = {ridge} is singular to rounding, as it is "
+            f"with repeated points or a very smooth kernel: raise ridge, say to 1e-6, or drop repeats."
+        )
+    return torch.cholesky_solve(targets.reshape(len(x), -1), factor).reshape(targets.shape)
+
+
+def outer_product(kernel: Mahalanobis, x: Tensor, weights: Tensor) -> Tensor:
+    """The mean of grad f grad f^T over the points (F.4), with trace d; M as it was if f is flat."""
+    slopes = kernel.gradient(x, x, weights.reshape(len(x), -1)).flatten(0, 1)
+    M = slopes.T @ slopes
+    trace = M.trace()
+    return M * (len(M) / trace) if trace > 0 else kernel.matrix
