@@ -1,0 +1,204 @@
+r"""Random-feature and tangent kernels of univariate ReLU networks, for laws with closed forms.
+
+With $l\le h$ the smaller and the larger of x and y, and a law that (a, b) -> (-a, -b) leaves alone,
+$2K = \int_{u\le l}(l-u)(h-u)\,\nu_3\,du + \int_{u\ge h}(u-l)(u-h)\,\nu_3\,du$: nothing cancels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import sympy as sp
+from sympy import Abs, Max, Min, atan, atan2, pi
+
+from analytic.domain import InputError
+from analytic.formula import Formula
+from analytic.special import rectified_pair
+from analytic.splines.law import Stretch, oo, piecewise
+from analytic.symbols import A, B, ec2, sa, sb, u, x, y
+
+SOURCE = "Williams et al., (23), (27) and theorem 5"
+low, high = Min(x, y), Max(x, y)
+
+
+@dataclass(frozen=True)
+class Initialisation:
+    """What a law of (a, b) makes of random features.
+
+    `kernel` and `active` are E[[ax-b]_+ [ay-b]_+] and the chance that both are active; `count` and
+    `weight` are the densities nu_1 and nu_3 in u; `slopes` and `biases` are E[a^2] and E[b^2].
+    `tilt` is the derivative of the kernel by x, where it has a form of its own. `stable` and
+    `stable_active` are the kernels written for floats, where they differ.
+    """
+
+    name: str
+    parameters: tuple[sp.Symbol, ...]
+    kernel: sp.Expr
+    active: sp.Expr
+    count: sp.Expr
+    weight: sp.Expr
+    slopes: sp.Expr
+    biases: sp.Expr
+    stretches: tuple[Stretch, ...] = field(
+        default=(), repr=False
+    )  # of the weight, if these are all
+    tilt: sp.Expr | None = field(default=None, repr=False)
+    stable: sp.Expr | None = field(default=None, repr=False)
+    stable_active: sp.Expr | None = field(default=None, repr=False)
+
+    @staticmethod
+    def of(density: sp.Expr, name: str = "own") -> Initialisation:
+        """The law with a density of one's own in the symbols a and b, the same at (-a, -b)."""
+        from analytic.splines import own  # which is made of this module
+
+        return own.of(density, name)
+
+    @cached_property
+    def rf(self) -> Formula:
+        return self._formula("rf", (x, y), self.kernel, self.stable)
+
+    @cached_property
+    def both(self) -> Formula:
+        """The chance that a unit is active at x and at y."""
+        return self._formula("both", (x, y), self.active, self.stable_active)
+
+    @cached_property
+    def ntk(self) -> Formula:
+        """With the gradients by a and b, whose readout has E[c^2] = ec2."""
+        faces = [
+            kernel + ec2 * (1 + x * y) * active
+            for kernel, active in (
+                (self.kernel, self.active),
+                (self.rf.floating, self.both.floating),
+            )
+        ]
+        return self._formula("ntk", (x, y), *faces, more=(ec2,))
+
+    @cached_property
+    def slope(self) -> Formula:
+        """The derivative of the random-feature kernel by x, the slope of E[[ax-b]_+ [ay-b]_+]."""
+        if self.tilt is None:
+            raise InputError(f"{self.name} has no closed slope: differentiate its kernel in torch.")
+        return self._formula("slope", (x, y), self.tilt)
+
+    @cached_property
+    def density(self) -> Formula:
+        return self._formula("density", (u,), self.weight)
+
+    @cached_property
+    def knots(self) -> Formula:
+        return self._formula("knots", (u,), self.count)
+
+    def _formula(
+        self,
+        what: str,
+        points: tuple[sp.Symbol, ...],
+        expr: sp.Expr,
+        stable: sp.Expr | None = None,
+        more: tuple[sp.Symbol, ...] = (),
+    ) -> Formula:
+        args = (*points, *self.parameters, *more)
+        return Formula(f"spline.{self.name}.{what}", args, expr, source=SOURCE, stable=stable)
+
+
+def symmetric(
+    name: str,
+    parameters: tuple[sp.Symbol, ...],
+    weight: Sequence[Stretch],
+    count: Sequence[Stretch],
+    slopes: sp.Expr,
+    biases: sp.Expr,
+) -> Initialisation:
+    """A law that (a, b) -> (-a, -b) and b -> -b leave alone, from its stretches of knots."""
+
+    def half(l: sp.Expr, h: sp.Expr) -> sp.Expr:
+        return sp.Add(*(one.before(l, h) for one in weight)) / 2
+
+    def leaning(l: sp.Expr, place: sp.Expr) -> sp.Expr:
+        return sp.Add(*(one.leaning(l, place) for one in weight)) / 2
+
+    def counted(l: sp.Expr) -> sp.Expr:
+        return sp.Add(*(one.count(l) for one in count)) / 2
+
+    return Initialisation(
+        name,
+        parameters,
+        kernel=half(low, high) + half(-high, -low),
+        active=counted(low) + counted(-high),
+        count=piecewise(count),
+        weight=piecewise(weight),
+        slopes=slopes,
+        biases=biases,
+        stretches=tuple(weight),
+        tilt=leaning(low, y) - leaning(-high, -y),
+    )
+
+
+def signs() -> Initialisation:
+    """a = +1 or -1 and b uniform on [-B, B]."""
+    core = Stretch(-B, B, 1 / (2 * B))
+    return symmetric("signs", (B,), [core], [core], sp.S.One, B**2 / 3)
+
+
+def uniform() -> Initialisation:
+    """a uniform on [-A, A] and b on [-B, B], as PyTorch has it for A = B = 1."""
+    edge, tops = B / A, {4: A**3 / (8 * B), 2: A / (4 * B)}
+
+    def stretches(power: int) -> list[Stretch]:
+        top, tail = tops[power], tops[power] * edge**power
+        return [
+            Stretch(-edge, edge, top),
+            Stretch(edge, oo, tail, power),
+            Stretch(-oo, -edge, tail, power),
+        ]
+
+    def density(power: int) -> sp.Expr:
+        """In one piece, which has a slope at 0 in floats too."""
+        return tops[power] * (edge / Max(edge, Abs(u))) ** power
+
+    law = symmetric("uniform", (A, B), stretches(4), stretches(2), A**2 / 3, B**2 / 3)
+    return replace(law, weight=density(4), count=density(2))
+
+
+def gaussian() -> Initialisation:
+    """a and b normal with standard deviations sa and sb: the arc-cosine kernel of (sa x, sb)."""
+    gram = [sa**2 * p * q + sb**2 for p, q in ((x, x), (x, y), (y, y))]
+    inner, area = gram[1], sa * sb * Abs(x - y)
+    angle = pi - Abs(atan(sa * x / sb) - atan(sa * y / sb))
+    turn = atan2(area, -inner)  # the same angle
+    width = sb**2 + sa**2 * u**2
+    return Initialisation(
+        "gaussian",
+        (sa, sb),
+        kernel=(angle * inner + area) / (2 * pi),
+        active=angle / (2 * pi),
+        count=sa * sb / (pi * width),
+        weight=2 * sa**3 * sb**3 / (pi * width**2),
+        slopes=sa**2,
+        biases=sb**2,
+        tilt=sa**2 * (y * turn + sa * sb * x * Abs(x - y) / gram[0]) / (2 * pi),
+        stable=rectified_pair(1, *gram, area**2),
+        stable_active=turn / (2 * pi),
+    )
+
+
+def onesided() -> Initialisation:
+    """a = 1 and b uniform on [0, 1]: no unit looks to the left."""
+    core = Stretch(sp.S.Zero, sp.S.One, sp.S.One)
+    return Initialisation(
+        "onesided",
+        (),
+        kernel=core.before(low, high),
+        active=core.count(low),
+        count=piecewise([core]),
+        weight=piecewise([core]),
+        slopes=sp.S.One,
+        biases=sp.Rational(1, 3),
+        stretches=(core,),
+        tilt=core.leaning(low, y),
+    )
+
+
+INITIALISATIONS = {one.name: one for one in (signs(), uniform(), gaussian(), onesided())}
