@@ -1,0 +1,5 @@
+"""Interpolants of univariate ReLU networks in the kernel regime, in time linear in the data."""
+
+from numeric.splines.interpolant import SplineInterpolant
+
+__all__ = ["SplineInterpolant"]

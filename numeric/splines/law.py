@@ -1,0 +1,69 @@
+"""A law of hidden units with its numbers filled in: what an interpolant asks of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analytic.domain import InputError
+from analytic.splines import Initialisation
+from numeric.splines.weights import Hats, hats
+
+Array = NDArray[np.float64]
+FAR = 1e150  # beyond every knot
+
+
+@dataclass(frozen=True)
+class Law:
+    """`slopes` and `biases` are E[a^2] and E[b^2]; `clamped` if no unit looks to the left."""
+
+    initialisation: Initialisation
+    values: Mapping[str, float]
+    slopes: float
+    biases: float
+    clamped: bool
+    hats: Callable[[Array, Array], Hats] = field(repr=False)
+
+    def density(self, u: Array) -> Array:
+        return self.initialisation.density.numpy(u=u, **self.values)
+
+    def passed(self, x: Array) -> Array:
+        """The share of knots below x."""
+        share = self.initialisation.both.numpy(x=np.asarray(x, float), y=FAR, **self.values)
+        return share if self.clamped else 2 * share
+
+    def kernel(self, x: Array, y: Array, readout: float) -> Array:
+        """The tangent kernel: that of random features, if the readout is 0."""
+        return self.initialisation.ntk.numpy(x=x, y=y, **self.values, ec2=readout)
+
+    def gram(self, x: Array, readout: float) -> Array:
+        return self.kernel(x[:, None], x[None], readout)
+
+    @property
+    def edges(self) -> list[float]:
+        """Where the density of knots is not smooth."""
+        numbers = {symbol: self.values[symbol.name] for symbol in self.initialisation.parameters}
+        ends = [end for one in self.initialisation.stretches for end in (one.low, one.high)]
+        return sorted({float(end.subs(numbers)) for end in ends if end.is_finite})
+
+    @property
+    def scale(self) -> float:
+        """The size of a typical knot."""
+        return (self.biases / self.slopes) ** 0.5
+
+
+def filled(init: Initialisation, values: Mapping[str, float]) -> Law:
+    if not isinstance(init, Initialisation):
+        raise InputError(f"initialisation must be one of analytic.splines, not {init!r}.")
+    names = [symbol.name for symbol in init.parameters]
+    if set(values) != set(names):
+        raise InputError(f"{init.name} needs values for {names}, but {sorted(values)} were given.")
+    init.density.numpy(u=0.0, **values)  # refuses what is not positive
+    numbers = {symbol: values[symbol.name] for symbol in init.parameters}
+    slopes, biases = (float(e.subs(numbers)) for e in (init.slopes, init.biases))
+    active: Any = init.both.numpy(x=-1.0, y=-1.0, **values)
+    return Law(init, dict(values), slopes, biases, bool(active == 0), hats(init, values))
