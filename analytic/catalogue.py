@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from importlib import import_module
 
 from analytic import deep, nngp, ntk
 from analytic.activation import Activation
@@ -72,14 +73,40 @@ DEEP = {
     "ntk.ricci": deep.ntk_ricci,
 }
 
-catalogue = Catalogue(
-    {
-        name: partial(_derive, derivation, act)
-        for act in ACTIVATIONS
-        for name, derivation in (
-            *((f"nngp.{act}.{one.__name__}", one) for one in NNGP),
-            *((f"ntk.{act}.{one.__name__}", one) for one in NTK),
-            *((f"deep.{act}.{what}", one) for what, one in DEEP.items()),
-        )
-    }
-)
+OF_ACTIVATIONS = {
+    name: partial(_derive, derivation, act)
+    for act in ACTIVATIONS
+    for name, derivation in (
+        *((f"nngp.{act}.{one.__name__}", one) for one in NNGP),
+        *((f"ntk.{act}.{one.__name__}", one) for one in NTK),
+        *((f"deep.{act}.{what}", one) for what, one in DEEP.items()),
+    )
+}
+
+
+def _attribute(module: str, name: str) -> Formula:
+    """A formula of a module that is imported when it is first asked for."""
+    return getattr(import_module(module), name)
+
+
+def _spline(init: str, what: str) -> Formula:
+    from analytic.splines import INITIALISATIONS
+
+    return getattr(INITIALISATIONS[init], what)
+
+
+ERF3 = {
+    f"erf3.{name}": partial(_attribute, "analytic.finite.erf3", name)
+    for name in ("magnification", "ricci")
+}
+PERTURBATION = {
+    f"perturbation.{name}": partial(_attribute, "analytic.perturbation", name)
+    for name in ("chi", "fluctuation", "magnification")
+}
+SPLINES = {
+    f"spline.{init}.{what}": partial(_spline, init, what)
+    for init in ("signs", "uniform", "gaussian", "onesided")
+    for what in ("rf", "both", "ntk", "slope", "density", "knots")
+}
+
+catalogue = Catalogue(OF_ACTIVATIONS | ERF3 | PERTURBATION | SPLINES)
