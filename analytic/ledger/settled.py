@@ -1,8 +1,8 @@
 """The routes of every settled entry, by id."""
 
-from analytic.ledger import beyond, curvature
+from analytic.ledger import beyond, curvature, univariate
 from analytic.ledger.settlement import Settled
 
-ROUTES: dict[str, Settled] = {**curvature.ROUTES, **beyond.ROUTES}
+ROUTES: dict[str, Settled] = {**curvature.ROUTES, **univariate.ROUTES, **beyond.ROUTES}
 
 __all__ = ["ROUTES", "Settled"]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from html import escape
 
-from analytic.ledger import LEDGERS, ROUTES, Entry, Verdict, load
+from analytic.ledger import LEDGERS, Entry, Verdict, load
 from analytic.ledger.render import headline
+from analytic.ledger.settled import ROUTES
 from notebooks.report import mathml
 from notebooks.report.page import asset, frame
 

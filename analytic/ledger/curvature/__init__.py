@@ -1,25 +1,26 @@
-"""Routes for the curvature paper: sections II to IV, appendices C and D."""
+"""Routes for the curvature paper: sections II to IV, appendices A to F."""
 
 from analytic.ledger.curvature import (
+    bumps,
     empirical,
     erf,
     finite,
     gaussian,
+    hessian,
+    learned,
     mehler,
+    minors,
     monomials,
+    perturbation,
+    planar,
+    posterior,
     radial,
     stein,
     tangent,
 )
 
-ROUTES = (
-    finite.ROUTES
-    | radial.ROUTES
-    | gaussian.ROUTES
-    | erf.ROUTES
-    | mehler.ROUTES
-    | monomials.ROUTES
-    | empirical.ROUTES
-    | tangent.ROUTES
-    | stein.ROUTES
-)
+MODULES = (
+    finite, hessian, planar, minors, bumps, radial, gaussian, erf, mehler, monomials, empirical, tangent,
+    stein, posterior, perturbation, learned,
+)  # fmt: skip
+ROUTES = {name: settled for module in MODULES for name, settled in module.ROUTES.items()}
