@@ -7,6 +7,7 @@ import html
 import io
 import json
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +20,7 @@ from matplotlib.figure import Figure
 
 from notebooks.report import mathml
 
-FRAMES = "KERNEL_GEOMETRY_FRAMES"  # set by the runner: emit frames instead of live widgets
+FRAMES = "KERNEL_GEOMETRY_FRAMES"  # set by the runner: every k-th stop as a frame, no live widgets
 Values = Mapping[str, Any]
 
 
@@ -136,14 +137,23 @@ class Panel:
         self.redraw()
 
     @property
+    def numbers(self) -> str:
+        """The line of numbers that is shown, as plain text."""
+        return html.unescape(re.sub("<.*?>", "", self._numbers.value))
+
+    @property
     def values(self) -> dict[str, Any]:
         return {name: widget.value for name, widget in self.widgets.items()}
 
     def reset(self) -> None:
-        """Every control back to where it started, with one redraw."""
+        """Every control back to where it started."""
+        self.move(**{control.name: control.start for control in self._controls})
+
+    def move(self, **values: Any) -> None:
+        """Controls to new values, with one redraw."""
         self._quiet = True
-        for control in self._controls:
-            self.widgets[control.name].value = control.start
+        for name, value in values.items():
+            self.widgets[name].value = value
         self._quiet = False
         self.redraw()
 
@@ -163,7 +173,7 @@ class Panel:
         self._canvas.print_png(buffer, pil_kwargs={"compress_level": 1})  # faster than smaller
         return caption, buffer.getvalue()
 
-    def frames(self) -> str:
+    def frames(self, every: int = 1) -> str:
         """A self-contained page fragment: one control moves at a time, the others stay at their start."""
         start = {control.name: control.start for control in self._controls}
         pictures: dict[str, list[dict[str, str]]] = {}
@@ -171,7 +181,11 @@ class Panel:
         for control in self._controls:
             if not self._relevant(control.name, start):
                 continue
-            stops = control.stops()
+            stops = [
+                stop
+                for k, stop in enumerate(control.stops())
+                if k % every == 0 or stop == control.start
+            ]
             pictures[control.name] = [
                 self._frame(start | {control.name: stop}, f"{control.name} = {stop}")
                 for stop in stops
@@ -191,7 +205,8 @@ class Panel:
         }
 
     def _ipython_display_(self) -> None:
-        display(HTML(self.frames()) if os.environ.get(FRAMES) else self.view)
+        every = int(os.environ.get(FRAMES, "0"))
+        display(HTML(self.frames(every)) if every else self.view)
 
 
 def _row(control: Control, stops: Sequence[Any]) -> str:

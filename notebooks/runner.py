@@ -231,7 +231,7 @@ class _Engine(Engine):
         client = PapermillNotebookClient(nb_man, kernel_name=kernel_name, log=_log)
         client.extra_arguments = ["--log-level=40"]  # errors, without the warning about TCP
         batch.clients.add(client)
-        environment = os.environ | {"KERNEL_GEOMETRY_FRAMES": "1"}  # sliders as frames
+        environment = {"KERNEL_GEOMETRY_FRAMES": "1"} | os.environ  # sliders as frames
         if batch.jobs > 1:
             environment["OMP_NUM_THREADS"] = "1"
         with TemporaryFile() as log:

@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -23,28 +22,13 @@ def panel() -> panels.Panel:
     return panels.Panel(figures.geometry, CONTROLS, figures.TITLES)
 
 
-@pytest.fixture(autouse=True)
-def _start_over(panel: panels.Panel) -> Iterator[None]:
-    yield
-    panel.reset()
-
-
-def numbers(panel: panels.Panel) -> str:
-    return re.sub("<.*?>", "", panel.view.children[2].value)
-
-
 def formula(panel: panels.Panel) -> str:
     return panel.view.children[1].value
 
 
-def moved(panel: panels.Panel, **values: object) -> None:
-    for name, value in values.items():
-        panel.widgets[name].value = value
-
-
 def test_moved_sliders_show_the_catalogues_numbers(panel: panels.Panel) -> None:
     at = {"depth": 7, "sigma": 1.7, "zeta": 0.4, "xi": 0.6, "d": 5}
-    moved(panel, activation="sine", **at)
+    panel.move(activation="sine", **at)
     exactly = {"depth": 7, "sigma": "1.7", "zeta": "0.4", "d": 5, "r": 1, "w": 1}
     for kernel, more in {"nngp": {}, "ntk": {"xi": "0.6"}}.items():
         volume, scalar = (
@@ -52,13 +36,13 @@ def test_moved_sliders_show_the_catalogues_numbers(panel: panels.Panel) -> None:
             for what in ("magnification", "ricci")
         )
         told = f"{kernel.upper()} log10 sqrt(det g) = {np.log10(volume):.8g}, R = {scalar:.8g}"
-        assert told in numbers(panel)
+        assert told in panel.numbers
 
 
 @pytest.mark.parametrize("act", [erf, sine(1), gaussian], ids=lambda act: act.name)
 @pytest.mark.parametrize("sigma", [0.7, 2.6])
 def test_the_caption_tells_the_phase_that_fixed_points_have(panel, act, sigma) -> None:
-    moved(panel, activation=act.name, sigma=sigma, zeta=0.5)
+    panel.move(activation=act.name, sigma=sigma, zeta=0.5)
     signal = Signal(act, str(sigma), "0.5", digits=15)
     assert f"{float(signal.chi_1):.4g}" in formula(panel)
     assert f"({signal.phase})" in formula(panel)
@@ -66,36 +50,36 @@ def test_the_caption_tells_the_phase_that_fixed_points_have(panel, act, sigma) -
 
 
 def test_a_signal_without_bias_vanishes_in_order_and_is_critical_at_the_edge(panel) -> None:
-    moved(panel, activation="sine", sigma=0.9, zeta=0.0)
+    panel.move(activation="sine", sigma=0.9, zeta=0.0)
     assert "(ordered)" in formula(panel)
     assert "the signal vanishes" in formula(panel)
-    moved(panel, sigma=1.0)  # sin'(0) = 1
+    panel.move(sigma=1.0)  # sin'(0) = 1
     assert "(critical)" in formula(panel)
     assert r"\xi_c = \infty" in formula(panel)
 
 
 def test_the_marker_lies_where_the_sliders_are(panel: panels.Panel) -> None:
-    moved(panel, sigma=2.2, zeta=0.3)
+    panel.move(sigma=2.2, zeta=0.3)
     diagram = panel.figure.axes[2]
     assert np.ravel(diagram.lines[1].get_data()).tolist() == [0.3, 2.2]
 
 
 @pytest.mark.parametrize("name", figures.ACTIVATION.options)
 def test_every_activation_draws_at_the_ends_of_its_sliders(panel: panels.Panel, name: str) -> None:
-    moved(panel, activation=name)
+    panel.move(activation=name)
     for control in CONTROLS[1:]:
         for end in (control.low, control.high):
-            moved(panel, **{control.name: end})
-            assert not re.search("nan|inf(?!ty)", numbers(panel) + formula(panel))
+            panel.move(**{control.name: end})
+            assert not re.search("nan|inf(?!ty)", panel.numbers + formula(panel))
             assert all(np.isfinite(line.get_ydata()).all() for line in panel.figure.axes[0].lines)
-        moved(panel, **{control.name: control.start})
+        panel.move(**{control.name: control.start})
 
 
 def test_every_move_changes_the_picture_and_reset_undoes_it(panel: panels.Panel) -> None:
     image = panel.view.children[3]
     seen = [image.value]
     for move in ({"depth": 9}, {"sigma": 2.0}, {"zeta": 0.0}, {"xi": 2.0}, {"activation": "sine"}):
-        moved(panel, **move)
+        panel.move(**move)
         seen.append(image.value)
     assert len(set(seen)) == len(seen)
     panel.reset()

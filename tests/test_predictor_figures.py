@@ -36,17 +36,6 @@ def panel() -> panels.Panel:
     return panels.Panel(figures.prediction, figures.CONTROLS, figures.TITLES, figures.relevant)
 
 
-@pytest.fixture(autouse=True)
-def _start_over(request: pytest.FixtureRequest) -> Iterator[None]:
-    yield
-    if "panel" in request.fixturenames:
-        request.getfixturevalue("panel").reset()
-
-
-def shown(panel: panels.Panel) -> str:
-    return re.sub("<.*?>", "", panel.view.children[2].value)
-
-
 def kernels(x: np.ndarray, y: np.ndarray, w: float, b: float) -> tuple[np.ndarray, np.ndarray]:
     """NNGP and NTK of one hidden layer of erf(z/sqrt 2) on a line, by Williams' arcsine."""
     xx, yy = w**2 * x[:, None] ** 2 + b**2, w**2 * y[None, :] ** 2 + b**2
@@ -71,7 +60,7 @@ def test_a_moved_slider_shows_what_dense_algebra_says(panel: panels.Panel) -> No
     for name, (A, extra) in maps.items():
         variance = Knn - A @ Kn.T - Kn @ A.T + A @ (K + extra * one) @ A.T
         told.append(f"{name} {(A @ y).item():.6f} +- {variance.item() ** 0.5:.6f}")
-    assert shown(panel) == f"at x = 1: {'; '.join(told)}"
+    assert panel.numbers == f"at x = 1: {'; '.join(told)}"
 
 
 def test_every_move_changes_the_picture_and_reset_undoes_it(panel: panels.Panel) -> None:
@@ -88,13 +77,13 @@ def test_every_move_changes_the_picture_and_reset_undoes_it(panel: panels.Panel)
 
 
 def test_each_predictor_is_shown_alone_with_the_controls_it_has(panel: panels.Panel) -> None:
-    both = shown(panel)
+    both = panel.numbers
     panel.widgets["predictor"].value = "NNGP posterior"
     assert panel.widgets["t"].layout.display == "none"
-    bayes = shown(panel)
+    bayes = panel.numbers
     panel.widgets["predictor"].value = "NTK flow"
     assert panel.widgets["t"].layout.display is None
-    assert both == f"{bayes}; {shown(panel).removeprefix('at x = 1: ')}"
+    assert both == f"{bayes}; {panel.numbers.removeprefix('at x = 1: ')}"
 
 
 @pytest.mark.parametrize("activation", figures.ACTIVATIONS)

@@ -1,0 +1,131 @@
+// A square with handles that a pointer drags or arrow keys move; the model keeps their data coordinates.
+
+const SVG = "http://www.w3.org/2000/svg";
+const SIZE = 300, LEFT = 30, BOTTOM = 24, REST = 10; // of the drawing and its margins, in its own units
+const INK = "var(--jp-ui-font-color1, #222)", FAINT = "var(--jp-border-color2, #ccc)";
+const KEYS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };
+
+function draw(parent, name, attributes, text) {
+  const node = document.createElementNS(SVG, name);
+  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
+  if (text !== undefined) node.textContent = text;
+  parent.append(node);
+  return node;
+}
+
+// From data to the drawing's units and back, along one axis.
+function scale([low, high], start, end) {
+  const rate = (end - start) / (high - low);
+  return { to: (v) => start + rate * (v - low), rate };
+}
+
+// At most eight round numbers between two limits.
+function ticks([low, high]) {
+  const power = 10 ** Math.floor(Math.log10((high - low) / 4));
+  const step = [1, 2, 5, 10].map((k) => k * power).find((s) => (high - low) / s <= 8);
+  const first = Math.ceil(low / step), count = Math.floor(high / step) - first + 1;
+  return Array.from({ length: count }, (_, k) => Number(((first + k) * step).toPrecision(6)));
+}
+
+function frame(svg, x, y, limits) {
+  const [left, right] = limits[0].map(x.to), [bottom, top] = limits[1].map(y.to);
+  const text = { "font-size": 11, fill: INK, "font-family": "var(--jp-ui-font-family, sans-serif)" };
+  for (const v of ticks(limits[0])) {
+    draw(svg, "line", { x1: x.to(v), x2: x.to(v), y1: bottom, y2: top, stroke: v ? FAINT : INK, "stroke-width": v ? 0.6 : 0.9 });
+    draw(svg, "text", { ...text, x: x.to(v), y: bottom + 14, "text-anchor": "middle" }, v);
+  }
+  for (const v of ticks(limits[1])) {
+    draw(svg, "line", { x1: left, x2: right, y1: y.to(v), y2: y.to(v), stroke: v ? FAINT : INK, "stroke-width": v ? 0.6 : 0.9 });
+    draw(svg, "text", { ...text, x: left - 5, y: y.to(v) + 4, "text-anchor": "end" }, v);
+  }
+  draw(svg, "rect", { x: left, y: top, width: right - left, height: bottom - top, fill: "none", stroke: INK, "stroke-width": 0.8 });
+}
+
+function handle(svg, name, colour, arrow) {
+  const group = draw(svg, "g", { tabindex: 0, role: "slider", class: "pad-handle", "aria-label": name });
+  group.style.cssText = "cursor: grab; touch-action: none; outline: none";
+  const shaft = arrow && draw(group, "line", { stroke: colour, "stroke-width": 2.2 });
+  const ring = draw(group, "circle", { r: 12, fill: colour, "fill-opacity": 0.12, stroke: colour, "stroke-width": 0 });
+  const tip = arrow
+    ? draw(group, "path", { d: "M 3 0 L -11 -5.5 L -11 5.5 Z", fill: colour })
+    : draw(group, "circle", { r: 5.5, fill: colour });
+  const label = draw(group, "text", { "font-size": 13, fill: colour, "font-weight": 600 }, name);
+  label.style.cssText = "user-select: none; pointer-events: none";
+  group.addEventListener("focus", () => ring.setAttribute("stroke-width", 1.6));
+  group.addEventListener("blur", () => ring.setAttribute("stroke-width", 0));
+  return { group, shaft, ring, tip, label };
+}
+
+function place({ group, shaft, ring, tip, label }, [u, v], x, y) {
+  const at = [x.to(u), y.to(v)], zero = [x.to(0), y.to(0)];
+  const turn = (Math.atan2(at[1] - zero[1], at[0] - zero[0]) * 180) / Math.PI;
+  if (shaft) for (const [key, value] of Object.entries({ x1: zero[0], y1: zero[1], x2: at[0], y2: at[1] })) shaft.setAttribute(key, value);
+  for (const node of [ring, tip]) node.setAttribute("transform", `translate(${at}) rotate(${shaft ? turn : 0})`);
+  const side = at[0] > SIZE - 45 ? -1 : 1; // the label stays inside
+  label.setAttribute("x", at[0] + 12 * side);
+  label.setAttribute("y", at[1] < 30 ? at[1] + 18 : at[1] - 9);
+  label.setAttribute("text-anchor", side < 0 ? "end" : "start");
+  group.setAttribute("aria-valuenow", u);
+  group.setAttribute("aria-valuetext", `${u.toFixed(2)}, ${v.toFixed(2)}`);
+}
+
+function render({ model, el }) {
+  const limits = model.get("limits"), box = model.get("box"), step = model.get("step"), free = model.get("free");
+  const x = scale(limits[0], LEFT, SIZE - REST), y = scale(limits[1], SIZE - BOTTOM, REST);
+  const svg = draw(el, "svg", { viewBox: `0 0 ${SIZE} ${SIZE}`, class: "pad", "aria-label": model.get("label") });
+  svg.style.cssText = "width: 260px; max-width: 100%; display: block";
+  el.dataset.lmSuppressShortcuts = "true"; // arrow keys are ours, not the notebook's
+  frame(svg, x, y, limits);
+  const handles = model.get("names").map((name, k) => handle(svg, name, model.get("colours")[k], model.get("arrows")));
+  const show = () => model.get("value").forEach((point, k) => place(handles[k], point, x, y));
+
+  // One handle to a place: inside the box, along free axes, and on the grid of steps once it leaves its start.
+  function move(k, wanted) {
+    const value = model.get("value").map((point) => [...point]);
+    for (const axis of [0, 1]) {
+      if (!free[axis] || Math.abs(wanted[axis] - value[k][axis]) < step / 2) continue;
+      const snapped = Number((Math.round(wanted[axis] / step) * step).toFixed(9));
+      value[k][axis] = Math.min(Math.max(snapped, box[axis][0]), box[axis][1]);
+    }
+    if (value[k].every((v, axis) => v === model.get("value")[k][axis])) return;
+    model.set("value", value);
+    model.save_changes();
+  }
+
+  function pointer(event) {
+    const at = new DOMPoint(event.clientX, event.clientY).matrixTransform(svg.getScreenCTM().inverse());
+    return [at.x, at.y];
+  }
+
+  handles.forEach(({ group }, k) => {
+    let grip = null; // pointer and handle where the drag began, so that nothing jumps
+    group.addEventListener("pointerdown", (event) => {
+      event.preventDefault();
+      group.focus({ preventScroll: true });
+      group.setPointerCapture(event.pointerId);
+      grip = { from: pointer(event), point: model.get("value")[k] };
+    });
+    group.addEventListener("touchstart", (event) => event.preventDefault(), { passive: false }); // no scrolling
+    group.addEventListener("pointermove", (event) => {
+      if (!grip) return;
+      const [across, down] = pointer(event);
+      const { from, point } = grip;
+      move(k, [point[0] + (across - from[0]) / x.rate, point[1] + (down - from[1]) / y.rate]);
+    });
+    for (const end of ["pointerup", "pointercancel"]) group.addEventListener(end, () => (grip = null));
+    group.addEventListener("keydown", (event) => {
+      const way = KEYS[event.key];
+      if (!way) return;
+      event.preventDefault();
+      event.stopPropagation();
+      const point = model.get("value")[k], size = step * (event.shiftKey ? 10 : 1);
+      move(k, [point[0] + way[0] * size, point[1] + way[1] * size]);
+    });
+  });
+
+  show();
+  model.on("change:value", show);
+  return () => model.off("change:value", show);
+}
+
+export default { render };

@@ -1,0 +1,103 @@
+"""A person opens the notebook of finite networks in JupyterLab and drags the weights of a unit."""
+
+import statistics
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from mpmath import mp
+
+from analytic.activations import erf
+from analytic.finite.units import Units
+from notebooks.browser import PICTURE, NotebookPage, chromium, opened
+from notebooks.finite_figures import CIRCLE, Triple
+
+pytestmark = pytest.mark.skipif(
+    chromium() is None, reason="no Chromium here: install it to drag in a real browser"
+)
+TIMED_KEY = """async (handle) => {
+  const image = document.querySelector('img.widget-image'), before = image.src;
+  const start = performance.now();
+  handle.dispatchEvent(new KeyboardEvent('keydown', {key: 'ArrowUp', bubbles: true}));
+  while (image.src === before && performance.now() - start < 10000)
+    await new Promise(requestAnimationFrame);
+  return performance.now() - start;
+}"""
+
+
+@pytest.fixture(scope="module")
+def notebook(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NotebookPage]:
+    with opened("06_finite_networks", tmp_path_factory.mktemp("lab")) as page:
+        page.run()
+        page.page.wait_for_selector(".pad-handle", timeout=20_000)
+        page.page.locator("img.widget-image").scroll_into_view_if_needed()
+        yield page
+
+
+def expected(*first: float) -> str:
+    """The line of numbers for a first weight, by the general curvature of units at the origin."""
+    weights = (first, *CIRCLE[1:])
+    units = Units.of(erf, weights, (1.0, 1.0, 1.0), (0.0, 0.0))
+    volume, scalar = mp.sqrt(units.determinant()), units.scalar()
+    numbers = f"sqrt(det g) = {float(volume):.8g}, R = {float(scalar):.8g}"
+    return f"at x = 0: {numbers}; R = 0 {Triple(weights, 1.0).zeros}"
+
+
+def way(notebook: NotebookPage, handle: int, by: Sequence[float]) -> list[tuple[float, float]]:
+    """Points on the screen from a handle to elsewhere, which is told in units of the data."""
+    box = notebook.page.locator(".pad-handle circle").nth(handle).bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    scale = notebook.page.locator("svg.pad rect").bounding_box()["width"] / 4  # from -2 to 2
+    return [(x + by[0] * scale * k / 8, y - by[1] * scale * k / 8) for k in range(9)]
+
+
+def drag(notebook: NotebookPage, handle: int, by: Sequence[float]) -> None:
+    """With the mouse."""
+    mouse = notebook.page.mouse
+    start, *rest = way(notebook, handle, by)
+    mouse.move(*start)
+    mouse.down()
+    for point in rest:
+        mouse.move(*point)
+    mouse.up()
+
+
+def swipe(notebook: NotebookPage, handle: int, by: Sequence[float]) -> None:
+    """With a finger, as the browser's own protocol makes one."""
+    session = notebook.page.context.new_cdp_session(notebook.page)
+    points = [[{"x": x, "y": y}] for x, y in way(notebook, handle, by)]
+    kinds = ["touchStart", *["touchMove"] * (len(points) - 1), "touchEnd"]
+    for kind, touches in zip(kinds, [*points, []], strict=True):
+        session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": touches})
+    session.detach()
+
+
+def test_a_dragged_weight_redraws_the_network(notebook: NotebookPage, tmp_path: Path) -> None:
+    assert notebook.shows(expected(1.0, 0.0))
+    before = notebook.picture()
+    drag(notebook, 0, (-0.4, 0.55))
+    assert notebook.shows(expected(0.6, 0.55))
+    notebook.page.wait_for_function(f"(b) => ({PICTURE})() !== b", arg=before, timeout=10_000)
+    notebook.page.screenshot(path=tmp_path / "pad.png")
+
+    handle = notebook.page.locator(".pad-handle").first
+    handle.press("ArrowLeft")
+    handle.press("ArrowDown")
+    assert notebook.shows(expected(0.55, 0.5))
+    drag(notebook, 0, (9.0, 0.0))  # beyond the edge
+    assert notebook.shows(expected(2.0, 0.5))
+    assert handle.get_attribute("aria-valuetext") == "2.00, 0.50"
+
+    swipe(notebook, 0, (-0.5, 0.5))
+    assert notebook.shows(expected(1.5, 1.0))
+
+    element = handle.element_handle()
+    times = [notebook.page.evaluate(TIMED_KEY, element) for _ in range(9)]
+    print(f"pad to picture: median {statistics.median(times):.0f} ms of {len(times)}")
+    assert max(times) < 10_000  # every press changed the figure
+
+    notebook.page.get_by_role("button", name="reset").click()
+    assert notebook.shows(expected(1.0, 0.0))
+    assert handle.get_attribute("aria-valuetext") == "1.00, 0.00"
+    assert notebook.foreign == []
+    assert notebook.errors == []
