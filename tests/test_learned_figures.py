@@ -1,0 +1,189 @@
+"""Pictures of learned kernels show the metrics that the kernels state, to scale and in place."""
+
+import json
+import re
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+
+from notebooks import learned_figures as figures
+from notebooks import panels
+from notebooks.learned_figures import Chart, Field, Plane
+from numeric.learned import FeatureMachine, Gaussian, Mahalanobis, SmoothedLaplace
+
+PLANE = Plane(2.0, 21, 5)
+WAY = np.array([0.6, 0.8, 0.0, 0.0])
+
+
+def _random(seed: int, *shape: int) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape)
+
+
+def _classes() -> tuple[np.ndarray, np.ndarray]:
+    x = np.tanh(_random(0, 80, 2))
+    return x, np.where(x[:, 0] > 0.3 * np.sin(4 * x[:, 1]), 1, -1)
+
+
+def _task() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    x = _random(1, 120, 4)
+    return x, np.sin(2 * x @ WAY), WAY
+
+
+def _pairs() -> tuple[np.ndarray, np.ndarray]:
+    x = _random(2, 60, 2)
+    return x, x + 0.1 * _random(3, 60, 2)
+
+
+PLAYS = {
+    "magnified": (partial(figures.magnified, _classes()), figures.MAGNIFIED),
+    "turned": (partial(figures.turned, _task()), figures.TURNED),
+    "agreed": (partial(figures.agreed, _pairs()), figures.AGREED),
+}
+
+
+def play(name: str) -> panels.Panel:
+    return panels.Panel(*PLAYS[name], ("plane", "curve"))
+
+
+def test_grids_fill_the_square_from_below() -> None:
+    assert PLANE.points[0].tolist() == [-2, -2]
+    assert PLANE.points[1].tolist() == [-1.8, -2]  # across first
+    assert PLANE.points[-1].tolist() == [2, 2]
+    gaps = np.diff(np.unique(PLANE.centres[:, 0].round(12)))
+    np.testing.assert_allclose(gaps, PLANE.spacing)
+    assert PLANE.centres.min() == pytest.approx(-2 + PLANE.spacing / 2)
+
+
+def test_ellipses_are_balls_of_one_radius() -> None:
+    """v.g.v is the same all along each outline, for metrics that nothing clips."""
+    roots = np.eye(2) + 0.15 * _random(4, len(PLANE.centres), 2, 2)
+    metric = roots @ roots.transpose(0, 2, 1)
+    steps = figures.ellipses(metric, PLANE.centres, PLANE.spacing) - PLANE.centres[:, None]
+    lengths = np.einsum("nti,nij,ntj->nt", steps, metric, steps)
+    assert np.abs(steps).max() < 0.46 * PLANE.spacing
+    np.testing.assert_allclose(lengths, lengths[0, 0], rtol=1e-12)
+
+
+@pytest.mark.parametrize("least", [0.0, 1e-30, 1e-5])
+def test_a_forgotten_direction_stays_in_its_cell(least: float) -> None:
+    metric = np.tile(np.diag([1.0, least]), (len(PLANE.centres), 1, 1))
+    steps = figures.ellipses(metric, PLANE.centres, PLANE.spacing) - PLANE.centres[:, None]
+    across, up = np.ptp(steps[0], 0)
+    assert up == pytest.approx(0.94 * PLANE.spacing)
+    assert across == pytest.approx(up / 10)
+
+
+def test_larger_metrics_have_smaller_ellipses() -> None:
+    scales = np.linspace(1, 9, len(PLANE.centres))
+    outlines = figures.ellipses(scales[:, None, None] * np.eye(2), PLANE.centres, PLANE.spacing)
+    widths = np.ptp(outlines[..., 0], 1)
+    free = widths < 0.93 * PLANE.spacing
+    np.testing.assert_allclose(widths[free] ** 2 * scales[free], 0.36 * PLANE.spacing**2 * 5)
+    assert free.sum() > 15
+
+
+def test_a_field_is_what_the_kernel_says_and_flat_where_it_is() -> None:
+    M = torch.tensor([[2.0, 0.5], [0.5, 1.0]], dtype=torch.float64)
+    field = Field.of(Mahalanobis(Gaussian(0.5), M), PLANE)
+    np.testing.assert_allclose(field.metric[7], M.numpy() / 0.25)
+    np.testing.assert_allclose(field.log_volume, np.log10(1.75**0.5 / 0.25))
+    assert abs(field.contrast).max() < 1e-12
+    assert figures.greatest(field) == figures.FAINT
+
+
+def test_a_slice_is_the_block_of_the_first_two_inputs() -> None:
+    x, y, _ = _task()
+    machine = FeatureMachine(SmoothedLaplace(3.0, 0.2), iterations=2, device="cpu").fit(x, y)
+    field = figures.sliced(machine, PLANE)
+    block = machine.matrices_[-1][:2, :2].numpy() / (3.0 * 0.2)  # -2 h'(0) M
+    np.testing.assert_allclose(field.metric[3], block)
+    np.testing.assert_allclose(field.log_volume, np.log10(np.linalg.det(block)) / 2)
+    at = np.array([[*PLANE.points[30], 0.0, 0.0]])
+    assert field.level[30] == pytest.approx(machine.predict(at)[0])
+
+
+def test_cosines_know_neither_sign_nor_the_first_matrix() -> None:
+    other = np.array([0.8, -0.6, 0.0, 0.0])
+    matrices = [np.eye(4), np.outer(WAY, WAY), np.outer(other, other) + 0.5 * np.outer(WAY, WAY)]
+    np.testing.assert_allclose(figures.cosines(matrices, WAY), [1, 0], atol=1e-12)
+    np.testing.assert_allclose(figures.cosines(matrices, -WAY), [1, 0], atol=1e-12)
+    assert figures.cosines(matrices[:1], WAY).size == 0
+
+
+def test_fields_share_a_scale_that_is_told_unless_all_are_flat() -> None:
+    metric = np.tile(np.eye(2), (len(PLANE.centres), 1, 1))
+    flat = Field(np.full(len(PLANE.points), 3.0), metric, PLANE.points[:, 0])
+    bent = Field(PLANE.points[:, 1], metric)
+    x, y = _classes()
+    both = figures.figure_fields(PLANE, {"flat": flat, "bent": bent}, x, y)
+    left, right, bar = both.axes
+    limits = [axes.images[0].get_clim() for axes in (left, right)]
+    assert limits[0] == limits[1] == pytest.approx((-1.8, 1.8))
+    assert bar.get_ylabel() == figures.VOLUME
+    assert not np.asarray(left.images[0].get_array()).any()
+    assert right.images[0].get_array()[-1, 0] == 2  # x2 grows upwards
+    assert len(left.collections) == len(right.collections) + 1  # one of them has a predictor
+    counts = [len(line.get_xdata()) for line in left.lines]
+    assert counts == [(y == -1).sum(), (y == 1).sum()]
+    assert len(figures.figure_fields(PLANE, {"flat": flat}, x, y).axes) == 1
+
+
+def test_charts_have_bars_where_they_are_given() -> None:
+    lines = {"bare": ([1, 2], [3.0, 4.0]), "barred": ([1, 2], [30.0, 40.0], [0.5, 0.25])}
+    figure = figures.figure_charts(Chart("one", "n", lines), Chart("two", "n", lines, log=True))
+    one, two = figure.axes
+    assert (one.get_yscale(), two.get_yscale()) == ("linear", "log")
+    bare, barred = one.containers
+    assert not bare.has_yerr
+    heights = [np.ptp(segment[:, 1]) for segment in barred.lines[2][0].get_segments()]
+    assert heights == pytest.approx([1.0, 0.5])
+    assert [text.get_text() for text in two.get_legend().texts] == ["bare", "barred"]
+
+
+@pytest.mark.parametrize("name", PLAYS)
+def test_every_slider_moves_the_picture_and_reset_brings_it_back(name: str) -> None:
+    panel = play(name)
+    image, start = panel.view.children[3], panel.view.children[3].value
+    for control in PLAYS[name][1]:
+        stops = control.stops()
+        for end in (stops[0], stops[-1]):
+            panel.widgets[control.name].value = end
+            plane, curve = panel.figure.axes
+            assert image.value != start, (control.name, end)
+            assert np.isfinite(plane.images[0].get_array()).all()
+            assert np.isfinite(curve.lines[0].get_ydata()).all()
+            assert "nan" not in panel.numbers
+            panel.reset()
+        assert image.value == start, control.name
+
+
+def test_panels_draw_what_the_kernels_say() -> None:
+    panel = play("magnified")
+    panel.widgets["rounds"].value = 0
+    assert abs(panel.figure.axes[1].lines[0].get_ydata()).max() < 1e-12  # not learned, so flat
+    panel.widgets["rounds"].value = 1
+    assert np.ptp(panel.figure.axes[1].lines[0].get_ydata()) > 0.1
+    panel = play("turned")
+    panel.widgets["iterations"].value = 0
+    assert "no direction yet" in panel.numbers
+    panel.widgets["iterations"].value = 5
+    cosine = panel.figure.axes[1].lines[0].get_ydata()
+    assert len(cosine) == 5
+    assert panel.numbers.endswith(f"{cosine[-1]:.6f}")
+    assert cosine[-1] > 0.95
+    panel = play("agreed")
+    panel.widgets["components"].value = 4
+    fourth = panel.figure.axes[1].lines[0].get_ydata()[3]
+    assert panel.numbers.endswith(f"{fourth:.6g}")
+
+
+def test_frames_are_whole_and_differ() -> None:
+    page = play("agreed").frames()
+    frames = json.loads(re.search(r"const frames = (\{.*?\}), root", page, re.DOTALL)[1])
+    assert set(frames) == {"bandwidth", "components"}
+    for control in figures.AGREED:
+        pictures = {frame["picture"] for frame in frames[control.name]}
+        assert len(pictures) == len(control.stops())
+        assert all("<math" in frame["formula"] for frame in frames[control.name])
