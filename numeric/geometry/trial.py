@@ -1,0 +1,81 @@
+"""A feature map is tried on two points before anything is computed: shape, numbers, one point at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from analytic.domain import InputError
+
+STEP = 1e-3  # to a second point where all are equal
+
+Map = Callable[[Tensor], Tensor]
+
+
+def tried(run: Callable[..., Any], call: Map, points: Tensor, shape: torch.Size) -> int:
+    """The number of features of a map that passes."""
+    one, two = _pair(points)
+    try:
+        raw = run(torch.stack([one, two]).reshape(2, *shape))
+        alone = [run(point.reshape(1, *shape)) for point in (one, two)]
+    except Exception as error:
+        raise InputError(
+            f"The map fails on a batch of one or two points of shape {tuple(shape)}: "
+            f"{str(error).splitlines()[0] if str(error) else type(error).__name__} Try it there; batch "
+            "normalisation inside a function must be put into eval mode by hand."
+        ) from error
+    _check_shape(raw, 2)
+    _check_shape(alone[0], 1)
+    both, apart = raw.flatten(1), torch.cat(alone).flatten(1)
+    if not torch.isfinite(apart[0]).all():
+        raise InputError(
+            f"The map gives NaN or infinity at the point {_told(one)}: move it, or mend the map."
+        )
+    size = both.abs().amax()
+    if torch.isfinite(apart).all() and not (both - apart).abs().amax() <= _tolerance(size):
+        raise InputError(
+            "The map gives other features for a point in a batch than for the point alone, or is "
+            "random: put batch normalisation and dropout into eval mode, and let rows not mix."
+        )
+    if call(points[:1]).device != points.device:
+        raise InputError("The map moves its points to another device: keep to that of x.")
+    return both.shape[1]
+
+
+def _pair(points: Tensor) -> tuple[Tensor, Tensor]:
+    """The first point and the farthest from it, or one close by: equal rows would hide a mean."""
+    far = (points - points[0]).abs().amax(1).argmax()
+    if torch.equal(points[far], points[0]):
+        return points[0], points[0] * (1 + STEP) + STEP
+    return points[0], points[far]
+
+
+def _tolerance(size: Tensor) -> Tensor:
+    """Products of matrices of other sizes are rounded otherwise, but not by half of the digits."""
+    return torch.finfo(size.dtype).eps ** 0.5 * size
+
+
+def _check_shape(out: Any, rows: int) -> None:
+    if not isinstance(out, Tensor):
+        raise InputError(
+            f"The map returns a {type(out).__name__}, but a tensor of shape (n, ...) is needed: pick a "
+            "layer that returns one, or wrap the map in a function."
+        )
+    if out.ndim < 2 or len(out) != rows or out.numel() == 0:
+        raise InputError(
+            f"The map takes {rows} points to shape {tuple(out.shape)}, but one row of features for each "
+            f"is needed, as ({rows}, p): write it for batches, or pick another layer."
+        )
+    if not out.dtype.is_floating_point:
+        raise InputError(
+            f"The map returns {out.dtype}, but features must be real and vary smoothly: take those "
+            "before rounding, comparing or picking."
+        )
+
+
+def _told(point: Tensor) -> str:
+    shown = ", ".join(f"{v:.4g}" for v in point[:4].tolist())
+    return f"({shown}{', ...' if len(point) > 4 else ''})"
