@@ -1,12 +1,9 @@
 """What tests of panels share: each begins with every control where it starts."""
 
-from collections.abc import Iterator
-
 import pytest
 
 
 @pytest.fixture(autouse=True)
-def _start_over(request: pytest.FixtureRequest) -> Iterator[None]:
-    yield
+def _start_over(request: pytest.FixtureRequest) -> None:
     if "panel" in request.fixturenames:
         request.getfixturevalue("panel").reset()
