@@ -1,0 +1,1 @@
+"""Training of shallow ReLU networks on a line, from kernel to adaptive."""

@@ -1,0 +1,220 @@
+r"""Neurons $f(x) = \frac1\alpha\sum_i c_i[a_i x - b_i]_+$ on a line, in full and in canonical parameters.
+
+Canonical are $r = \frac m\alpha c\sqrt{a^2+b^2}$ and the angle $\theta$ of $(a, -b)$. The same function has
+many $(a, b, c)$, one for each invariant $\delta = c^2 - a^2 - b^2$ of training.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from numbers import Real
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from analytic.domain import InputError, whole
+from numeric.device import resolve
+from numeric.relu_dynamics.gradient import Samples
+
+WIDE = {
+    "dtype": torch.float64,
+    "device": "cpu",
+}  # where neurons are drawn, for any device and dtype
+
+
+@dataclass(frozen=True, eq=False)
+class Neurons:
+    """m of them, and the number alpha that the sum is divided by."""
+
+    a: Tensor  # (m,)
+    b: Tensor  # (m,)
+    c: Tensor  # (m,)
+    alpha: float
+
+    def __post_init__(self) -> None:
+        parts = (self.a, self.b, self.c)
+        if not all(torch.is_tensor(p) and p.is_floating_point() for p in parts):
+            kinds = ", ".join(str(getattr(p, "dtype", type(p).__name__)) for p in parts)
+            raise InputError(f"a, b and c must be tensors of floats, not {kinds}.")
+        shapes = [tuple(p.shape) for p in parts]
+        if len(set(shapes)) > 1 or len(shapes[0]) != 1 or shapes[0] == (0,):
+            told = ", ".join(map(str, shapes))
+            raise InputError(f"a, b and c must have one shape (m,) with m at least 1, not {told}.")
+        if len({(p.dtype, p.device) for p in parts}) > 1:
+            raise InputError("a, b and c must share a dtype and a device: convert them.")
+        if not all(p.isfinite().all() for p in parts):
+            raise InputError(
+                "a, b or c has entries that are NaN or infinite: remove those neurons."
+            )
+        positive("alpha", self.alpha)
+
+    @classmethod
+    def drawn(
+        cls,
+        m: int,
+        seed: int,
+        alpha: float | None = None,
+        a: float = 1.0,
+        b: float = 1.0,
+        c: float = 1.0,
+        antisymmetric: bool = False,
+        device: str = "auto",
+        dtype: torch.dtype = torch.float64,
+    ) -> Neurons:
+        """Each parameter uniform between minus and plus its half-width; alpha = sqrt(m) unless given.
+
+        Antisymmetric ones come in pairs (a, b, c), (a, b, -c), so that f = 0 at the start.
+        """
+        whole("m", m, 1)
+        whole("seed", seed, 0)
+        if antisymmetric and m % 2:
+            raise InputError(
+                f"m = {m} neurons do not make pairs: take {m + 1}, or no antisymmetry."
+            )
+        for name, width in (("a", a), ("b", b), ("c", c)):
+            if not 0 <= width < math.inf:
+                raise InputError(f"the half-width {name} must be a number at least 0, not {width}.")
+        count = m // 2 if antisymmetric else m
+        parts = 2 * torch.rand(3, count, generator=torch.Generator().manual_seed(seed), **WIDE) - 1
+        if antisymmetric:
+            parts = torch.cat([parts, parts * torch.tensor([[1.0], [1.0], [-1.0]], **WIDE)], 1)
+        place, widths = resolve(device), (a, b, c)
+        values = ((w * p).to(place, dtype) for w, p in zip(widths, parts, strict=True))
+        return cls(*values, math.sqrt(m) if alpha is None else alpha)
+
+    @classmethod
+    def pytorch(
+        cls, m: int, seed: int, device: str = "auto", dtype: torch.dtype = torch.float64
+    ) -> Neurons:
+        """As torch.nn.Linear draws them: a, b in (-1, 1), c in (-1, 1) / sqrt(m), and alpha = 1."""
+        whole("m", m, 1)
+        return cls.drawn(m, seed, alpha=1.0, c=1 / math.sqrt(m), device=device, dtype=dtype)
+
+    @classmethod
+    def canonical(
+        cls, r: Tensor, theta: Tensor, delta: float | Tensor, alpha: float | None = None
+    ) -> Neurons:
+        """(m,), (m,) and one invariant, or one for each: alpha = m unless given.
+
+        Where r = 0 and delta > 0 the sign of c is lost, and where r = 0 and delta < 0 it is 0.
+        """
+        m = len(r)
+        alpha = float(m) if alpha is None else alpha
+        inner = positive("alpha", alpha) / max(m, 1) * r
+        delta = invariants(delta, inner)
+        if (lost := (inner == 0) & (delta > 0)).any():
+            which = int(lost.nonzero()[0])
+            raise InputError(
+                f"r = 0 with delta = {delta[which].item()} > 0 at neuron {which}: c^2 = delta then, but "
+                "its sign is lost. Give r another value, take delta <= 0, or give a, b, c themselves."
+            )
+        length, c = _split(inner, delta)
+        return cls(length * theta.cos(), -length * theta.sin(), c, alpha)
+
+    @property
+    def m(self) -> int:
+        return len(self.a)
+
+    @property
+    def lengths(self) -> Tensor:
+        """(m,): sqrt(a^2 + b^2)."""
+        return torch.hypot(self.a, self.b)
+
+    @property
+    def r(self) -> Tensor:
+        return self.m / self.alpha * self.c * self.lengths
+
+    @property
+    def theta(self) -> Tensor:
+        """In (-pi, pi]."""
+        return torch.atan2(-self.b + 0.0, self.a)
+
+    @property
+    def u(self) -> Tensor:
+        return self.m / self.alpha * self.c.abs() * self.a
+
+    @property
+    def v(self) -> Tensor:
+        return -self.m / self.alpha * self.c.abs() * self.b
+
+    @property
+    def sign(self) -> Tensor:
+        return self.c.sign()
+
+    @property
+    def knots(self) -> Tensor:
+        """b / a, and infinite where a = 0: there is none."""
+        return torch.where(self.a == 0, math.inf, self.b / self.a)
+
+    @property
+    def delta(self) -> Tensor:
+        """c^2 - a^2 - b^2, which the flow keeps."""
+        return self.c**2 - self.a**2 - self.b**2
+
+    def predict(self, x: Any) -> Tensor:
+        """(n,) -> (n,), in O((m + n) log n)."""
+        samples, order = Samples.of(line("x", x, self.a))
+        patterns = samples.patterns(self.a, self.b)
+        found = samples.outputs(self.a, self.b, self.c, patterns) / self.alpha
+        return torch.empty_like(found).scatter_(0, order, found)
+
+    def rescaled(self, delta: float | Tensor) -> Neurons:
+        """The same function by (ka, kb, c/k), k > 0, so that every neuron has this invariant."""
+        delta, lengths = invariants(delta, self.a), self.lengths
+        length, c = _split(self.c * lengths, delta)
+        stuck = ((length > 0) != (lengths > 0)) | ((c != 0) != (self.c != 0))
+        if stuck.any():
+            which = int(stuck.nonzero()[0])
+            a, b, c, d = (part[which].item() for part in (self.a, self.b, self.c, delta))
+            raise InputError(
+                f"neuron {which} has (a, b, c) = ({a}, {b}, {c}), which no factor k > 0 in (ka, kb, c/k) "
+                f"brings to delta = {d}: where c = 0 it stays below 0, and where a = b = 0 above. "
+                "Remove that neuron, or choose another delta."
+            )
+        k = torch.where(lengths > 0, length / lengths, 0.0)
+        return replace(self, a=k * self.a, b=k * self.b, c=torch.copysign(c, self.c))
+
+
+def _split(inner: Tensor, delta: Tensor) -> tuple[Tensor, Tensor]:
+    """(length, c) with length * c = inner and c^2 - length^2 = delta; the larger square first."""
+    larger = ((delta.abs() + torch.hypot(delta, 2 * inner)) / 2).sqrt()
+    smaller = torch.where(larger > 0, inner.abs() / larger, 0.0)
+    above = delta > 0
+    length, size = torch.where(above, smaller, larger), torch.where(above, larger, smaller)
+    return length, torch.copysign(size, inner)
+
+
+def invariants(delta: float | Tensor, like: Tensor) -> Tensor:
+    """One for each neuron, from one or as many: finite."""
+    found = torch.as_tensor(delta, dtype=like.dtype, device=like.device)
+    if found.ndim and found.shape != like.shape:
+        told = f"delta of shape {tuple(found.shape)} for {len(like)} neurons was given"
+        raise InputError(f"{told}: give one number, or one for each neuron.")
+    if not found.isfinite().all():
+        raise InputError(
+            f"delta = {delta} was given, but neurons have finite invariants: infinite ones are limits, in "
+            "which only c (-inf) or only a and b (inf) move. Give them to Flow."
+        )
+    return found.expand_as(like)
+
+
+def line(name: str, x: Any, like: Tensor) -> Tensor:
+    """Finite numbers on a line, (n,), on the device and with the dtype of `like`."""
+    try:
+        found = torch.as_tensor(x, dtype=like.dtype, device=like.device)
+    except (TypeError, ValueError, RuntimeError):
+        raise InputError(f"{name} must be numbers of shape (n,), not {x!r}.") from None
+    if found.ndim != 1 or not len(found):
+        shape = tuple(found.shape)
+        raise InputError(f"{name} must have shape (n,) with n at least 1, but {shape} was given.")
+    if not found.isfinite().all():
+        raise InputError(f"{name} has entries that are NaN or infinite: remove those points.")
+    return found
+
+
+def positive(name: str, value: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < value < math.inf:
+        raise InputError(f"{name} = {value!r} was given, but {name} must be a number above 0.")
+    return float(value)
