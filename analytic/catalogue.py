@@ -108,5 +108,9 @@ SPLINES = {
     for init in ("signs", "uniform", "gaussian", "onesided")
     for what in ("rf", "both", "ntk", "slope", "density", "knots")
 }
+RELU = {
+    f"relu.{name}": partial(_attribute, "analytic.relu_dynamics.metric", name)
+    for name in ("c_squared", "radial_rate", "angular_rate")
+}
 
-catalogue = Catalogue(OF_ACTIVATIONS | ERF3 | PERTURBATION | SPLINES)
+catalogue = Catalogue(OF_ACTIVATIONS | ERF3 | PERTURBATION | SPLINES | RELU)

@@ -45,9 +45,16 @@ A, B = sp.symbols("A B", positive=True)
 sa, sb = sp.symbols("sa sb", positive=True)
 ec2 = sp.Symbol("ec2", nonnegative=True)
 
+# One of its m neurons c [a x - b]_+ / alpha: delta = c^2 - a^2 - b^2, and r of the canonical form,
+# which has the sign of c.
+delta = sp.Symbol("delta", real=True)
+charge = sp.Symbol("r", real=True)
+m = sp.Symbol("m", integer=True, positive=True)
+alpha = sp.Symbol("alpha", positive=True)
+
 MEANING = {
     "d": "input dimension",
-    "r": "norm |x| of the input",
+    "r": "norm |x| of the input; of a neuron, (m/alpha) c sqrt(a^2 + b^2)",
     "s": "squared norm |x|^2",
     "sigma": "standard deviation of a weight",
     "zeta": "standard deviation of a bias",
@@ -77,4 +84,7 @@ MEANING = {
     "sa": "standard deviation of a slope",
     "sb": "standard deviation of a bias",
     "ec2": "mean square E[c^2] of a readout weight",
+    "delta": "invariant c^2 - a^2 - b^2 of a neuron",
+    "m": "number of neurons",
+    "alpha": "what the sum of neurons is divided by",
 }

@@ -1,0 +1,104 @@
+r"""A neuron in full parameters (a, b, c) and in canonical ones $(r, \theta)$, and the way between them.
+
+The angle is $\mathrm{atan2}(-b, a)$, in $(-\pi, \pi]$: $\arctan(-b/a)$ finds it only where a > 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import sympy as sp
+
+from analytic.domain import InputError
+from analytic.relu_dynamics.given import admitted, real
+from analytic.relu_dynamics.metric import ARGS, c_squared
+from analytic.symbols import alpha as ALPHA
+from analytic.symbols import m as WIDTH
+
+
+@dataclass(frozen=True)
+class Canonical:
+    r"""$\frac1m r\langle(x, 1), d(\theta)\rangle_+$, which is drawn at $(u, v) = |r|d(\theta)$."""
+
+    r: sp.Expr
+    theta: sp.Expr
+
+    def __post_init__(self) -> None:
+        for name in ("r", "theta"):
+            object.__setattr__(self, name, real(name, getattr(self, name)))
+
+    @property
+    def d(self) -> tuple[sp.Expr, sp.Expr]:
+        return sp.cos(self.theta), sp.sin(self.theta)
+
+    @property
+    def t(self) -> tuple[sp.Expr, sp.Expr]:
+        """The derivative of d by theta."""
+        return -sp.sin(self.theta), sp.cos(self.theta)
+
+    @property
+    def plane(self) -> tuple[sp.Expr, sp.Expr]:
+        """(u, v)."""
+        return tuple(sp.Abs(self.r) * part for part in self.d)
+
+    def full(self, delta: Any, m: Any, alpha: Any) -> Neuron:
+        """The one neuron with this r and theta whose c^2 - a^2 - b^2 is delta."""
+        delta, m, alpha = real("delta", delta), admitted(WIDTH, m), admitted(ALPHA, alpha)
+        if self.r.is_zero and delta.is_positive:
+            raise InputError(
+                f"r = 0 and delta = {delta} were given, but with delta > 0 that is c = sqrt(delta) or "
+                "-sqrt(delta) with a = b = 0: the sign of c is lost, so give (a, b, c) themselves."
+            )
+        at = dict(zip(ARGS, (delta, self.r, m, alpha), strict=True))
+        square = c_squared.expr.subs(at, simultaneous=True)
+        norm = sp.sqrt(square - delta)
+        across, along = self.d
+        return Neuron(norm * across, -norm * along, sp.sign(self.r) * sp.sqrt(square))
+
+
+@dataclass(frozen=True)
+class Neuron:
+    r"""$\frac1\alpha c[ax-b]_+$."""
+
+    a: sp.Expr
+    b: sp.Expr
+    c: sp.Expr
+
+    def __post_init__(self) -> None:
+        for name in ("a", "b", "c"):
+            object.__setattr__(self, name, real(name, getattr(self, name)))
+
+    @property
+    def delta(self) -> sp.Expr:
+        """c^2 - a^2 - b^2, which gradient flow keeps."""
+        return sp.expand(self.c**2 - self.a**2 - self.b**2)
+
+    @property
+    def knot(self) -> sp.Expr:
+        """Where it begins: b/a, which is -v/u of the canonical form."""
+        if self.a.is_zero:
+            raise InputError("a = 0 was given, but such a neuron is constant and has no knot.")
+        return self.b / self.a
+
+    def canonical(self, m: Any, alpha: Any) -> Canonical:
+        m, alpha = admitted(WIDTH, m), admitted(ALPHA, alpha)
+        if self.a.is_zero and self.b.is_zero:
+            raise InputError(
+                "a = b = 0 was given, but such a neuron has no angle: it has left the canonical form."
+            )
+        norm = sp.sqrt(self.a**2 + self.b**2)
+        return Canonical(m / alpha * self.c * norm, sp.atan2(-self.b, self.a))
+
+    def rescaled(self, k: Any) -> Neuron:
+        """The same function with (ka, kb, c/k), k > 0: another delta."""
+        k = admitted(sp.Symbol("k", positive=True), k)
+        return Neuron(k * self.a, k * self.b, self.c / k)
+
+
+def jacobian(neuron: Neuron, m: Any, alpha: Any) -> sp.Matrix:
+    r"""$\partial(r, \theta)/\partial(a, b, c)$, two rows; $JJ^T$ is P."""
+    full = sp.symbols("a b c", real=True)
+    there = Neuron(*full).canonical(m, alpha)
+    at = dict(zip(full, (neuron.a, neuron.b, neuron.c), strict=True))
+    return sp.Matrix([there.r, there.theta]).jacobian(full).subs(at, simultaneous=True)
