@@ -83,7 +83,7 @@ class Samples:
         return self.x * slopes - levels
 
     def forces(self, weights: Tensor) -> Tensor:
-        """(k, s) -> (k, 2s + 1): for each pattern the sums of weights over its samples; 2s is dead too."""
+        """(..., s) -> (..., 2s + 1): for each pattern the sum over its samples; 2s is dead too."""
         none = torch.zeros_like(weights[..., :1])
         rising = weights.cumsum(-1)
         falling = weights[..., 1:].flip(-1).cumsum(-1).flip(-1)

@@ -1,0 +1,117 @@
+r"""Rays on which a knot meets a sample, the sectors between them, and what residuals do to a neuron there.
+
+In the plane of $w = (a, -b)$, s samples make 2s rays, and a neuron is in one of 4s modes: free in the
+sector of the pattern q (mode q), or sliding on the ray between q and q + 1 (mode 2s + q).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from numeric.relu_dynamics.gradient import Samples
+
+ORIGIN = -1  # what lies beyond the inner end of a ray
+
+
+@dataclass(frozen=True, eq=False)
+class Field:
+    """Under given residuals: the force in each mode, and the mode in which a neuron leaves a ray."""
+
+    force: Tensor  # (2, 4s): g, with w' = -c g
+    size: Tensor  # (4s,): |g|
+    toward: Tensor  # (2, 4s): <g, fence>
+    onward: Tensor  # (3, 2s): where c is below, at and above 0
+
+
+@dataclass(frozen=True, eq=False)
+class Rays:
+    """Of samples from right to left, numbered as the angle of w grows."""
+
+    samples: Samples
+    alpha: float
+
+    @cached_property
+    def count(self) -> int:
+        return 2 * len(self.samples.x)
+
+    @cached_property
+    def number(self) -> Tensor:
+        return torch.arange(self.count, device=self.samples.x.device)
+
+    @cached_property
+    def facing(self) -> Tensor:
+        """(2s,): 1 where the active side of a ray is above it, by angle, and -1 where it is below."""
+        one = torch.ones_like(self.samples.x)
+        return torch.cat([one, -one])
+
+    @cached_property
+    def direction(self) -> Tensor:
+        """(2, 2s): unit vectors."""
+        x = self.samples.x.repeat(2)
+        return self.facing * torch.stack([torch.ones_like(x), -x]) / (1 + x**2).sqrt()
+
+    @cached_property
+    def silent(self) -> Tensor:
+        """(2s,): the pattern beside a ray in which its sample is not active."""
+        return torch.where(self.facing > 0, self.number, (self.number + 1) % self.count)
+
+    @cached_property
+    def active(self) -> Tensor:
+        return torch.where(self.facing > 0, self.number + 1, self.number)
+
+    @cached_property
+    def pattern(self) -> Tensor:
+        """(4s,): of each mode; whoever slides is silent at his sample."""
+        return torch.cat([self.number, self.silent])
+
+    @cached_property
+    def freedom(self) -> Tensor:
+        """(3, 4s): entries 11, 12 and 22 of the projection on the directions in which w can move."""
+        u, v = self.direction
+        free = torch.zeros(3, self.count, dtype=u.dtype, device=u.device)
+        free[0] = free[2] = 1
+        return torch.cat([free, torch.stack([u * u, u * v, v * v])], 1)
+
+    @cached_property
+    def fences(self) -> Tensor:
+        """(2, 2, 4s): a mode lasts while <fence, w> > 0 for both fences; 0 is no fence."""
+        upward = torch.stack([-self.direction[1], self.direction[0]])
+        free = torch.stack([upward.roll(1, 1), -upward])
+        free[:, :, 0] = 0  # the dead do not move
+        slide = torch.stack([self.direction, torch.zeros_like(self.direction)])
+        return torch.cat([free, slide], 2)
+
+    @cached_property
+    def beyond(self) -> Tensor:
+        """(2, 4s): the ray behind each fence, or ORIGIN."""
+        free = torch.stack([self.number.roll(1), self.number])
+        return torch.cat([free, torch.full_like(free, ORIGIN)], 1)
+
+    def forces(self, residuals: Tensor) -> Tensor:
+        """(..., s) -> (..., 2, 4s): g in each mode; whoever slides feels what is along his ray."""
+        x, over = self.samples.x, residuals / self.alpha
+        free = self.samples.forces(torch.stack([over * x, over], -2))[..., :-1]
+        along = (self.direction * free[..., self.silent]).sum(-2, keepdim=True)
+        return torch.cat([free, self.direction * along], -1)
+
+    def field(self, residuals: Tensor) -> Field:
+        force = self.forces(residuals)
+        toward = (force * self.fences).sum(1)
+        up = (
+            self.facing > 0
+        )  # then a ray is the upper fence of its silent and the lower of its active side
+        before = torch.where(up, toward[1, self.silent], toward[0, self.silent])
+        after = -torch.where(up, toward[0, self.active], toward[1, self.active])
+        onward = [
+            torch.where(
+                sign * before > 0,
+                torch.where(sign * after < 0, self.count + self.number, self.active),
+                self.silent,
+            )
+            for sign in (-1, 0, 1)
+        ]
+        return Field(force, torch.hypot(*force), toward, torch.stack(onward))

@@ -1,0 +1,64 @@
+r"""Training of c alone, which is delta = -infinity, in closed form at any time.
+
+The features stand still, so that with $\Phi/\alpha = USV^T$ over samples and neurons the residuals are
+$\rho(t) = \rho_0 - U(1 - e^{-S^2t})U^T\rho_0$ and $c(t) = c_0 - V\frac{1 - e^{-S^2t}}{S}U^T\rho_0$. What no
+feature reaches stays, whatever the rank, and t may be infinite.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from numeric.relu_dynamics.neurons import Neurons
+
+POINTS = 200  # times at which residuals are listed
+
+
+@dataclass(frozen=True, eq=False)
+class Readout:
+    """Neurons at the start, and modes of their tangent kernel, k of them."""
+
+    neurons: Neurons
+    start: Tensor  # (s,): residuals
+    samples: Tensor  # (s, k): U
+    sizes: Tensor  # (k,): S
+    readouts: Tensor  # (k, m): V^T
+
+    @classmethod
+    def of(cls, neurons: Neurons, x: Tensor, y: Tensor) -> Readout:
+        features = torch.relu(x[:, None] * neurons.a - neurons.b) / neurons.alpha
+        u, s, vt = torch.linalg.svd(features, full_matrices=False)
+        kept = s > torch.finfo(s.dtype).eps * max(features.shape) * s[:1]
+        return cls(neurons, features @ neurons.c - y, u[:, kept], s[kept], vt[kept])
+
+    def residuals(self, times: Tensor) -> Tensor:
+        """(k,) -> (k, s)."""
+        return self.start - (self._share(times) * self._weights) @ self.samples.T
+
+    def __call__(self, time: float) -> Neurons:
+        share = self._share(torch.tensor([time], dtype=self.start.dtype, device=self.start.device))
+        moved = (share[0] * self._weights / self.sizes) @ self.readouts
+        return replace(self.neurons, c=self.neurons.c - moved)
+
+    def times(self, end: float) -> Tensor:
+        """From a thousandth of the fastest mode's time on, evenly in their logarithms, up to the end."""
+        kind = {"dtype": self.start.dtype, "device": self.start.device}
+        if not len(self.sizes):
+            return torch.tensor([0.0, end], **kind)
+        first, last = 1e-3 / self.sizes[0] ** 2, 50 / self.sizes[-1] ** 2
+        last = min(last.item(), end)
+        first = min(first.item(), last / 2)
+        grid = torch.logspace(0, 1, POINTS, base=last / first, **kind) * first
+        tail = torch.tensor([end], **kind)
+        return torch.cat([torch.zeros_like(tail), grid[grid < end], tail])
+
+    @property
+    def _weights(self) -> Tensor:
+        return self.start @ self.samples
+
+    def _share(self, times: Tensor) -> Tensor:
+        """(k, modes): how much of each mode is gone; all of it at infinity."""
+        return -torch.expm1(-(self.sizes**2) * times[:, None])

@@ -1,0 +1,108 @@
+"""A run by steps so far: enough to go on, and to be anywhere in it again."""
+
+from __future__ import annotations
+
+import bisect
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from numeric.relu_dynamics.boosts import KINDS, Hits, State, advance
+from numeric.relu_dynamics.neurons import Neurons
+from numeric.relu_dynamics.stepper import Problem, Step
+from numeric.relu_dynamics.trajectory import Event
+
+MARKS = 256  # states that are kept at most, and half as many at least where there are more steps
+
+
+@dataclass(eq=False)
+class Record:
+    """Times and residuals after each step, what was held still in it, and some of the states."""
+
+    times: list[float]
+    residuals: list[Tensor]
+    marks: dict[int, State]  # by number of steps
+    held: list[Tensor] = field(default_factory=list)
+    hits: list[Hits] = field(default_factory=list)
+    stride: int = 1
+    span: float = math.inf  # of the next step
+
+    @classmethod
+    def of(cls, problem: Problem, state: State) -> Record:
+        return cls([0.0], [problem.residuals(state)], {0: state})
+
+    def add(self, found: Step) -> None:
+        self.hits += [Hits(self.times[-1] + h.time, h.neuron, h.ray, h.kind) for h in found.hits]
+        self.times.append(found.end)
+        self.residuals.append(found.residuals)
+        self.held.append(found.held)
+        self.span = found.span
+        if (n := len(self.held)) % self.stride == 0:
+            self.marks[n] = found.state
+        if len(self.marks) > MARKS:
+            self.stride *= 2
+            self.marks = {k: state for k, state in self.marks.items() if k % self.stride == 0}
+
+    def state(self, problem: Problem, time: float) -> State:
+        """Steps are made again from the last mark on, with the same bits; the last one in part."""
+        last = bisect.bisect_right(self.times, time) - 1
+        n = last // self.stride * self.stride
+        state = self.marks[n]
+        for k in range(n, len(self.held)):
+            end = min(self.times[k + 1], time)
+            if end <= self.times[k]:
+                break
+            span = end - self.times[k]
+            state, _ = advance(problem.rays, problem.delta, state, self.held[k], span)
+        return state
+
+    def events(self, order: Tensor) -> tuple[Event, ...]:
+        """By time, with samples numbered as they were given."""
+        if not self.hits:
+            return ()
+        times, neurons, rays, kinds = (
+            torch.cat([getattr(h, part) for h in self.hits])
+            for part in ("time", "neuron", "ray", "kind")
+        )
+        first = torch.argsort(times, stable=True)
+        samples = order[rays % len(order)]
+        rows = zip(
+            *(part[first].tolist() for part in (times, neurons, samples, kinds)), strict=True
+        )
+        return tuple(Event(t, i, j, KINDS[k]) for t, i, j, k in rows)
+
+    def fields(self) -> dict[str, Any]:
+        """As plain tensors and numbers, for a file."""
+        return {
+            "times": self.times,
+            "residuals": self.residuals,
+            "marks": {n: _parts(state) for n, state in self.marks.items()},
+            "held": self.held,
+            "hits": [_parts(h) for h in self.hits],
+            "stride": self.stride,
+            "span": self.span,
+        }
+
+    @classmethod
+    def from_fields(cls, fields: dict[str, Any]) -> Record:
+        marks = {n: State(*parts) for n, parts in fields["marks"].items()}
+        return cls(**fields | {"marks": marks, "hits": [Hits(*parts) for parts in fields["hits"]]})
+
+
+@dataclass(frozen=True, eq=False)
+class Replay:
+    """Neurons at any time of a record."""
+
+    problem: Problem
+    record: Record
+
+    def __call__(self, time: float) -> Neurons:
+        state = self.record.state(self.problem, time)
+        return Neurons(state.a, -state.d, state.c, self.problem.rays.alpha)
+
+
+def _parts(whole: State | Hits) -> tuple[Tensor, ...]:
+    return tuple(vars(whole).values())
