@@ -1,0 +1,59 @@
+"""One small training loop: any model, loss and torch optimiser; a stopped run goes on where it was."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+
+import torch
+from torch import nn
+from tqdm import tqdm
+
+from analytic.domain import InputError, whole
+from numeric.device import resolve
+from numeric.training import chance
+from numeric.training.course import Course, Optimizer
+from numeric.training.run import Data, Loss, Run
+
+
+def train(
+    model: nn.Module,
+    loss: Loss,
+    data: Data,
+    optimizer: Optimizer,
+    *,
+    steps: int,
+    batch: int | None = None,
+    seed: int = 0,
+    at: Collection[int] = (),
+    keep: Path | None = None,
+    every: int = 1_000,
+    device: str | torch.device = "auto",
+    progress: bool = True,
+) -> Run:
+    """Minimise loss(model(x), y), and nothing else, over so many updates of a copy of the model.
+
+    `optimizer` makes one for given parameters, as `partial(torch.optim.SGD, lr=0.1)` does. `batch` is
+    the size of minibatches, drawn without replacement in epochs; None takes all data at once. Snapshots
+    are of the parameters after the numbers of updates in `at`, after none and after all. With a path
+    `keep`, a checkpoint is written there `every` so many updates and at the end; the same call then
+    continues from it, and on one machine's CPU gives the very numbers of a run that was never stopped.
+    More steps may be asked of a run that has ended.
+    """
+    where = resolve(device)
+    last, every = whole("steps", steps, 0), whole("every", every)
+    wanted = {whole("a step of `at`", step, 0) for step in at} | {0, last}
+    if max(wanted) > last:
+        raise InputError(f"A snapshot at step {max(wanted)} was asked for, but the last is {last}.")
+    course = Course(model, loss, data, optimizer, batch, seed, where)
+    with chance.lent(where, seed):
+        if keep is not None:
+            course.resume(Path(keep), wanted)
+        course.snap(wanted)
+        left = range(course.step, last)
+        for _ in tqdm(left, desc="steps", disable=not progress, leave=False):
+            course.update()
+            course.snap(wanted)
+            if keep is not None and (course.step % every == 0 or course.step == last):
+                course.save(Path(keep))
+    return course.run(wanted)

@@ -1,0 +1,284 @@
+"""The training loop does what a hand-written one does, and a stopped run ends as if it never was."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from analytic.domain import InputError
+from numeric.training import Run, train
+
+SGD = partial(torch.optim.SGD, lr=0.05, momentum=0.9, weight_decay=1e-3)
+OPTIMIZERS = {
+    "SGD": SGD,
+    "Adam": partial(torch.optim.AdamW, lr=0.01, amsgrad=True),
+    "RMSprop": partial(torch.optim.RMSprop, lr=0.01, momentum=0.5),
+    "LBFGS": partial(torch.optim.LBFGS, lr=0.1, max_iter=3, history_size=4),
+}
+
+
+def data(n: int = 23) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(5)
+    x = torch.randn(n, 3, generator=generator, dtype=torch.float64)
+    return x, (x.prod(1) > 0).long()
+
+
+def model(dropout: float = 0.0) -> nn.Module:
+    generator = torch.Generator().manual_seed(6)
+    net = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Dropout(dropout), nn.Linear(8, 2)).double()
+    for p in net.parameters():
+        p.data.normal_(generator=generator)
+    return net
+
+
+def trained(steps: int = 40, net: nn.Module | None = None, **more: object) -> Run:
+    kind = {"optimizer": SGD, "device": "cpu", "progress": False} | more
+    return train(net or model(), F.cross_entropy, data(), steps=steps, **kind)
+
+
+def same(one: Run, other: Run) -> bool:
+    states = zip(one.snapshots.values(), other.snapshots.values(), strict=True)
+    return torch.equal(one.losses, other.losses) and all(
+        torch.equal(a[name], b[name]) for a, b in states for name in a
+    )
+
+
+class Interrupted(Exception):
+    """What stops a run in these tests, where a person would press a key."""
+
+
+class Stops:
+    """Cross entropy that is interrupted in the middle of an update, once; it has the same name."""
+
+    __name__ = "cross_entropy"
+
+    def __init__(self, calls: int) -> None:
+        self.left = calls
+
+    def __call__(self, out: Tensor, y: Tensor) -> Tensor:
+        self.left -= 1
+        if self.left == 0:
+            raise Interrupted
+        return F.cross_entropy(out, y)
+
+
+@pytest.mark.parametrize("batch", [None, 5])
+def test_it_is_the_loop_that_one_writes_by_hand(batch: int | None) -> None:
+    """Another loss, such as one with a volume term, would end elsewhere."""
+    x, y = data()
+    net, losses = model(), []
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.05, momentum=0.9, weight_decay=1e-3)
+    shuffles = torch.Generator().manual_seed(3)
+    while len(losses) < 40:
+        rows = torch.arange(len(x)) if batch is None else torch.randperm(len(x), generator=shuffles)
+        for some in rows.split(batch or len(x))[: 40 - len(losses)]:
+            loss = F.cross_entropy(net(x[some]), y[some])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+    run = trained(batch=batch, seed=3)
+    assert run.losses.tolist() == losses
+    final = run.model.state_dict()
+    assert all(torch.equal(final[name], value) for name, value in net.state_dict().items())
+
+
+def test_a_step_follows_the_gradient_of_the_stated_loss_alone() -> None:
+    plain = partial(torch.optim.SGD, lr=0.1)
+    run = trained(1, optimizer=plain)
+    net = model()
+    F.cross_entropy(net(data()[0]), data()[1]).backward()
+    for name, p in net.named_parameters():
+        torch.testing.assert_close(
+            run.snapshots[1][name], p.detach() - 0.1 * p.grad, rtol=1e-14, atol=0
+        )
+
+
+def test_a_run_states_what_was_minimised_and_how() -> None:
+    told = trained(7, batch=5, seed=2).statement
+    for part in (
+        "cross_entropy on 23 examples in batches of 5, nothing added",
+        "seed 2",
+        "7 updates",
+    ):
+        assert part in told
+    assert "SGD(lr=0.05, momentum=0.9, weight_decay=0.001)" in told
+    smooth = partial(F.cross_entropy, label_smoothing=0.1)
+    net, (x, y) = model(), data()
+    run = train(net, smooth, (x, y), SGD, steps=1, device="cpu", progress=False)
+    assert run.statement.startswith("cross_entropy(label_smoothing=0.1) on 23 examples all at once")
+    assert run.loss is smooth
+    assert (
+        "CrossEntropyLoss()"
+        in train(
+            net, nn.CrossEntropyLoss(), (x, y), SGD, steps=0, device="cpu", progress=False
+        ).statement
+    )
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("stop", [2, 8, 29])
+def test_an_interrupted_run_ends_as_if_it_never_was(
+    tmp_path: Path, optimizer: str, stop: int
+) -> None:
+    """Minibatches, dropout and the optimiser's memory all go on where they were."""
+    kind = {
+        "optimizer": OPTIMIZERS[optimizer], "batch": 5, "seed": 4, "at": (0, 3, 11, 30),
+        "device": "cpu", "progress": False, "steps": 40,
+    }  # fmt: skip
+    whole = train(model(0.3), F.cross_entropy, data(), **kind)
+    keep = tmp_path / "run.pt"
+    calls = stop * (3 if optimizer == "LBFGS" else 1)
+    with pytest.raises(Interrupted):
+        train(model(0.3), Stops(calls), data(), keep=keep, every=7, **kind)
+    assert keep.exists() == (stop > 7)
+    again = train(model(0.3), F.cross_entropy, data(), keep=keep, every=7, **kind)
+    assert same(whole, again)
+    done = train(model(0.3), Stops(1), data(), keep=keep, every=7, **kind)  # no step is left
+    assert same(whole, done)
+    assert [path.name for path in tmp_path.iterdir()] == ["run.pt"]
+
+
+def test_a_finished_run_can_be_prolonged(tmp_path: Path) -> None:
+    keep = tmp_path / "deep" / "run.pt"
+    trained(20, batch=5, keep=keep)
+    assert same(trained(40, batch=5, keep=keep), trained(40, batch=5))
+
+
+def test_seeds_decide_batches_and_dropout_and_leave_the_world_alone() -> None:
+    net = model(0.3)
+    before = torch.get_rng_state()
+    one, again, other = (trained(net=net, batch=5, seed=s) for s in (1, 1, 2))
+    assert torch.equal(torch.get_rng_state(), before)
+    assert same(one, again)
+    assert not torch.equal(one.losses, other.losses)
+    every = [trained(5, net=net, seed=s).losses for s in (1, 2)]  # dropout alone
+    assert not torch.equal(*every)
+
+
+def test_each_epoch_shows_every_example_once() -> None:
+    x = torch.arange(23.0, dtype=torch.float64)[:, None]
+    seen: list[Tensor] = []
+
+    def loss(out: Tensor, y: Tensor) -> Tensor:
+        seen.append(y)
+        return (out**2).mean()
+
+    net = nn.Linear(1, 1).double()
+    train(net, loss, (x, x[:, 0]), partial(torch.optim.SGD, lr=1e-6), steps=10, batch=5,
+          device="cpu", progress=False)  # fmt: skip
+    assert [len(part) for part in seen] == [5, 5, 5, 5, 3] * 2
+    first, second = torch.cat(seen[:5]), torch.cat(seen[5:])
+    assert first.sort().values.tolist() == second.sort().values.tolist() == list(range(23))
+    assert not torch.equal(first, second)
+
+
+def test_the_given_model_is_left_alone_and_snapshots_are_models() -> None:
+    net = model()
+    before = {name: value.clone() for name, value in net.state_dict().items()}
+    run = trained(10, net=net, at=(4,))
+    assert all(torch.equal(before[name], value) for name, value in net.state_dict().items())
+    assert run.steps == (0, 4, 10)
+    x, y = data()
+    for step in (0, 4):
+        value = F.cross_entropy(run.model_at(step)(x), y).item()
+        assert value == run.losses[step].item()
+    run.model_at(4)[0].weight.data.zero_()
+    assert run.model_at(4)[0].weight.abs().min() > 0
+    assert torch.equal(run.model_at(0)[0].weight, net[0].weight)
+    with pytest.raises(InputError, match=r"no snapshot of step 5, only of \(0, 4, 10\)"):
+        run.model_at(5)
+
+
+def test_statistics_of_batch_norm_belong_to_snapshots(tmp_path: Path) -> None:
+    net = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 2)).double()
+    keep = tmp_path / "run.pt"
+    half = trained(9, net=net, batch=5, keep=keep, every=4)
+    run = trained(18, net=net, batch=5, keep=keep, every=4)
+    assert same(run, trained(18, net=net, batch=5))
+    assert run.model[1].num_batches_tracked == 18
+    assert half.model[1].num_batches_tracked == 9
+
+
+def diverging(out: Tensor, y: Tensor) -> Tensor:
+    return (out**4).sum()
+
+
+def test_divergence_stops_with_the_step_and_what_to_do() -> None:
+    fast = partial(torch.optim.SGD, lr=10.0)
+    with pytest.raises(
+        InputError, match=r"loss is (nan|inf) after \d+ updates.*Lower the learning"
+    ):
+        train(model(), diverging, data(), fast, steps=99, device="cpu", progress=False)
+    # The last update may be the one that overflows, and no loss tells it.
+    huge = partial(torch.optim.SGD, lr=1e308)
+    with pytest.raises(InputError, match="Parameters are NaN or infinite after 1 updates"):
+        train(model(), diverging, data(), huge, steps=1, device="cpu", progress=False)
+
+
+def test_a_checkpoint_of_another_run_is_refused(tmp_path: Path) -> None:
+    keep = tmp_path / "run.pt"
+    trained(10, keep=keep)
+    x, y = data()
+    changes: dict[str, Callable[[], object]] = {
+        "seed": lambda: trained(10, keep=keep, seed=1),
+        "batch": lambda: trained(10, keep=keep, batch=4),
+        "rate": lambda: trained(10, keep=keep, optimizer=partial(SGD, lr=0.06)),
+        "model": lambda: trained(10, keep=keep, net=model().requires_grad_().apply(_nudge)),
+        "shape": lambda: trained(10, keep=keep, net=model(0.5)),
+        "data": lambda: train(model(), F.cross_entropy, (x, 1 - y), SGD, steps=10, keep=keep,
+                              device="cpu", progress=False),
+        "loss": lambda: train(model(), F.multi_margin_loss, (x, y), SGD, steps=10, keep=keep,
+                              device="cpu", progress=False),
+    }  # fmt: skip
+    for changed in changes.values():
+        with pytest.raises(InputError, match="written by a run of another model, loss"):
+            changed()
+    with pytest.raises(InputError, match=r"no snapshots of steps \[3\]"):
+        trained(10, keep=keep, at=(3,))
+    keep.write_bytes(keep.read_bytes()[:200])
+    with pytest.raises(InputError, match="holds no checkpoint"):
+        trained(10, keep=keep)
+
+
+def _nudge(part: nn.Module) -> None:
+    if isinstance(part, nn.Linear):
+        part.bias.data += 1e-12
+
+
+X, Y = data(4)
+BAD = {
+    "no module": ({"model": torch.tanh}, "torch.nn.Module with parameters"),
+    "nothing to train": ({"model": nn.Tanh()}, "torch.nn.Module with parameters"),
+    "no pair": ({"data": X}, "pair of tensors"),
+    "lists": ({"data": ([1.0], [0])}, "pair of tensors"),
+    "unequal": ({"data": (X, Y[:3])}, "4 inputs and 3 targets"),
+    "empty": ({"data": (X[:0], Y[:0])}, "at least one"),
+    "NaN": ({"data": (X * torch.nan, Y)}, "NaN or infinite"),
+    "steps": ({"steps": 1.5}, "steps = 1.5"),
+    "negative": ({"steps": -1}, "steps = -1"),
+    "every": ({"every": 0}, "every = 0"),
+    "seed": ({"seed": "one"}, "seed = 'one'"),
+    "batch": ({"batch": 5}, "Batches of 5 were asked for, but there are 4"),
+    "no batch": ({"batch": 0}, "batch = 0"),
+    "late": ({"at": (3, 9)}, "snapshot at step 9"),
+    "optimizer": ({"optimizer": lambda p: None}, "NoneType"),
+    "many losses": ({"loss": lambda out, y: out}, "one number that depends on the parameters"),
+    "detached": ({"loss": lambda out, y: out.detach().sum()}, "one number that depends"),
+    "a float": ({"loss": lambda out, y: 1.0}, "one number that depends"),
+    "device": ({"device": "cuda:77"}, "device = 'cuda:77'"),
+}
+
+
+@pytest.mark.parametrize(("change", "told"), BAD.values(), ids=BAD)
+def test_bad_input_is_told(change: dict, told: str) -> None:
+    given = {
+        "model": model(), "loss": F.cross_entropy, "data": (X, Y), "optimizer": SGD, "steps": 2,
+        "device": "cpu", "progress": False,
+    } | change  # fmt: skip
+    with pytest.raises(InputError, match=told):
+        train(**given)
