@@ -17,9 +17,11 @@ from torch import Tensor
 from tqdm import tqdm
 
 from analytic.domain import InputError
+from numeric.relu_dynamics import sliding
 from numeric.relu_dynamics.boosts import start
 from numeric.relu_dynamics.gradient import Samples
-from numeric.relu_dynamics.neurons import Neurons, line, positive
+from numeric.relu_dynamics.inputs import positive, samples
+from numeric.relu_dynamics.neurons import Neurons
 from numeric.relu_dynamics.rays import Rays
 from numeric.relu_dynamics.readout import Readout
 from numeric.relu_dynamics.record import Record, Replay
@@ -45,11 +47,11 @@ class Flow:
     neurons: Neurons
     delta: float | None = None
     time: float = 1.0
-    tolerance: float = 1e-4
+    tolerance: float = 1e-5
     largest: float = math.inf
 
     def __post_init__(self) -> None:
-        samples(self.x, self.y, self.neurons)
+        samples(self.x, self.y, self.neurons.a)
         if self.delta is not None and math.isnan(self.delta):
             raise InputError("delta is NaN: give a number, infinite or not, or None.")
         if not (self.delta == -math.inf and self.time == math.inf):
@@ -62,11 +64,11 @@ class Flow:
 
     def run(self, progress: bool = True, keep: Path | None = None) -> Trajectory:
         """With `keep`, a file, a run that was stopped goes on where it was, with the same result."""
-        x, y = samples(self.x, self.y, self.neurons)
+        x, y = samples(self.x, self.y, self.neurons.a)
         if self.delta == -math.inf:
             return _readout(self.neurons, x, y, self.time)
         if self.delta == math.inf:
-            return _hidden(self.neurons, x, y, self.time, progress)
+            return _hidden(self.neurons, x, y, self.time, progress, keep)
         neurons = self.neurons if self.delta is None else self.neurons.rescaled(self.delta)
         return self._boosts(neurons, x, y, progress, keep)
 
@@ -82,29 +84,13 @@ class Flow:
             record = Record.of(problem, start(problem.rays, neurons.a, neurons.b, neurons.c))
         else:
             record = Record.from_fields(kept)
-        try:
-            _proceed(problem, record, control, progress, path, run)
-        finally:
-            if path is not None:
-                store(path, run, record.fields())
+        _proceed(problem, record, control, progress, path, run)
+        if path is not None:
+            store(path, run, record.fields())
         residuals = torch.empty(len(record.times), len(x), dtype=x.dtype, device=x.device)
         residuals[:, order] = torch.stack(record.residuals)
         times = torch.tensor(record.times, dtype=torch.float64)
         return Trajectory(times, residuals, Replay(problem, record), record.events(order))
-
-
-def samples(x: Any, y: Any, neurons: Neurons) -> tuple[Tensor, Tensor]:
-    """Points and targets for these neurons: as many of either, and no point twice."""
-    x, y = line("x", x, neurons.a), line("y", y, neurons.a)
-    if len(x) != len(y):
-        raise InputError(f"{len(x)} points x and {len(y)} targets y were given: give as many.")
-    points, counts = torch.unique(x, return_counts=True)
-    if (counts > 1).any():
-        twice = points[counts > 1][0].item()
-        raise InputError(
-            f"x = {twice} is given more than once: keep it once, with the mean target."
-        )
-    return x, y
 
 
 def _proceed(
@@ -138,18 +124,16 @@ class Hidden:
     """Neurons whose a and b follow an exact solution."""
 
     neurons: Neurons
-    solution: Any
+    solution: sliding.Solution
 
     def __call__(self, time: float) -> Neurons:
-        a, b = (torch.as_tensor(part).to(self.neurons.a) for part in self.solution.at(time))
+        a, b = (part.to(self.neurons.a) for part in self.solution.at(time))
         return replace(self.neurons, a=a, b=b)
 
 
-def _hidden(neurons: Neurons, x: Tensor, y: Tensor, time: float, progress: bool) -> Trajectory:
-    from numeric.relu_dynamics import sliding
-
+def _hidden(
+    neurons: Neurons, x: Tensor, y: Tensor, time: float, progress: bool, path: Path | None
+) -> Trajectory:
     parts = (neurons.a, neurons.b, neurons.c, neurons.alpha)
-    found = sliding.integrate(*parts, x, y, time, progress)
-    residuals = torch.stack([torch.as_tensor(found.residuals(t)).to(y) for t in found.times])
-    times = torch.as_tensor(found.times, dtype=torch.float64)
-    return Trajectory(times, residuals, Hidden(neurons, found), tuple(found.events))
+    found = sliding.integrate(*parts, x, y, time, progress, path)
+    return Trajectory(found.times, found.path.to(y), Hidden(neurons, found), found.events)

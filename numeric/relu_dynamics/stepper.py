@@ -4,7 +4,8 @@ Within a step the residuals follow $\rho' = -K\rho$ with the tangent kernel K of
 is then held still while every neuron goes its exact way: order 2, $\delta$ is kept at any length,
 and where K does not change a step is exact, however stiff it is.
 
-Errors are rapidities of boosts, hence relative. To third order a step neglects that K changes, a third
+Errors are rapidities, which move w by c and c by |w|, so that they count times the ratio of the larger to
+the smaller of their root mean squares. To third order a step neglects that K changes, a third
 of what the kernel of the start would alter, and that boosts do not commute, $\frac23|g_1\times g_2|$ with
 the impulses of both halves. On its way a neuron is off by up to $\frac12|g_1 - g_2|$.
 """
@@ -83,13 +84,21 @@ def plan(problem: Problem, state: State, modes: Modes, span: float, tolerance: f
     parts = torch.stack([first, total - first, total - modes.impulse(span)])
     one, two, change = rays.forces(parts)[:, :, state.mode.unique()]  # (2, occupied modes)
     turn = one[0] * two[1] - one[1] * two[0]
-    third = torch.hypot(*change) / 3 + turn.abs() * (2 / 3)
-    second = torch.hypot(*(one - two)) / 2
+    unequal = _unequal(state)
+    third = torch.hypot(*change) / 3 * unequal + turn.abs() * (2 / 3)
+    second = torch.hypot(*(one - two)) / 2 * unequal
     whole = torch.hypot(*(one + two))
-    sizes = torch.stack(
-        [(third / tolerance**1.5) ** (2 / 3), second / tolerance, (whole / RAPIDITY)]
-    )
+    sizes = torch.stack([third ** (2 / 3) / tolerance, second / tolerance, whole / RAPIDITY])
     return Plan(total / span, sizes.max().item())
+
+
+def _unequal(state: State) -> Tensor:
+    readout, hidden = (
+        (state.c**2).mean().sqrt(),
+        torch.hypot(state.a, state.d).square().mean().sqrt(),
+    )
+    larger, smaller = torch.maximum(readout, hidden), torch.minimum(readout, hidden)
+    return larger / torch.maximum(smaller, 1e-8 * larger).clamp(min=torch.finfo(larger.dtype).tiny)
 
 
 def steps(

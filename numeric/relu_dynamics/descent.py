@@ -1,0 +1,210 @@
+"""Plain gradient descent with a torch optimiser, of which the flow is the limit."""
+
+from __future__ import annotations
+
+import time as clock
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from analytic.domain import InputError, whole
+from numeric.relu_dynamics.boosts import State, start
+from numeric.relu_dynamics.gradient import Samples, gradient
+from numeric.relu_dynamics.inputs import positive, samples
+from numeric.relu_dynamics.kernel import kernel
+from numeric.relu_dynamics.neurons import Neurons
+from numeric.relu_dynamics.rays import Rays
+from numeric.relu_dynamics.store import fingerprint, recall
+from numeric.relu_dynamics.store import keep as store
+from numeric.relu_dynamics.trajectory import Trajectory
+
+PAUSE = 5.0  # seconds between two times that a run is kept
+GROWTH = 100  # a loss this many times that of the start, or that of f = 0, has diverged
+
+
+class Moves(Enum):
+    """Which parameters are trained."""
+
+    ALL = "abc"
+    READOUT = "c"
+    HIDDEN = "ab"
+
+
+class Divergence(InputError):
+    """The rate is too large: the loss grew without bound, or until every neuron was dead."""
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """Samples from right to left, and what is trained on them."""
+
+    samples: Samples
+    y: Tensor  # (s,)
+    alpha: float
+    moves: Moves
+
+    def loss(self, parts: dict[str, Tensor]) -> Tensor:
+        """With gradients put where an optimiser looks for them."""
+        with torch.no_grad():
+            found = gradient(self.samples, self.y, **parts, alpha=self.alpha)
+            for name in self.moves.value:
+                parts[name].grad = getattr(found, name)
+            return (found.residuals**2).sum() / 2
+
+    def residuals(self, parts: Tensor) -> Tensor:
+        return gradient(self.samples, self.y, *parts, alpha=self.alpha).residuals
+
+    def bound(self, parts: Tensor) -> float:
+        """The loss of these neurons or of f = 0, whichever is larger, and what rounding adds."""
+        a, b, c = parts
+        size = (c * torch.hypot(a, b)).sum() / self.alpha
+        losses = (self.residuals(parts) ** 2).sum(), (self.y**2).sum()
+        return torch.stack(losses).max().item() / 2 + torch.finfo(c.dtype).eps * size.item() ** 2
+
+    def dead(self, parts: Tensor) -> bool:
+        """Whether no neuron is active at any sample."""
+        return bool((self.samples.patterns(*parts[:2]) % (2 * len(self.y)) == 0).all())
+
+    def curvature(self, parts: Tensor) -> float:
+        """The largest of the loss where it is least: that of the tangent kernel of what is trained."""
+        rays = Rays(self.samples, self.alpha)
+        state = start(rays, *parts)
+        none = torch.zeros_like(state.c)
+        if self.moves is Moves.READOUT:
+            state = State(state.a, state.d, none, state.mode)
+        if self.moves is Moves.HIDDEN:
+            state = State(none, none, state.c, state.mode)
+        return torch.linalg.eigvalsh(kernel(rays, state))[-1].item()
+
+
+@dataclass(eq=False)
+class Film:
+    """What is kept of a run: after which steps, the parameters (3, m) and the residuals (s,) then."""
+
+    steps: list[int] = field(default_factory=list)
+    values: list[Tensor] = field(default_factory=list)
+    residuals: list[Tensor] = field(default_factory=list)
+
+    def add(self, step: int, task: Task, parts: dict[str, Tensor]) -> None:
+        values = torch.stack([part.detach() for part in parts.values()])
+        self.residuals.append(task.residuals(values))
+        self.values.append(values)
+        self.steps.append(step)
+
+
+@dataclass(frozen=True, eq=False)
+class Frames:
+    """Neurons after some of the steps, and between them on straight lines."""
+
+    times: Tensor  # (k,)
+    values: Tensor  # (k, 3, m)
+    alpha: float
+
+    def __call__(self, time: float) -> Neurons:
+        last = len(self.times) - 1
+        right = min(int(torch.searchsorted(self.times, time)), last)
+        left = max(right - 1, 0)
+        width = (self.times[right] - self.times[left]).item()
+        share = (time - self.times[left].item()) / width if width else 0.0
+        return Neurons(*torch.lerp(self.values[left], self.values[right], share), self.alpha)
+
+
+@dataclass(frozen=True, eq=False)
+class Descent:
+    """Steps of `optimiser(parameters, lr=rate)`; plain ones follow the flow, at time rate a step.
+
+    About `frames` times on the way neurons and residuals are kept.
+    """
+
+    x: Any  # (s,)
+    y: Any  # (s,)
+    neurons: Neurons
+    rate: float
+    steps: int
+    moves: Moves = Moves.ALL
+    optimiser: Callable[..., torch.optim.Optimizer] = torch.optim.SGD
+    frames: int = 200
+
+    def __post_init__(self) -> None:
+        samples(self.x, self.y, self.neurons.a)
+        positive("rate", self.rate)
+        whole("steps", self.steps, 1)
+        whole("frames", self.frames, 1)
+        if not isinstance(self.moves, Moves):
+            raise InputError(
+                f"moves: Moves.ALL, Moves.READOUT or Moves.HIDDEN, not {self.moves!r}."
+            )
+
+    def run(self, progress: bool = True, keep: Path | None = None) -> Trajectory:
+        """With `keep`, a file, a run that was stopped goes on where it was, with the same result."""
+        x, y = samples(self.x, self.y, self.neurons.a)
+        points, order = Samples.of(x)
+        task = Task(points, y[order], self.neurons.alpha, self.moves)
+        parts = {name: getattr(self.neurons, name).clone() for name in "abc"}
+        optimiser = self.optimiser([parts[name] for name in self.moves.value], lr=self.rate)
+        settings = (type(optimiser).__name__, optimiser.defaults, self.steps, self.frames)
+        run = fingerprint(x, y, *parts.values(), self.neurons.alpha, self.moves, *settings)
+        film = Film()
+        if keep is not None and (kept := recall(keep, run)) is not None:
+            film = Film(**kept["film"])
+            for part, value in zip(parts.values(), film.values[-1], strict=True):
+                part.copy_(value)
+            optimiser.load_state_dict(kept["optimiser"])
+        last = clock.monotonic()
+        for _ in self._proceed(task, parts, optimiser, film, progress):
+            done = film.steps[-1] == self.steps
+            if keep is not None and (done or clock.monotonic() - last > PAUSE):
+                store(keep, run, {"film": vars(film), "optimiser": optimiser.state_dict()})
+                last = clock.monotonic()
+        residuals = torch.empty(len(film.steps), len(x), dtype=x.dtype, device=x.device)
+        residuals[:, order] = torch.stack(film.residuals)
+        times = self.rate * torch.tensor(film.steps, dtype=torch.float64)
+        return Trajectory(times, residuals, Frames(times, torch.stack(film.values), task.alpha))
+
+    def _proceed(
+        self,
+        task: Task,
+        parts: dict[str, Tensor],
+        optimiser: torch.optim.Optimizer,
+        film: Film,
+        progress: bool,
+    ) -> Iterator[None]:
+        """Stops after each frame."""
+        if not film.steps:
+            film.add(0, task, parts)
+        bound, peak = task.bound(film.values[0]), 0.0
+        every, first = max(1, self.steps // self.frames), film.steps[-1] + 1
+        steps = range(first, self.steps + 1)
+        for step in tqdm(
+            steps,
+            desc="steps",
+            disable=not progress,
+            leave=False,
+            initial=first - 1,
+            total=self.steps,
+        ):
+            loss = optimiser.step(lambda: task.loss(parts)).item()
+            peak = max(peak, loss)
+            if not loss <= GROWTH * bound:
+                raise self._divergence(f"grown to {loss:.3g} by step {step}", film, task, bound)
+            if step % every == 0 or step == self.steps:
+                film.add(step, task, parts)
+                if peak > bound and task.dead(film.values[-1]):
+                    told = f"grown to {peak:.3g}, and by step {step} every neuron is dead"
+                    raise self._divergence(told, film, task, bound)
+                yield
+
+    def _divergence(self, told: str, film: Film, task: Task, bound: float) -> Divergence:
+        """Advises the rate up to which descent does not leave a minimum, where the loss was below a bound."""
+        low = [v for v, r in zip(film.values, film.residuals) if (r**2).sum() / 2 <= bound]
+        stable = 2 / max(task.curvature(values) for values in low)
+        return Divergence(
+            f"rate = {self.rate} diverges: the loss has {told}. Take a rate below {stable:.3g}, which is "
+            "2 / the largest curvature before."
+        )
