@@ -1,0 +1,84 @@
+"""What a run leaves: residuals at every change, and of the neurons only those that changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from numeric.relu_dynamics.sliding.state import Net, State
+from numeric.relu_dynamics.sliding.step import Change
+from numeric.relu_dynamics.sliding.tables import Array, Whole
+from numeric.relu_dynamics.trajectory import Kind
+
+KINDS = tuple(Kind)
+NONE = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """One change, or the start, where all neurons are written down, or the end."""
+
+    time: float
+    residuals: Array  # (s,)
+    drift: Array  # (4s, 2)
+    who: Whole  # (n,)
+    mode: Whole  # (n,): into which they came
+    offset: Array  # (n, 2)
+    ray: int
+    kind: int  # in KINDS
+
+    @classmethod
+    def of(cls, state: State, who: Whole, change: Change | None) -> Node:
+        ray = NONE if change is None else change.ray
+        kind = NONE if change is None or change.kind is None else KINDS.index(change.kind)
+        here = (state.time, state.residuals, state.drift)
+        return cls(*here, who, state.mode[who], state.offset[who], ray, kind)
+
+
+@dataclass(frozen=True, eq=False)
+class Course:
+    """k nodes in a row, with n entries of neurons in all."""
+
+    times: Array  # (k,)
+    residuals: Array  # (k, s)
+    drifts: Array  # (k, 4s, 2)
+    rays: Whole  # (k,)
+    kinds: Whole  # (k,)
+    counts: Whole  # (k,): of entries
+    who: Whole  # (n,)
+    mode: Whole  # (n,)
+    offset: Array  # (n, 2)
+
+    @classmethod
+    def of(cls, nodes: list[Node]) -> Course:
+        alone = (
+            np.array([getattr(node, name) for node in nodes])
+            for name in ("time", "residuals", "drift", "ray", "kind")
+        )
+        counts = np.array([len(node.who) for node in nodes])
+        joined = (
+            np.concatenate([getattr(node, name) for node in nodes])
+            for name in ("who", "mode", "offset")
+        )
+        return cls(*alone, counts, *joined)
+
+    def nodes(self) -> list[Node]:
+        ends = np.cumsum(self.counts)[:-1]
+        entries = (np.split(part, ends) for part in (self.who, self.mode, self.offset))
+        rays, kinds = self.rays.tolist(), self.kinds.tolist()
+        rows = zip(self.times.tolist(), self.residuals, self.drifts, *entries, rays, kinds)
+        return [Node(*row) for row in rows]
+
+    def state(self, node: int) -> State:
+        """Right after the change of this number."""
+        n = int(self.counts[: node + 1].sum())
+        last = np.empty(self.counts[0], int)
+        last[self.who[:n]] = np.arange(n)  # of several entries the last one stays
+        time, residuals, drift = self.times[node], self.residuals[node], self.drifts[node]
+        return State(float(time), residuals, drift, self.mode[last], self.offset[last])
+
+    def at(self, net: Net, time: float) -> State:
+        node = int(np.searchsorted(self.times, time, side="right")) - 1
+        state = self.state(node)
+        return state if time == state.time else state.after(state.modes(net), time - state.time)

@@ -1,0 +1,99 @@
+"""The run itself, with a progress bar, and a file from which it goes on."""
+
+from __future__ import annotations
+
+import time as clock
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from numeric.relu_dynamics.gradient import Samples
+from numeric.relu_dynamics.inputs import positive, samples
+from numeric.relu_dynamics.neurons import Neurons
+from numeric.relu_dynamics.sliding.course import Course, Node
+from numeric.relu_dynamics.sliding.solution import Solution
+from numeric.relu_dynamics.sliding.state import Net, State
+from numeric.relu_dynamics.sliding.step import step
+from numeric.relu_dynamics.sliding.tables import Tables
+from numeric.relu_dynamics.store import fingerprint, recall
+from numeric.relu_dynamics.store import keep as store
+
+PAUSE = 5.0  # seconds between two times that a run is kept
+FLOOR = 2.0**-44  # residuals, relative to targets and those at the start, that are rounding
+STALL = 100  # changes per neuron without any time between them, at most
+RECENT = 8  # changes that tell how soon the next one may be
+
+
+def integrate(
+    a: Tensor,
+    b: Tensor,
+    c: Tensor,
+    alpha: float,
+    x: Tensor,
+    y: Tensor,
+    time: float,
+    progress: bool = True,
+    keep: Path | None = None,
+) -> Solution:
+    r"""Gradient flow of a and b, with c fixed, of $\frac1\alpha\sum_i c_i[a_i x - b_i]_+$ at samples (x, y).
+
+    With `keep`, a file, a run that was stopped goes on where it was, with the same result.
+    """
+    x, y = samples(x, y, Neurons(a, b, c, alpha).a)
+    end = positive("time", time)
+    a, b, c, x, y = (part.detach().to("cpu", torch.float64) for part in (a, b, c, x, y))
+    points, order = Samples.of(x)
+    start = Neurons(a, b, c, alpha).predict(x) - y
+    floor = FLOOR * float(torch.linalg.norm(start) + torch.linalg.norm(y))
+    net = Net(Tables.of(points), (c / alpha).numpy(), floor)
+    run = fingerprint("a and b", a, b, c, alpha, x, y, end)
+    kept = None if keep is None else recall(keep, run)
+    if kept is None:
+        state = State.start(net, torch.stack([a, -b], 1).numpy(), y[order].numpy())
+        nodes = [Node.of(state, np.arange(len(a)), None)]
+    else:
+        nodes = Course(**{name: part.numpy() for name, part in kept.items()}).nodes()
+    try:
+        _proceed(net, nodes, end, progress, keep, run)
+    finally:
+        if keep is not None:
+            store(keep, run, _fields(nodes))
+    return Solution(net, Course.of(nodes), order)
+
+
+def _proceed(
+    net: Net, nodes: list[Node], end: float, progress: bool, path: Path | None, run: str
+) -> None:
+    last = clock.monotonic()
+    bar = tqdm(total=end, initial=nodes[-1].time, desc="time", disable=not progress, leave=False)
+    with bar:
+        for node in _changes(net, nodes, end):
+            bar.update(node.time - nodes[-1].time)
+            bar.set_postfix(loss=f"{(node.residuals**2).sum() / 2:.3g}", refresh=False)
+            nodes.append(node)
+            if path is not None and clock.monotonic() - last > PAUSE:
+                store(path, run, _fields(nodes))
+                last = clock.monotonic()
+
+
+def _changes(net: Net, nodes: list[Node], end: float) -> Iterator[Node]:
+    state, still = Course.of(nodes).state(len(nodes) - 1), 0
+    while state.time < end:
+        before = state.time
+        recent = before - nodes[-min(len(nodes), RECENT)].time
+        state, change = step(net, state, end, recent / RECENT or end)
+        still = 0 if state.time > before else still + 1
+        if still > STALL * len(net.push):
+            raise ArithmeticError(
+                f"{still} changes at the time {before} without an end: move the samples or the neurons "
+                "a little, or give a shorter time."
+            )
+        yield Node.of(state, np.array([], int) if change is None else change.who, change)
+
+
+def _fields(nodes: list[Node]) -> dict[str, Tensor]:
+    return {name: torch.from_numpy(part) for name, part in vars(Course.of(nodes)).items()}

@@ -1,0 +1,74 @@
+"""The flow of a and b of a network on a line, at any time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from analytic.domain import InputError
+from numeric.relu_dynamics.sliding.course import KINDS, NONE, Course
+from numeric.relu_dynamics.sliding.state import Net, State
+from numeric.relu_dynamics.trajectory import Event
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """Exact up to rounding, in float64 on the CPU, with samples in the order in which they were given."""
+
+    net: Net
+    course: Course
+    order: Tensor  # (s,): of the samples from right to left
+
+    @property
+    def times(self) -> Tensor:
+        """(k,): the start, every change, and the end."""
+        return torch.from_numpy(self.course.times)
+
+    @cached_property
+    def path(self) -> Tensor:
+        """(k, s): residuals at those times."""
+        return self._as_given(torch.from_numpy(self.course.residuals))
+
+    @cached_property
+    def events(self) -> tuple[Event, ...]:
+        """After the start, by time; neurons that leave a sample together have one each."""
+        samples = self.order[torch.from_numpy(self.course.rays) % len(self.order)].tolist()
+        rows = zip(self.course.nodes(), samples, strict=True)
+        return tuple(
+            Event(node.time, i, sample, KINDS[node.kind])
+            for node, sample in rows
+            if node.kind != NONE
+            for i in node.who.tolist()
+        )
+
+    def at(self, time: float) -> tuple[Tensor, Tensor]:
+        """a and b, (m,) each."""
+        a, d = torch.from_numpy(self._state(time).weights(self.net)).unbind(1)
+        return a.clone(), -d
+
+    def residuals(self, time: float) -> Tensor:
+        """(s,): f(x_j) - y_j."""
+        return self._as_given(torch.from_numpy(self._state(time).residuals))
+
+    def loss(self, time: float) -> float:
+        """Half the sum of squared residuals."""
+        return float((self._state(time).residuals ** 2).sum() / 2)
+
+    def sliding(self, time: float) -> Tensor:
+        """(m,): the sample at which each neuron's knot is held, or -1."""
+        ray = torch.from_numpy(self._state(time).mode) - self.net.tables.rays
+        return torch.where(ray < 0, NONE, self.order[ray % len(self.order)])
+
+    def _state(self, time: float) -> State:
+        end = self.course.times[-1].item()
+        if not 0 <= time <= end:
+            raise InputError(f"time = {time} was given, but this run lasts from 0 to {end}.")
+        return self.course.at(self.net, float(time))
+
+    def _as_given(self, residuals: Tensor) -> Tensor:
+        found = torch.empty_like(residuals)
+        found[..., self.order] = residuals
+        return found

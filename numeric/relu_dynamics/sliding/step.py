@@ -1,0 +1,141 @@
+r"""From one change of mode to the next, exactly.
+
+All neurons of one sign in one mode move alike, up to the factor $|c_i|/\alpha$. So among them only the
+one nearest to a fence, in those units, can be the first to reach it: the search for the next change is
+over some ten functions per sample, however many neurons there are. Those that slide on one ray leave
+it together. What a neuron does on a ray depends on the residuals alone, which are continuous, so that
+simultaneous changes do not matter to each other.
+
+A fence counts as reached when a neuron is beyond it by more than rounding, and is put on it then; an
+exit counts when the speed has changed its sign by more than rounding. So every change takes time, a
+neuron that only touches a ray stays in its sector, and none comes back to a ray that it has just left.
+Once all residuals that still decay are rounding, nobody changes his mode any more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from numeric.relu_dynamics.sliding.modes import Modes
+from numeric.relu_dynamics.sliding.roots import Sums, earliest
+from numeric.relu_dynamics.sliding.state import Net, State, onward
+from numeric.relu_dynamics.sliding.tables import DEAD, ORIGIN, Array, Whole
+from numeric.relu_dynamics.trajectory import Kind
+
+SLACK = 8 * np.finfo(float).eps
+
+
+@dataclass(frozen=True, eq=False)
+class Change:
+    """Neurons that have come into another mode at once, or back into theirs if there is no kind."""
+
+    who: Whole
+    ray: int
+    kind: Kind | None
+
+
+@dataclass(frozen=True, eq=False)
+class Fences:
+    """The nearest neuron to each fence: of one sign, in one mode, at one of its two sides."""
+
+    mode: Whole  # (n,)
+    side: Whole  # (n,)
+    sign: Array  # (n,)
+    distance: Array  # (n,): in units of |c|/alpha
+
+    @classmethod
+    def of(cls, net: Net, state: State) -> Fences:
+        w, push = state.weights(net), np.abs(net.push)
+        slack = _slack(w, state.offset)
+        nearest = np.full((len(net.tables.motion), 2, 2), np.inf)
+        for side in range(2):
+            fence = net.tables.fence[state.mode, side]
+            height = (fence * w).sum(1) + slack
+            free = fence.any(1) & (push > 0)
+            distance = np.divide(height, push, out=np.full_like(height, np.inf), where=free)
+            np.minimum.at(nearest, (state.mode, side, (net.push < 0).astype(int)), distance)
+        mode, side, negative = np.nonzero(nearest < np.inf)
+        return cls(mode, side, 1.0 - 2 * negative, nearest[mode, side, negative])
+
+    def approach(self, net: Net, modes: Modes) -> Array:
+        """How fast each distance grows, by modes of the residuals: (n, s)."""
+        felt = self.sign * net.tables.felt[self.mode, self.side]
+        fence = felt[:, None] * net.tables.fence[self.mode, self.side]
+        return -np.einsum("nd,ndk->nk", fence, modes.fields[self.mode])
+
+    def reached(self, net: Net, state: State, force: Array, which: int) -> tuple[State, Change]:
+        mode, side, sign = (part[which].item() for part in (self.mode, self.side, self.sign))
+        fence, ray = net.tables.fence[mode, side], int(net.tables.beyond[mode, side])
+        who = _members(net, state, mode, sign)
+        w = state.weights(net)[who]
+        height, slack = w @ fence, _slack(w, state.offset[who])
+        there = height <= slack
+        there[((height + slack) / np.abs(net.push[who])).argmin()] = True
+        who, w = who[there], w[there] - height[there, None] * fence
+        if ray == ORIGIN:
+            ray = mode - net.tables.rays
+            return state.placed(net, who, np.zeros_like(w), DEAD), Change(who, ray, Kind.DYING)
+        new = onward(net.tables, force, ray, sign)
+        if new == mode:
+            kind = None
+        elif new == DEAD:
+            kind = Kind.DYING
+        else:
+            kind = Kind.CROSSING if new < net.tables.rays else Kind.SLIDING
+        return state.placed(net, who, w, new), Change(who, ray, kind)
+
+
+@dataclass(frozen=True, eq=False)
+class Exits:
+    """Rays on which neurons slide, with the sign of their c."""
+
+    ray: Whole  # (n,)
+    sign: Array  # (n,)
+
+    @classmethod
+    def of(cls, net: Net, state: State) -> Exits:
+        found = np.unique(2 * state.mode + (net.push < 0))
+        found = found[found >= 2 * net.tables.rays]
+        return cls(found // 2 - net.tables.rays, 1.0 - 2 * (found % 2))
+
+    def hold(self, net: Net, modes: Modes) -> Array:
+        """What presses them to the ray from its silent and its active side: (2n, s)."""
+        sides = np.stack([net.tables.silent[self.ray], net.tables.active[self.ray]], 1)
+        inward = self.sign[:, None, None] * np.array([[-1.0], [1.0]]) * net.tables.normal[self.ray]
+        press = np.einsum("ned,nedk->nek", inward, modes.fields[sides])
+        return (press + SLACK * np.abs(press)).reshape(-1, len(modes.rates))
+
+    def left(self, net: Net, state: State, which: int) -> tuple[State, Change]:
+        ray, sign = int(self.ray[which // 2]), self.sign[which // 2]
+        who = _members(net, state, net.tables.rays + ray, sign)
+        side = net.tables.active if which % 2 else net.tables.silent
+        new = state.placed(net, who, state.weights(net)[who], int(side[ray]))
+        return new, Change(who, ray, Kind.LEAVING)
+
+
+def step(net: Net, state: State, end: float, guess: float) -> tuple[State, Change | None]:
+    """To the next change, or to the end; `guess` is about how far that is, and decides the effort only."""
+    modes = state.modes(net)
+    fences, exits = Fences.of(net, state), Exits.of(net, state)
+    sums = Sums.of(
+        modes.rates, fences.distance, fences.approach(net, modes), exits.hold(net, modes)
+    )
+    horizon = min(end - state.time, modes.quiet(net.floor))
+    if (found := earliest(sums, horizon, guess)) is None:
+        return replace(state.after(modes, end - state.time), time=end), None
+    time, which = found
+    state, n = state.after(modes, time), len(fences.mode)
+    if which < n:
+        return fences.reached(net, state, modes.force(time), which)
+    return exits.left(net, state, which - n)
+
+
+def _members(net: Net, state: State, mode: int, sign: float) -> Whole:
+    return np.flatnonzero((state.mode == mode) & (np.sign(net.push) == sign))
+
+
+def _slack(w: Array, offset: Array) -> Array:
+    """What rounding may do to w, of which the offset is a part: (k, 2) -> (k,)."""
+    return SLACK * (np.abs(w) + np.abs(offset)).sum(1)

@@ -1,0 +1,73 @@
+r"""How a neuron moves in each of its modes and what ends them, as matrices that act on residuals.
+
+Modes and rays are numbered as in `numeric.relu_dynamics.rays`: free in the sector of pattern q (mode q),
+or sliding on the ray between q and q + 1 (mode 2s + q). Mode 0 is dead, and holds the origin too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from numeric.relu_dynamics.gradient import Samples
+from numeric.relu_dynamics.rays import ORIGIN, Rays
+
+Array = NDArray[np.float64]
+Whole = NDArray[np.int64]
+
+DEAD = 0
+__all__ = ["DEAD", "ORIGIN", "Array", "Tables", "Whole"]
+
+
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """Of s samples from right to left, with residuals in this order."""
+
+    samples: Samples
+    silent: Whole  # (2s,): the mode beside each ray in which its sample is not active
+    active: Whole  # (2s,): and in which it is
+    normal: Array  # (2s, 2, 2): of each ray, to its active side; 0 for a side whose field never crosses it
+    motion: Array  # (4s, 2, s): w' = -(c/alpha) motion @ rho
+    fence: Array  # (4s, 2, 2): a mode lasts while <fence, w> > 0; rows of 0 are no fence
+    felt: Array  # (4s, 2): 0 where the field of a mode never goes to or from its fence, else 1
+    size: Array  # (4s,): of motion, as an operator at most
+    beyond: Whole  # (4s, 2): the ray behind each fence, or ORIGIN
+
+    @property
+    def rays(self) -> int:
+        return len(self.silent)
+
+    @classmethod
+    def of(cls, samples: Samples) -> Tables:
+        rays, s = Rays(samples, 1.0), len(samples.x)
+        motion = rays.forces(torch.eye(s, dtype=torch.float64)).permute(2, 1, 0)
+        fence, size = rays.fences.permute(2, 0, 1), motion.square().sum((1, 2)).sqrt()
+        felt = _felt(fence @ motion, samples.x)
+        normal = rays.facing * torch.stack([-rays.direction[1], rays.direction[0]])  # (2, 2s)
+        sides = torch.stack([rays.silent, rays.active], 1)  # (2s, 2)
+        crossing = torch.einsum("dr,redj->rej", normal, motion[sides])
+        normal = normal.T[:, None] * _felt(crossing, samples.x)[:, :, None]
+        parts = (rays.silent, rays.active, normal, motion, fence, felt, size, rays.beyond.T)
+        return cls(samples, *(part.numpy(force=True).copy() for part in parts))
+
+    def heights(self, w: Array) -> Array:
+        """<w, x~> at the samples: (m, 2) -> (m, s)."""
+        return w[:, :1] * self.samples.x.numpy() + w[:, 1:]
+
+    def locate(self, w: Array) -> tuple[Whole, Whole]:
+        """The pattern of each neuron (m, 2), and the ray that it is exactly on, or -1."""
+        a, b = torch.from_numpy(w).unbind(1)
+        on = self.heights(w) == 0
+        ray = on.argmax(1) + np.where(w[:, 0] < 0, on.shape[1], 0)
+        exact = on.any(1) & (w[:, 0] != 0)
+        return self.samples.patterns(a, -b).numpy() % self.rays, np.where(exact, ray, -1)
+
+
+def _felt(parts: Tensor, x: Tensor) -> Tensor:
+    """Whether any part is more than rounding, which all are where the only sample seen has 1 + x x' = 0."""
+    noise = 4 * torch.finfo(x.dtype).eps * (1 + x**2).sqrt()
+    return (parts.abs() > noise).any(-1).to(x)
