@@ -23,7 +23,7 @@ POINTS: tuple[Point, ...] = (
 
 
 def _squares(delta: Any, r: Any, m: Any, alpha: Any) -> tuple[Any, Any]:
-    """c^2 and a^2 + b^2: the larger, by bisection, times (larger - |delta|) is their product."""
+    """c^2 and a^2 + b^2: the larger, L, by bisection of L (L - |delta|) = (alpha r/m)^2."""
     product, gap = (alpha * r / m) ** 2, abs(delta)
     low, high = gap, gap + mp.sqrt(product)
     while high - low > mp.eps * low:

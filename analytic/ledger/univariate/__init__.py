@@ -1,6 +1,15 @@
-"""Routes for the paper on univariate ReLU networks: section 3.3 and appendix A."""
+"""Routes for the paper on univariate ReLU networks."""
 
-from analytic.ledger.univariate import kernels, norms
+from analytic.ledger.univariate import (
+    change,
+    kernels,
+    lift,
+    norms,
+    particles,
+    penalty,
+    potential,
+    rays,
+)
 
-MODULES = (kernels, norms)
+MODULES = (potential, particles, rays, penalty, lift, change, kernels, norms)
 ROUTES = {name: settled for module in MODULES for name, settled in module.ROUTES.items()}
