@@ -2,7 +2,8 @@ r"""Geometry of shallow networks $\Phi_j = n^{-1/2}\phi(w_j\cdot x + b_j)$, from
 
 With $g = L L^T$ and whitened weights $\tilde w = L^{-1} w$, the metric's derivative is
 $T = \frac2n\sum_j \phi'_j\phi''_j\,\tilde w_j^{\otimes 3}$, and since it is totally symmetric
-$R = \frac14(\|T\|^2 - \|\mathrm{tr}\,T\|^2)$: O(n d^3) a point, no sum over pairs or triples of units.
+$R = \frac14(\|T\|^2 - \|\mathrm{tr}\,T\|^2)$: O(n d^3) a point, no sum over pairs or triples of units. The
+square of the Jacobian's condition number comes off the digits; `geometry.ricci_scalar` loses none.
 """
 
 from __future__ import annotations
@@ -90,10 +91,14 @@ class ShallowNetwork:
             raise InputError("x has entries that are NaN or infinite: remove those points.")
         return x @ self.weights.mT + self.biases[..., None, :]
 
+    def __call__(self, x: Tensor) -> Tensor:
+        """The features: (m, d) -> (..., m, n)."""
+        return self.activation.phi.torch(self.preactivations(x)) / math.sqrt(self.weights.shape[-2])
+
     def metric(self, x: Tensor) -> Tensor:
         """(m, d) -> (..., m, d, d)."""
         slope = self._slopes[0](self.preactivations(x))
-        return self._average(slope**2, 2)
+        return mean_power(slope**2, self.weights, 2)
 
     def magnification(self, x: Tensor) -> Tensor:
         """sqrt(det g): (m, d) -> (..., m)."""
@@ -108,24 +113,9 @@ class ShallowNetwork:
                 "network jumps: use a smooth activation, or one with its kink at 0."
             )
         at = self.preactivations(x)
-        slope, bend = (function(at) for function in self._slopes)
-        factor = self._cholesky(self._average(slope**2, 2))
-        T = 2 * self._average(slope * bend, 3)
-        for _ in range(3):  # whiten one index and turn to the next
-            flat = T.flatten(-2)
-            T = torch.linalg.solve_triangular(factor, flat, upper=False).unflatten(-1, T.shape[-2:])
-            T = T.movedim(-3, -1)
-        trace = T.diagonal(dim1=-3, dim2=-2).sum(-1)
-        return ((T**2).sum((-3, -2, -1)) - (trace**2).sum(-1)) / 4
-
-    def _average(self, units: Tensor, rank: int) -> Tensor:
-        """(..., m, n) -> (..., m, d, ..., d): the mean over units of a factor times w^rank."""
-        w = self.weights
-        powers = w
-        for _ in range(rank - 1):
-            powers = (powers[..., :, None] * w[..., None, :]).flatten(-2)
-        d = (w.shape[-1],) * rank
-        return (units @ powers).unflatten(-1, d) / w.shape[-2]
+        form = moment_form(*(function(at) for function in self._slopes), self.weights)
+        self._cholesky(form.metric)
+        return form.value
 
     @staticmethod
     def _cholesky(metric: Tensor) -> Tensor:
@@ -136,3 +126,41 @@ class ShallowNetwork:
                 "fewer units than input dimensions, or all are saturated: widen the network or move x."
             )
         return factor
+
+
+@dataclass(frozen=True, eq=False)
+class MomentForm:
+    """The metric, the Ricci scalar, and the size of the terms that it is the difference of."""
+
+    metric: Tensor  # (..., m, d, d)
+    value: Tensor  # (..., m); no number where rounding leaves the metric singular
+    size: Tensor  # (..., m)
+
+
+def moment_form(slope: Tensor, bend: Tensor, weights: Tensor) -> MomentForm:
+    """From phi' and phi'' of the units: twice (..., m, n), and (..., n, d)."""
+    metric = mean_power(slope**2, weights, 2)
+    factor, info = torch.linalg.cholesky_ex(metric)
+    T = mean_power(slope * bend, weights, 3)
+    for _ in range(3):  # whiten one index and turn to the next
+        flat = T.flatten(-2)
+        T = torch.linalg.solve_triangular(factor, flat, upper=False).unflatten(-1, T.shape[-2:])
+        T = T.movedim(-3, -1)
+    own = T.diagonal(dim1=-3, dim2=-2)  # (..., c, a)
+    squares = _between(T.square().sum(-1))
+    products, sizes = (_between(part.mT @ part) for part in (own, own.abs()))
+    value = torch.where(info == 0, squares - products, torch.nan)
+    return MomentForm(metric, value, squares + sizes)
+
+
+def mean_power(units: Tensor, weights: Tensor, rank: int) -> Tensor:
+    """(..., m, n), (..., n, d) -> (..., m, d, ..., d): the mean over units of a factor times w^rank."""
+    powers = weights
+    for _ in range(rank - 1):
+        powers = (powers[..., :, None] * weights[..., None, :]).flatten(-2)
+    return (units @ powers).unflatten(-1, (weights.shape[-1],) * rank) / weights.shape[-2]
+
+
+def _between(matrix: Tensor) -> Tensor:
+    """The sum over different indices: what is equal in both parts of R would cancel by rounding only."""
+    return 2 * matrix.triu(1).sum((-2, -1))

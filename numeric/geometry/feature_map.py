@@ -67,7 +67,7 @@ class FeatureMap:
     @contextmanager
     def on(self, x: Tensor) -> Iterator[Opened]:
         """The map at the points x, which it is tried on first."""
-        points = self._checked(x)
+        points = self.checked(x)
         with ExitStack() as stack:
             stack.enter_context(torch.no_grad())
             stack.enter_context(_plain_attention())
@@ -82,8 +82,8 @@ class FeatureMap:
             count = tried(run, call, points, x.shape[1:])
             yield Opened(call, points, count)
 
-    def _checked(self, x: Any) -> Tensor:
-        """(n, ...) -> (n, d)."""
+    def checked(self, x: Any) -> Tensor:
+        """Points (n, ...) -> (n, d), if they fit the model."""
         if not isinstance(x, Tensor):
             raise InputError(
                 f"x is a {type(x).__name__}, but a tensor of shape (n, ...) is needed."
@@ -114,7 +114,7 @@ class FeatureMap:
         """The output of the layer; what follows it is not computed."""
         target = self.module.get_submodule(self.layer)
         calls: list[Any] = []
-        with _hook(target, lambda _, __, output: calls.append(output)):
+        with hooked(target, lambda _, __, output: calls.append(output)):
             self.body(x[:1].detach())
         if len(calls) != 1:
             raise InputError(
@@ -131,7 +131,7 @@ class FeatureMap:
             except _Reached as reached:
                 return reached.output
 
-        with _hook(target, stop):
+        with hooked(target, stop):
             yield run
 
 
@@ -153,7 +153,8 @@ def evaluating(module: nn.Module) -> Iterator[None]:
 
 
 @contextmanager
-def _hook(layer: nn.Module, action: Callable[..., None]) -> Iterator[None]:
+def hooked(layer: nn.Module, action: Callable[..., None]) -> Iterator[None]:
+    """Calls the action with (layer, inputs, output) each time the layer has run."""
     handle = layer.register_forward_hook(action)
     try:
         yield

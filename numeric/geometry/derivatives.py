@@ -1,0 +1,80 @@
+"""First and second derivatives of a feature map by forward mode, block by block.
+
+A map takes each point by itself, so that one pass over copies of the points takes as many directions.
+Arrays have the features last and are float64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import torch
+from torch import Tensor
+from torch.func import jvp
+
+from analytic.domain import InputError
+from numeric.geometry.feature_map import Opened
+from numeric.geometry.gauss import pairs
+
+BLOCK = 2**17  # features computed in one pass
+HELD = 2**20  # numbers of derivatives held for one chunk of points
+
+Map = Callable[[Tensor], Tensor]
+
+
+def along(f: Map, x: Tensor, u: Tensor) -> Tensor:
+    """J u: (m, d), (m, d) -> (m, p)."""
+    return _forward(lambda: jvp(f, (x,), (u,))[1])
+
+
+def along_two(f: Map, x: Tensor, u: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+    """J v and H(u, v): three times (m, d) -> twice (m, p)."""
+    return _forward(lambda: jvp(lambda y: jvp(f, (y,), (v,))[1], (x,), (u,)))
+
+
+def chunks(f: Opened, per_point: int) -> Iterator[Tensor]:
+    """The points, as many at once as HELD allows."""
+    return iter(f.points.split(max(1, HELD // per_point)))
+
+
+def jacobian(f: Opened, x: Tensor) -> Tensor:
+    """(m, d) -> (m, d, p)."""
+    m, d = x.shape
+    parts = []
+    for point, axis in _blocks(f, m, d):
+        parts.append(along(f, x[point], _units(axis, x)))
+    return torch.cat(parts).double().unflatten(0, (m, d))
+
+
+def jacobian_and_hessian(f: Opened, x: Tensor) -> tuple[Tensor, Tensor]:
+    """(m, d) -> (m, d, p) and, packed, (m, d (d + 1)/2, p)."""
+    m, d = x.shape
+    first, second = (indices.to(x.device) for indices in pairs(d))
+    parts = []
+    for point, pair in _blocks(f, m, len(first)):
+        axes = _units(first[pair], x), _units(second[pair], x)
+        parts.append(torch.stack(along_two(f, x[point], *axes)))
+    both = torch.cat(parts, 1).double().unflatten(1, (m, -1))
+    return both[0, :, :d], both[1]
+
+
+def _blocks(f: Opened, m: int, directions: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """Which point and which direction: all of them, as many at once as BLOCK allows."""
+    every = torch.arange(m * directions, device=f.points.device)
+    for some in every.split(max(1, BLOCK // f.count)):
+        yield some // directions, some % directions
+
+
+def _units(axis: Tensor, like: Tensor) -> Tensor:
+    """Unit vectors along the given axes: (k,) -> (k, d)."""
+    return torch.nn.functional.one_hot(axis, like.shape[1]).to(like)
+
+
+def _forward(derivative: Callable[[], Tensor]) -> Tensor:
+    try:
+        return derivative()
+    except (RuntimeError, NotImplementedError) as error:
+        raise InputError(
+            f"torch cannot differentiate the map in forward mode ({str(error).splitlines()[0]}): write it "
+            "with differentiable torch operations, without numpy, rounding or data-dependent branches."
+        ) from error

@@ -1,0 +1,44 @@
+r"""The Ricci scalar from first and second derivatives of the features, by the Gauss equation.
+
+With P the projection off the tangent space, and in an orthonormal frame of it,
+$R = \sum_{a\ne b} \langle P H_{aa}, P H_{bb}\rangle - |P H_{ab}|^2$. Derivatives of the metric do not appear,
+so no third ones of the features do. The error is relative to the sizes of these terms: where they cancel,
+as on a cylinder, R is known to that accuracy and not to digits of its own.
+
+Symmetric pairs (a, b) are packed: (0, 0), (1, 1), ..., then (0, 1), (0, 2), ..., (1, 2), ...
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+Curved = tuple[Tensor, Tensor, Tensor]  # value, condition, rank: (m,) each
+
+
+def pairs(d: int) -> tuple[Tensor, Tensor]:
+    """The indices a and b of packed pairs."""
+    own, off = torch.arange(d), torch.triu_indices(d, d, 1)
+    return torch.cat([own, off[0]]), torch.cat([own, off[1]])
+
+
+def scalar(tangents: Tensor, hessian: Tensor, rows: Tensor) -> Tensor:
+    """(m, d, n) orthonormal, (m, pairs, n) in that frame, (m, d) picked features -> (m,)."""
+    d, count = tangents.shape[1], hessian.shape[1]
+    # The picked features can be the steepest by many orders of magnitude. So each Hessian is freed of
+    # a combination of theirs, which vanish exactly then, where a projection would leave rounding.
+    at = rows[:, None].expand(-1, count, -1)
+    share = torch.linalg.solve(
+        tangents.gather(2, rows[:, None].expand(-1, d, -1)), hessian.gather(2, at), left=False
+    )
+    normal = torch.baddbmm(hessian, share, tangents, alpha=-1).scatter_(2, at, 0.0)
+    normal = torch.baddbmm(normal, normal @ tangents.mT, tangents, alpha=-1)
+    own, off = normal[:, :d], normal[:, d:]
+    products = own @ own.mT
+    return 2 * (products.triu(1).sum((1, 2)) - off.square().sum((1, 2)))
+
+
+def unknown(rank: Tensor) -> Curved:
+    """What is said of points among which some have no curvature, for want of rank."""
+    nothing = torch.full_like(rank, torch.nan, dtype=torch.float64)
+    return nothing, nothing, rank

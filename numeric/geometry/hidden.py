@@ -1,0 +1,96 @@
+"""Hidden layers phi(W x + b) whose derivatives are known: what closed forms need of a network."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from analytic.domain import InputError
+from numeric.geometry.feature_map import FeatureMap
+from numeric.geometry.slopes import Slopes, slopes_of, slopes_of_activation
+from numeric.shallow import ShallowNetwork
+
+BESIDE = 1e-9  # how far from 0 to look for a jump of phi'
+JUMP = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class HiddenLayer:
+    """Features factor phi(w_j.x + b_j), in float64."""
+
+    weights: Tensor  # (n, d)
+    biases: Tensor  # (n,)
+    slopes: Slopes
+    factor: float
+    name: str  # of phi
+
+    @classmethod
+    def of(cls, features: FeatureMap) -> HiddenLayer | None:
+        """Of a `ShallowNetwork`, or of a Linear and an activation at the start of a Sequential."""
+        body = features.body
+        if isinstance(body, ShallowNetwork):
+            return cls._shallow(body)
+        if type(body) is not nn.Sequential:
+            return None
+        parts = [(n, m) for n, m in body.named_children() if type(m) is not nn.Flatten]
+        last = features.layer or parts[-1][0]
+        if len(parts) < 2 or parts[1][0] != last or type(parts[0][1]) is not nn.Linear:
+            return None
+        linear, activation = parts[0][1], parts[1][1]
+        if (slopes := slopes_of(activation)) is None:
+            return None
+        weights = linear.weight.detach().double()
+        biases = weights.new_zeros(len(weights)) if linear.bias is None else linear.bias.detach()
+        return cls(weights, biases.double(), slopes, 1.0, type(activation).__name__)
+
+    @classmethod
+    def _shallow(cls, network: ShallowNetwork) -> HiddenLayer:
+        weights, biases = network.weights.detach().double(), network.biases.detach().double()
+        if weights.ndim != 2:
+            raise InputError(
+                f"A stack of networks with weights of shape {tuple(weights.shape)} was given, but one "
+                "feature map is needed: take them one by one."
+            )
+        slopes = slopes_of_activation(network.activation)
+        return cls(weights, biases, slopes, 1 / math.sqrt(len(weights)), network.activation.name)
+
+    def preactivations(self, x: Tensor) -> Tensor:
+        """(m, d) -> (m, n)."""
+        if x.shape[1] != self.weights.shape[1]:
+            raise InputError(
+                f"x has {x.shape[1]} coordinates, but the layer takes {self.weights.shape[1]}."
+            )
+        return torch.addmm(self.biases, x.double(), self.weights.T)
+
+    def derivatives(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """log c (m, 1), phi'/c and phi''/c (m, n), where c is the largest scale at each point."""
+        scale, slope, bend = self.slopes(self.preactivations(x))
+        if not torch.isfinite(slope.sum() + bend.sum()):
+            raise InputError(
+                f"phi' or phi'' of {self.name} is NaN or infinite at some points: mend the weights, or "
+                "move the points."
+            )
+        largest = scale.amax(1, keepdim=True)
+        factor = (scale - largest).exp_()
+        return largest + math.log(self.factor), slope * factor, bend * factor
+
+    def jacobian(self, x: Tensor) -> Tensor:
+        """(m, d) -> (m, d, n), features last."""
+        log_scale, slope, _ = self.derivatives(x)
+        return (log_scale.exp() * slope)[:, None] * self.weights.T
+
+    def jumps(self) -> bool:
+        """Whether phi' jumps at 0, as that of ReLU does."""
+        beside = torch.tensor([[-BESIDE, BESIDE]], dtype=torch.float64)
+        scale, slope, _ = self.slopes(beside)
+        left, right = (slope * scale.exp()).flatten().tolist()
+        return abs(right - left) > JUMP * max(abs(left), abs(right))
+
+
+def hidden_layer(features: Any, layer: str | None = None) -> HiddenLayer | None:
+    """The hidden layer that a feature map is, or None."""
+    return HiddenLayer.of(FeatureMap.of(features, layer))
