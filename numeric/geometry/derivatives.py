@@ -15,6 +15,7 @@ from torch.func import jvp
 from analytic.domain import InputError
 from numeric.geometry.feature_map import Opened
 from numeric.geometry.gauss import pairs
+from numeric.geometry.trial import check_slope
 
 BLOCK = 2**17  # features computed in one pass
 HELD = 2**20  # numbers of derivatives held for one chunk of points
@@ -32,9 +33,10 @@ def along_two(f: Map, x: Tensor, u: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
     return _forward(lambda: jvp(lambda y: jvp(f, (y,), (v,))[1], (x,), (u,)))
 
 
-def chunks(f: Opened, per_point: int) -> Iterator[Tensor]:
-    """The points, as many at once as HELD allows."""
-    return iter(f.points.split(max(1, HELD // per_point)))
+def chunks(f: Opened, per_point: int) -> tuple[Tensor, ...]:
+    """The points, as many at once as HELD allows, if torch's slopes of the map are those of its values."""
+    check_slope(f, along, f.points)
+    return f.points.split(max(1, HELD // per_point))
 
 
 def jacobian(f: Opened, x: Tensor) -> Tensor:
@@ -43,7 +45,7 @@ def jacobian(f: Opened, x: Tensor) -> Tensor:
     parts = []
     for point, axis in _blocks(f, m, d):
         parts.append(along(f, x[point], _units(axis, x)))
-    return torch.cat(parts).double().unflatten(0, (m, d))
+    return _finite(torch.cat(parts).double().unflatten(0, (m, d)))
 
 
 def jacobian_and_hessian(f: Opened, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -54,7 +56,7 @@ def jacobian_and_hessian(f: Opened, x: Tensor) -> tuple[Tensor, Tensor]:
     for point, pair in _blocks(f, m, len(first)):
         axes = _units(first[pair], x), _units(second[pair], x)
         parts.append(torch.stack(along_two(f, x[point], *axes)))
-    both = torch.cat(parts, 1).double().unflatten(1, (m, -1))
+    both = _finite(torch.cat(parts, 1).double().unflatten(1, (m, -1)))
     return both[0, :, :d], both[1]
 
 
@@ -68,6 +70,15 @@ def _blocks(f: Opened, m: int, directions: int) -> Iterator[tuple[Tensor, Tensor
 def _units(axis: Tensor, like: Tensor) -> Tensor:
     """Unit vectors along the given axes: (k,) -> (k, d)."""
     return torch.nn.functional.one_hot(axis, like.shape[1]).to(like)
+
+
+def _finite(derivatives: Tensor) -> Tensor:
+    if not torch.isfinite(derivatives).all():
+        raise InputError(
+            "The map has derivatives that are NaN or infinite at some points: move these points, or mend "
+            "the map there."
+        )
+    return derivatives
 
 
 def _forward(derivative: Callable[[], Tensor]) -> Tensor:

@@ -24,9 +24,11 @@ Slopes = Callable[[Tensor], Triple]
 
 def sigmoid(z: Tensor) -> Triple:
     r"""$\sigma' = \sigma(z)\sigma(-z)$ and $\sigma'' = -\sigma'\tanh(z/2)$."""
-    size = z.abs()
-    slope = (1 + torch.exp(-size)) ** -2
-    return -size, slope, -slope * torch.tanh(z / 2)
+    scale = -z.abs()
+    fall = torch.expm1(scale)
+    gate = (2 + fall).reciprocal_()  # sigma(|z|)
+    slope = gate.square()
+    return scale, slope, slope * fall.mul_(gate).copysign_(-z)
 
 
 def tanh(z: Tensor) -> Triple:

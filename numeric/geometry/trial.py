@@ -1,4 +1,4 @@
-"""A feature map is tried on two points before anything is computed: shape, numbers, one point at a time."""
+"""A feature map is tried on one or two points before anything is computed: shape, numbers, slopes."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from torch import Tensor
 from analytic.domain import InputError
 
 STEP = 1e-3  # to a second point where all are equal
+STEPS = (1.0, 1e-2, 1e2)  # of differences, times the cube root of the machine's epsilon
+SOME = 16  # points whose slopes are looked at
+ALIKE = 1e-2  # how well some difference agrees with a slope; a map that is cut or stepped has none that does
 
 Map = Callable[[Tensor], Tensor]
 
@@ -43,6 +46,39 @@ def tried(run: Callable[..., Any], call: Map, points: Tensor, shape: torch.Size)
     if call(points[:1]).device != points.device:
         raise InputError("The map moves its points to another device: keep to that of x.")
     return both.shape[1]
+
+
+def check_slope(call: Map, along: Callable[..., Tensor], points: Tensor) -> None:
+    """Compares a slope at the first point with differences, which see what `detach` hides."""
+    some = points[:SOME]
+    u = torch.arange(1, some.shape[1] + 1, device=some.device).to(some).sin()
+    u = (u / torch.linalg.vector_norm(u)).expand_as(some)
+    slopes = along(call, some, u)
+    values = call(some)
+    if not slopes.any() and not torch.equal(values, values[:1].expand_as(values)):
+        raise InputError(
+            "The map differs from point to point, but all of its slopes are 0: it has steps, by rounding "
+            "or comparing, or is saturated beyond the last digit."
+        )
+    x, u, slope = some[:1], u[:1], slopes[:1]
+    if not torch.isfinite(slope).all():
+        raise InputError(
+            f"The map has no finite slope at the point {_told(x[0])}: move it, or mend the map."
+        )
+    epsilon = torch.finfo(x.dtype).eps
+    size = max(1.0, torch.linalg.vector_norm(x).item())
+    for factor in STEPS:
+        step = factor * epsilon ** (1 / 3) * size
+        ahead, back = call(x + step * u), call(x - step * u)
+        noise = 16 * epsilon * ahead.abs().amax() / step
+        difference = (ahead - back) / (2 * step)
+        largest = torch.maximum(difference.abs().amax(), slope.abs().amax())
+        if not (difference - slope).abs().amax() > ALIKE * largest + noise:
+            return
+    raise InputError(
+        f"At the point {_told(x[0])} torch's derivative of the map is not that of its values: use no "
+        "detach, rounding or gradients of one's own, and no maps with jumps."
+    )
 
 
 def _pair(points: Tensor) -> tuple[Tensor, Tensor]:
