@@ -18,73 +18,16 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from notebooks.controls import Choice, Control, Scale, Slider, degree, dimension, sigma, zeta
 from notebooks.report import mathml
+
+__all__ = [
+    "Caption", "Choice", "Control", "Panel", "Scale", "Slider",
+    "curve", "degree", "dimension", "sigma", "zeta",
+]  # fmt: skip
 
 FRAMES = "KERNEL_GEOMETRY_FRAMES"  # set by the runner: every k-th stop as a frame, no live widgets
 Values = Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class Slider:
-    """A number that a person may move."""
-
-    name: str
-    label: str  # LaTeX
-    low: float
-    high: float
-    step: float
-    start: float
-
-    def widget(self) -> W.Widget:
-        whole = isinstance(self.start, int)
-        kind, text = (W.IntSlider, "d") if whole else (W.FloatSlider, ".2f")
-        return kind(
-            value=self.start,
-            min=self.low,
-            max=self.high,
-            step=self.step,
-            description=f"${self.label}$",
-            readout_format=text,
-            continuous_update=True,
-            style={"description_width": "3em"},
-        )
-
-    def stops(self, most: int = 9) -> list[Any]:
-        """Evenly spaced values with the start among them, for frames."""
-        count = round((self.high - self.low) / self.step)
-        ticks = [self.low + self.step * round(k * count / (most - 1)) for k in range(most)]
-        rounded = {round(tick, 10) for tick in ticks} | {self.start}
-        return sorted(int(v) if isinstance(self.start, int) else float(v) for v in rounded)
-
-
-@dataclass(frozen=True)
-class Choice:
-    """One of several names."""
-
-    name: str
-    label: str
-    options: tuple[str, ...]
-    start: str
-
-    def widget(self) -> W.Widget:
-        return W.Dropdown(
-            options=self.options,
-            value=self.start,
-            description=self.label,
-            style={"description_width": "5em"},
-        )
-
-    def stops(self) -> list[str]:
-        return list(self.options)
-
-
-Control = Slider | Choice
-
-# The sliders of the suite: the same letter has the same range, start and label in every notebook.
-sigma = Slider("sigma", r"\sigma", 0.1, 3.0, 0.1, 1.0)
-zeta = Slider("zeta", r"\zeta", 0.0, 3.0, 0.1, 1.0)
-degree = Slider("q", "q", 1, 10, 1, 2)
-dimension = Slider("d", "d", 1, 20, 1, 2)
 
 
 @dataclass(frozen=True)
