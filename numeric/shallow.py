@@ -72,7 +72,8 @@ class ShallowNetwork:
         return cls(activation, weights, biases) if stack else cls(activation, weights[0], biases[0])
 
     @cached_property
-    def _slopes(self) -> tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]:
+    def slopes(self) -> tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]:
+        """phi' and phi''."""
         first, second = (
             Formula("slope", (z,), self.activation.derivative(k)).torch for k in (1, 2)
         )
@@ -89,15 +90,18 @@ class ShallowNetwork:
             )
         if not torch.isfinite(x).all():
             raise InputError("x has entries that are NaN or infinite: remove those points.")
+        return self._affine(x)
+
+    def _affine(self, x: Tensor) -> Tensor:
         return x @ self.weights.mT + self.biases[..., None, :]
 
     def __call__(self, x: Tensor) -> Tensor:
-        """The features: (m, d) -> (..., m, n)."""
-        return self.activation.phi.torch(self.preactivations(x)) / math.sqrt(self.weights.shape[-2])
+        """The features: (m, d) -> (..., m, n), under any of torch's transforms."""
+        return self.activation.phi.torch(self._affine(x)) / math.sqrt(self.weights.shape[-2])
 
     def metric(self, x: Tensor) -> Tensor:
         """(m, d) -> (..., m, d, d)."""
-        slope = self._slopes[0](self.preactivations(x))
+        slope = self.slopes[0](self.preactivations(x))
         return mean_power(slope**2, self.weights, 2)
 
     def magnification(self, x: Tensor) -> Tensor:
@@ -113,7 +117,7 @@ class ShallowNetwork:
                 "network jumps: use a smooth activation, or one with its kink at 0."
             )
         at = self.preactivations(x)
-        form = moment_form(*(function(at) for function in self._slopes), self.weights)
+        form = moment_form(*(function(at) for function in self.slopes), self.weights)
         self._cholesky(form.metric)
         return form.value
 
