@@ -17,8 +17,8 @@ from numeric.geometry.feature_map import Opened
 from numeric.geometry.gauss import pairs
 from numeric.geometry.trial import check_slope
 
-BLOCK = 2**17  # features computed in one pass
-HELD = 2**20  # numbers of derivatives held for one chunk of points
+BLOCK = 2**18  # features computed in one pass
+HELD = 2**18  # numbers of derivatives held for one chunk of points
 
 Map = Callable[[Tensor], Tensor]
 
@@ -44,18 +44,20 @@ def jacobian(f: Opened, x: Tensor) -> Tensor:
     m, d = x.shape
     parts = []
     for point, axis in _blocks(f, m, d):
-        parts.append(along(f, x[point], _units(axis, x)))
+        unit = torch.nn.functional.one_hot(axis, d).to(x.dtype)
+        parts.append(along(f, x[point], unit))
     return _finite(torch.cat(parts).double().unflatten(0, (m, d)))
 
 
-def jacobian_and_hessian(f: Opened, x: Tensor) -> tuple[Tensor, Tensor]:
-    """(m, d) -> (m, d, p) and, packed, (m, d (d + 1)/2, p)."""
+def jacobian_and_hessian(f: Opened, x: Tensor, axes: Tensor) -> tuple[Tensor, Tensor]:
+    """On axes (m, d, d), which are the rows: (m, d) -> (m, d, p) and, packed, (m, d (d + 1)/2, p)."""
     m, d = x.shape
+    axes = axes.to(x.dtype)
     first, second = (indices.to(x.device) for indices in pairs(d))
     parts = []
     for point, pair in _blocks(f, m, len(first)):
-        axes = _units(first[pair], x), _units(second[pair], x)
-        parts.append(torch.stack(along_two(f, x[point], *axes)))
+        u, v = axes[point, first[pair]], axes[point, second[pair]]
+        parts.append(torch.stack(along_two(f, x[point], u, v)))
     both = _finite(torch.cat(parts, 1).double().unflatten(1, (m, -1)))
     return both[0, :, :d], both[1]
 
@@ -65,11 +67,6 @@ def _blocks(f: Opened, m: int, directions: int) -> Iterator[tuple[Tensor, Tensor
     every = torch.arange(m * directions, device=f.points.device)
     for some in every.split(max(1, BLOCK // f.count)):
         yield some // directions, some % directions
-
-
-def _units(axis: Tensor, like: Tensor) -> Tensor:
-    """Unit vectors along the given axes: (k,) -> (k, d)."""
-    return torch.nn.functional.one_hot(axis, like.shape[1]).to(like)
 
 
 def _finite(derivatives: Tensor) -> Tensor:

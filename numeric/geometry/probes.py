@@ -66,7 +66,7 @@ def _estimated(
 
 def _normal(f: Opened, x: Tensor, Q: Tensor, u: Tensor, v: Tensor) -> Tensor:
     """P H(u, v): (m, d), (m, p, d), twice (m, k, d) -> (m, k, p)."""
-    at = x[:, None].expand_as(u).flatten(0, 1)
+    at = x.repeat_interleave(u.shape[1], 0)
     rows = zip(
         *(part.split(max(1, BLOCK // f.count)) for part in (at, *_like(x, u, v))), strict=True
     )

@@ -86,31 +86,32 @@ def _generic(f: Opened) -> Curved:
             f"{f.count} features of {d} inputs have {size} second derivatives at a point: use "
             "ricci_estimate, which needs none of them one by one."
         )
-    parts, flat = [], True
-    for x in chunks(f, size):
-        J, H = jacobian_and_hessian(f, x)
-        flat = flat and not H.any()
-        parts.append(embedded(J, H))
-    if flat and d > 1 and piecewise_affine(f):
+    found = [_embedded(f, x) for x in chunks(f, size)]
+    if d > 1 and not any(bent for _, bent in found) and piecewise_affine(f):
         refuse_creases(["slopes that jump where second derivatives are 0"])
-    return tuple(torch.cat(part) for part in zip(*parts, strict=True))
+    return tuple(torch.cat(part) for part in zip(*(curved for curved, _ in found), strict=True))
 
 
-def embedded(J: Tensor, H: Tensor) -> Curved:
-    """From derivatives (m, d, p) and, packed, (m, pairs, p)."""
+def _embedded(f: Opened, x: Tensor) -> tuple[Curved, bool]:
+    """At points (m, d), and whether any second derivative is not 0.
+
+    Second derivatives are taken along a frame in which the metric is the unit matrix: to take them along
+    the axes of x and turn them afterwards would lose the square of the condition number.
+    """
+    J = jacobian(f, x)
     m, d, p = J.shape
-    largest = J.square().sum(1).amax(1, keepdim=True).sqrt()
-    ones = J.new_ones(m, p)
+    ones, largest = J.new_ones(m, p), J.square().sum(1).amax(1, keepdim=True).sqrt()
     picked = pick(J, ones, max(p, d) * EPSILON * largest)
     if (picked.rank < d).any():
-        return unknown(picked.rank)
+        return unknown(picked.rank), True
     # Unit vectors of size 0 come along, and tell the frame in the coordinates of x.
     unit = torch.eye(d, dtype=J.dtype, device=J.device).expand(m, d, d)
     parts = picked.axes @ torch.cat([J, unit], 2)
     frame = whiten(parts, torch.cat([ones, J.new_zeros(m, d)], 1), picked.rows)
-    turned = _turned(H, frame.vectors[:, :, p:])
-    value = scalar(frame.tangents[:, :, :p], turned, picked.rows)
-    return value, frame.condition, picked.rank
+    J, H = jacobian_and_hessian(f, x, frame.vectors[:, :, p:])
+    inverse = torch.linalg.inv(torch.linalg.cholesky(J @ J.mT))  # close to the unit matrix
+    value = scalar(inverse @ J, _turned(H, inverse), picked.rows)
+    return (value, frame.condition, picked.rank), bool(H.any())
 
 
 def _turned(H: Tensor, axes: Tensor) -> Tensor:

@@ -52,7 +52,7 @@ def check_slope(call: Map, along: Callable[..., Tensor], points: Tensor) -> None
     """Compares a slope at the first point with differences, which see what `detach` hides."""
     some = points[:SOME]
     u = torch.arange(1, some.shape[1] + 1, device=some.device).to(some).sin()
-    u = (u / torch.linalg.vector_norm(u)).expand_as(some)
+    u = (u / torch.linalg.vector_norm(u)).repeat(len(some), 1)
     slopes = along(call, some, u)
     values = call(some)
     if not slopes.any() and not torch.equal(values, values[:1].expand_as(values)):
