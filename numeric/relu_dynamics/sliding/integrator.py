@@ -24,7 +24,8 @@ from numeric.relu_dynamics.store import keep as store
 
 PAUSE = 5.0  # seconds between two times that a run is kept
 FLOOR = 2.0**-44  # residuals, relative to targets and those at the start, that are rounding
-STALL = 100  # changes per neuron without any time between them, at most
+STALL = 10_000  # changes, at most, in an instant
+INSTANT = 1e-9  # of the time so far
 RECENT = 8  # changes that tell how soon the next one may be
 
 
@@ -81,16 +82,14 @@ def _proceed(
 
 
 def _changes(net: Net, nodes: list[Node], end: float) -> Iterator[Node]:
-    state, still = Course.of(nodes).state(len(nodes) - 1), 0
+    state = Course.of(nodes).state(len(nodes) - 1)
     while state.time < end:
-        before = state.time
-        recent = before - nodes[-min(len(nodes), RECENT)].time
+        recent = state.time - nodes[-min(len(nodes), RECENT)].time
         state, change = step(net, state, end, recent / RECENT or end)
-        still = 0 if state.time > before else still + 1
-        if still > STALL * len(net.push):
+        if len(nodes) >= STALL and state.time - nodes[-STALL].time <= INSTANT * state.time:
             raise ArithmeticError(
-                f"{still} changes at the time {before} without an end: move the samples or the neurons "
-                "a little, or give a shorter time."
+                f"{STALL} changes at the time {state.time}, which may go on for ever: move the samples "
+                "or the neurons a little, or give a shorter time."
             )
         yield Node.of(state, np.array([], int) if change is None else change.who, change)
 

@@ -1,0 +1,270 @@
+"""The exact flow of a and b: closed forms, laws, awkward starts, bad input, and runs that go on."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from analytic.domain import InputError
+from numeric.relu_dynamics import sliding
+from numeric.relu_dynamics.neurons import Neurons
+from numeric.relu_dynamics.sliding import integrator
+from numeric.relu_dynamics.trajectory import Kind
+
+
+def numbers(*values: float) -> Tensor:
+    return torch.tensor(values, dtype=torch.float64)
+
+
+def flow(a: Any, b: Any, c: Any, x: Any, y: Any, end: float, **more: Any) -> sliding.Solution:
+    parts = (torch.as_tensor(part, dtype=torch.float64) for part in (a, b, c))
+    return sliding.integrate(*parts, more.pop("alpha", 1.0), x, y, end, progress=False, **more)
+
+
+def net(seed: int, m: int = 12, s: int = 5, width: float = 1.0) -> tuple[Tensor, ...]:
+    rng = np.random.default_rng(seed)
+    a, b, c = rng.uniform(-1, 1, (3, m))
+    x, y = np.sort(rng.uniform(-width, width, s)), rng.normal(size=s)
+    return tuple(map(torch.from_numpy, (a, b, c, x, y)))
+
+
+def kinds(found: sliding.Solution) -> list[Kind]:
+    return [e.kind for e in found.events]
+
+
+def test_one_neuron_and_one_sample() -> None:
+    found = flow([1.0], [-0.5], [2.0], [0.7], [0.3], 2.0, alpha=4.0)
+    rate = (2 / 4) ** 2 * (1 + 0.7**2)
+    start = 2 / 4 * 1.2 - 0.3
+    for t in (0.0, 0.1, 0.9, 2.0):
+        rest = start * math.exp(-rate * t)
+        pushed = (start - rest) / rate * 2 / 4
+        a, b = found.at(t)
+        assert found.residuals(t).item() == pytest.approx(rest, rel=1e-14)
+        assert found.loss(t) == pytest.approx(rest**2 / 2, rel=1e-14)
+        assert (a.item(), b.item()) == pytest.approx((1 - 0.7 * pushed, -0.5 + pushed), rel=1e-14)
+    assert not found.events
+
+
+def test_a_knot_held_at_a_sample_in_closed_form() -> None:
+    x, y = (0.4, 1.5), (-9.0, 2.0)
+    found = flow([1.0], [0.4], [1.0], x, y, 30.0)
+    gap = 1.5 - 0.4
+    for t in (0.0, 0.5, 3.0, 30.0):
+        a, b = (part.item() for part in found.at(t))
+        rest = (gap - 2) * math.exp(-(gap**2) / (1 + 0.4**2) * t)
+        assert found.residuals(t).tolist() == pytest.approx([9.0, rest], rel=1e-13)
+        assert b / a == pytest.approx(0.4, rel=1e-15)
+        assert a * gap == pytest.approx(2 + rest, rel=1e-14)
+        assert found.sliding(t).tolist() == [0]
+
+
+def test_a_neuron_that_slides_into_the_origin_stays_there() -> None:
+    size = 0.5
+    found = flow([size], [-2 * size], [1.0], (-2.0, 2.0), (-9.0, -1.0), 3.0)
+    (event,) = found.events
+    assert (event.neuron, event.sample, event.kind) == (0, 0, Kind.DYING)
+    assert event.time == pytest.approx(5 / 16 * math.log(4 * size + 1), rel=1e-14)
+    assert [part.item() for part in found.at(3.0)] == [0.0, 0.0]
+    assert found.residuals(3.0).tolist() == pytest.approx([9.0, 1.0], rel=1e-14)
+
+
+STAY = {
+    "at the origin": ([0.0], [0.0], [1.0]),
+    "without an outer weight": ([1.0], [0.2], [0.0]),
+    "on a sample without an outer weight": ([1.0], [0.5], [0.0]),
+    "that sees no sample": ([1.0], [3.0], [-1.0]),
+    "at the last sample, which would pull it in": ([2.0], [3.0], [1.0]),
+}
+
+
+@pytest.mark.parametrize("start", STAY.values(), ids=STAY)
+def test_neurons_that_never_move(start: tuple[list[float], ...]) -> None:
+    found = flow(*start, (-0.5, 0.5, 1.5), (1.0, 2.0, 3.0), 5.0)
+    assert not found.events
+    assert [part.tolist() for part in found.at(5.0)] == [list(start[0]), list(start[1])]
+
+
+def test_between_two_ways_out_a_neuron_takes_the_silent_one() -> None:
+    """On a repulsor the active side leads away too: a start just beside it shows that."""
+    x, y, starts = (0.0, 1.0), (1.0, 0.5), {}
+    for b in (-1e-9, 0.0, 1e-9):
+        found = flow([1.0], [b], [1.0], x, y, 0.2)
+        a, b_end = (part.item() for part in found.at(0.2))
+        starts[b] = b_end / a
+        assert not found.events
+    assert starts[-1e-9] < -0.01 < 0.01 < starts[1e-9]
+    assert starts[0.0] == pytest.approx(starts[1e-9], abs=1e-8)
+
+
+def test_a_field_along_a_ray_never_leads_off_it() -> None:
+    """With 1 + x x' = 0 it is parallel, in exact numbers and up to rounding alike."""
+    for x in ((-0.5, 2.0), (-1 / 3, 3.0), (-0.1, 10.0)):
+        found = flow([-1.0], [-1.05 * x[1]], [1.0], x, (30.0, -1.0), 50.0)
+        assert kinds(found) == [Kind.CROSSING]
+        a, b = found.at(50.0)
+        assert -a.item() > 1.1
+        assert (b / a).item() == pytest.approx(x[1], rel=1e-14)
+
+
+def test_copies_act_as_one_neuron_and_leave_a_sample_together() -> None:
+    a, b, c, x, y = net(5)
+    one = flow(a, b, c, x, y, 20.0)
+    many = flow(*(part.repeat(3) / math.sqrt(3) for part in (a, b, c)), x, y, 20.0)
+    assert Kind.LEAVING in kinds(one)
+    for t in (1.0, 7.0, 20.0):
+        for part, copies in zip(one.at(t), many.at(t), strict=True):
+            torch.testing.assert_close(copies.view(3, -1) * math.sqrt(3), part.expand(3, -1))
+    seen = {(e.neuron % len(a), e.sample, e.kind) for e in many.events}
+    assert seen == {(e.neuron, e.sample, e.kind) for e in one.events}
+    assert len(many.events) == 3 * len(one.events)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_reflected_data_and_samples_in_any_order_give_the_same_run(seed: int) -> None:
+    a, b, c, x, y = net(seed, width=2.0)
+    found = flow(a, b, c, x, y, 10.0)
+    order = torch.randperm(len(x), generator=torch.Generator().manual_seed(seed))
+    other = flow(-a, b, c, -x[order], y[order], 10.0)
+    assert found.events
+    assert [(e.neuron, e.sample, e.kind) for e in found.events] == [
+        (e.neuron, int(order[e.sample]), e.kind) for e in other.events
+    ]
+    for t in (0.3, 4.0, 10.0):
+        (a1, b1), (a2, b2) = found.at(t), other.at(t)
+        torch.testing.assert_close(a1, -a2, rtol=0, atol=1e-11)
+        torch.testing.assert_close(b1, b2, rtol=0, atol=1e-11)
+        torch.testing.assert_close(found.residuals(t)[order], other.residuals(t))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_loss_never_increases_and_falls_by_the_way_made(seed: int) -> None:
+    a, b, c, x, y = net(seed, m=20, width=1.5)
+    end = 50.0
+    found = flow(a, b, c, x, y, end)
+    times = torch.cat([found.times, torch.linspace(0, end, 400, dtype=torch.float64)]).sort().values
+    losses = numbers(*(found.loss(t) for t in times.tolist()))
+    assert ((losses[1:] - losses[:-1]) <= 1e-15 * losses[0]).all()
+    at = [torch.stack(found.at(t)) for t in times.tolist()]
+    chords = numbers(*((v - w).square().sum() for v, w in zip(at[1:], at[:-1], strict=True)))
+    spans = times[1:] - times[:-1]
+    bound = (losses[:-1] - losses[1:]) * spans  # Cauchy and Schwarz, equal where nothing bends
+    assert (chords <= bound * (1 + 1e-9) + 1e-14 * losses[0]).all()
+    assert chords[:50].sum() > 0.5 * bound[:50].sum()
+    for t, w in zip(times.tolist()[::20], at[::20], strict=True):
+        outputs = Neurons(w[0], w[1], c, 1.0).predict(x)
+        torch.testing.assert_close(outputs - y, found.residuals(t), rtol=0, atol=1e-12)
+
+
+def test_the_path_is_continuous_and_listed_as_evaluated() -> None:
+    a, b, c, x, y = net(3, m=40, s=8)
+    found = flow(a, b, c, x, y, 10.0)
+    times = found.times.tolist()
+    assert (times[0], times[-1]) == (0.0, 10.0)
+    assert len(times) > 20
+    torch.testing.assert_close(found.path, torch.stack([found.residuals(t) for t in times]))
+    for t in times[1:-1]:
+        for before, after in zip(found.at(math.nextafter(t, 0)), found.at(t), strict=True):
+            torch.testing.assert_close(before, after, rtol=0, atol=1e-13)
+
+
+def test_knots_gather_at_samples_and_a_long_run_keeps_its_digits() -> None:
+    start = Neurons.drawn(1000, 0)
+    x = torch.linspace(-0.9, 0.9, 10, dtype=torch.float64)
+    y = torch.sign(torch.sin(2 * math.pi * x + 1e-9))
+    end = 1e8
+    parts = (start.a, start.b, start.c)
+    found = flow(*parts, x, y, end, alpha=start.alpha)
+    after = Neurons(*found.at(1e4), start.c, start.alpha)
+
+    def share(neurons: Neurons) -> float:
+        near = (neurons.knots[:, None] - x).abs().min(1).values < 1e-9
+        return near.double().mean().item()
+
+    assert share(start) == 0
+    assert share(after) > 0.2
+    assert found.loss(1e4) > 0.1
+    assert found.loss(end) < 1e-12
+    outputs = Neurons(*found.at(end), start.c, start.alpha).predict(x)
+    torch.testing.assert_close(outputs - y, found.residuals(end), rtol=0, atol=1e-11)
+
+
+BAD = {
+    "m = 0": ({"a": [], "b": [], "c": []}, "m at least 1"),
+    "unequal neurons": ({"b": [1.0]}, "one shape"),
+    "a NaN": ({"a": [math.nan, 1.0]}, "NaN or infinite"),
+    "an infinite target": ({"y": (1.0, math.inf)}, "NaN or infinite"),
+    "a repeated sample": ({"x": (0.5, 0.5)}, "more than once"),
+    "no sample": ({"x": (), "y": ()}, "at least 1"),
+    "too few targets": ({"y": (1.0,)}, "2 points x and 1 targets"),
+    "time 0": ({"end": 0.0}, "time = 0.0"),
+    "endless time": ({"end": math.inf}, "time = inf"),
+    "alpha below 0": ({"alpha": -1.0}, "alpha = -1.0"),
+}
+
+
+@pytest.mark.parametrize(("change", "told"), BAD.values(), ids=BAD)
+def test_bad_input_is_told(change: dict[str, Any], told: str) -> None:
+    good = {"a": [1.0, -1.0], "b": [0.1, 0.2], "c": [1.0, 1.0], "x": (0.0, 1.0), "y": (1.0, 2.0)}
+    with pytest.raises(InputError, match=told):
+        flow(**good | {"end": 1.0} | change)
+
+
+def test_only_times_of_the_run_are_told() -> None:
+    found = flow([1.0], [0.1], [1.0], (0.0, 1.0), (1.0, 2.0), 1.0)
+    for time in (-0.1, 1.1, math.nan):
+        with pytest.raises(InputError, match="lasts from 0 to 1"):
+            found.at(time)
+
+
+def test_a_run_that_was_stopped_goes_on_with_the_same_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b, c, x, y = net(7, m=30)
+    whole = flow(a, b, c, x, y, 20.0)
+    path, steps = tmp_path / "run.pt", []
+
+    def stopped(*args: Any) -> Any:
+        steps.append(args)
+        if len(steps) == 15:
+            raise KeyboardInterrupt
+        return original(*args)
+
+    original = integrator.step
+    monkeypatch.setattr(integrator, "step", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        flow(a, b, c, x, y, 20.0, keep=path)
+    found = flow(a, b, c, x, y, 20.0, keep=path)
+    assert len(steps) == len(whole.times)
+    again = flow(a, b, c, x, y, 20.0, keep=path)
+    assert len(steps) == len(whole.times)
+    for run in (found, again):
+        assert run.events == whole.events
+        assert torch.equal(run.path, whole.path)
+        assert all(torch.equal(p, q) for p, q in zip(run.at(13.7), whole.at(13.7), strict=True))
+    with pytest.raises(InputError, match="other settings"):
+        flow(a, b, c, x, y, 21.0, keep=path)
+    path.write_bytes(b"no run")
+    with pytest.raises(InputError, match="delete it"):
+        flow(a, b, c, x, y, 20.0, keep=path)
+
+
+def test_changes_without_end_would_be_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Mirror images meet their samples at once: two changes in an instant."""
+    monkeypatch.setattr(integrator, "STALL", 1)
+    with pytest.raises(ArithmeticError, match="for ever"):
+        flow([1.0, -1.0], [0.1, 0.1], [1.0, 1.0], (-0.2, 0.2), (5.0, 5.0), 9.0)
+
+
+def test_a_bar_shows_unless_it_is_not_wanted(capsys: pytest.CaptureFixture[str]) -> None:
+    a, b, c, x, y = net(1)
+    sliding.integrate(a, b, c, 1.0, x, y, 5.0)
+    assert "time" in capsys.readouterr().err
+    flow(a, b, c, x, y, 5.0)
+    assert not capsys.readouterr().err
