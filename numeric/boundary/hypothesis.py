@@ -68,19 +68,27 @@ class Hypothesis:
         """Evidence for each shape."""
         shapes = [hidden(shape) for shape in self.shapes]
         bar = tqdm(shapes, desc="shapes", disable=not progress, leave=False)
-        return {shape: self._evidence(shape, progress) for shape in bar}
+        return {shape: self.evidence(shape, self.train(shape, progress), progress) for shape in bar}
 
-    def _evidence(self, shape: Shape, progress: bool) -> Evidence:
-        seeds = range(self.networks * self.seed, self.networks * (self.seed + 1))
-        recipe = self.recipe or self.task.recipe
-        twins = Twins(self.task, shape, seeds, recipe, self.activation, self.dtype)
-        run = twins.train(self.device, self._path(shape, "run"), progress)
+    def train(self, shape: int | Shape, progress: bool = True) -> Run:
+        """Networks on true labels, then their twins on shuffled ones, side by side."""
+        path = self._path(hidden(shape), "run")
+        return self._twins(shape).train(self.device, path, progress)
+
+    def evidence(self, shape: int | Shape, run: Run, progress: bool = True) -> Evidence:
+        """What the networks of a run, from `train`, do to the volume element."""
+        shape, twins = hidden(shape), self._twins(shape)
         disc = Disc(self.task.reach, self.circles, self.dtype, resolve(self.device))
         return Evidence(
             shape, run.steps, disc, self.zones, level_each(self.level, len(self.shapes)),
             self._volumes(shape, run, disc.x, progress), twins.away(run, disc.x),
             twins.accuracy(run), run.statement,
         )  # fmt: skip
+
+    def _twins(self, shape: int | Shape) -> Twins:
+        seeds = range(self.networks * self.seed, self.networks * (self.seed + 1))
+        recipe = self.recipe or self.task.recipe
+        return Twins(self.task, hidden(shape), seeds, recipe, self.activation, self.dtype)
 
     def _volumes(self, shape: Shape, run: Run, x: Tensor, progress: bool) -> Tensor:
         """What an earlier run has kept, or else a measurement, which is kept."""
