@@ -38,6 +38,15 @@ class State:
 
 
 @dataclass(frozen=True, eq=False)
+class Felt:
+    """The force on each neuron: g (2, m), |g| and <g, w> (m,)."""
+
+    g: Tensor
+    size: Tensor
+    dot: Tensor
+
+
+@dataclass(frozen=True, eq=False)
 class Hits:
     """Changes of mode, (h,): when, who, on which ray, and what, as an index of KINDS."""
 
@@ -65,8 +74,9 @@ def advance(
     moving, hits = _released(rays, field, state)
     left, who, state = torch.full_like(state.a, span), None, None
     for _ in range(8 * rays.count):  # a force that stands still drives nobody round more than once
-        time, fence = _next(rays, field, moving)
-        moved = boosted(field, moving, torch.minimum(time, left))
+        felt = _felt(field.force, moving)
+        time, fence = _next(rays, field, moving, felt)
+        moved = _moved(moving, felt, torch.minimum(time, left))
         state = moved if who is None else state.put(who, moved)
         at = (time <= left).nonzero()[:, 0]
         if not len(at):
@@ -77,48 +87,54 @@ def advance(
     raise ArithmeticError(f"neuron {int(who[0])} met more rays in one step than there are.")
 
 
+def boosted(force: Tensor, state: State, time: float) -> State:
+    """Every neuron in the mode that it is in, under the force (2, 4s)."""
+    return _moved(state, _felt(force, state), time)
+
+
+def _felt(force: Tensor, state: State) -> Felt:
+    g = force[:, state.mode]
+    return Felt(g, torch.hypot(*g), g[0] * state.a + g[1] * state.d)
+
+
+def _moved(state: State, felt: Felt, time: Tensor | float) -> State:
+    rapidity = felt.size * time
+    rise, bend = time * _sinhc(rapidity), (time * _sinhc(rapidity / 2)) ** 2 / 2
+    way = state.c * rise - felt.dot * bend  # the integral of c
+    c = state.c + felt.size**2 * state.c * bend - felt.dot * rise
+    return State(state.a - felt.g[0] * way, state.d - felt.g[1] * way, c, state.mode)
+
+
 def _released(rays: Rays, field: Field, state: State) -> tuple[State, list[Hits]]:
     """Whoever slides where the residuals no longer hold him goes on."""
-    ray = state.mode - rays.count
-    onward = field.onward[state.c.sign().to(torch.int64) + 1, ray.clamp(min=0)]
-    free = ((ray >= 0) & (onward != state.mode)).nonzero()[:, 0]
+    held = (state.mode >= rays.count).nonzero()[:, 0]
+    ray = state.mode[held] - rays.count
+    onward = rays.onward(field, ray, state.c[held])
+    free = (onward < rays.count).nonzero()[:, 0]
     if not len(free):
         return state, []
-    kind = torch.full_like(free, KINDS.index(Kind.LEAVING))
-    hits = Hits(torch.zeros_like(state.a[free]), free, ray[free], kind)
-    return replace(state, mode=state.mode.index_copy(0, free, onward[free])), [hits]
+    who, kind = held[free], torch.full_like(free, KINDS.index(Kind.LEAVING))
+    hits = Hits(torch.zeros_like(state.a[who]), who, ray[free], kind)
+    return replace(state, mode=state.mode.index_copy(0, who, onward[free])), [hits]
 
 
-def boosted(field: Field, state: State, time: Tensor | float) -> State:
-    """Every neuron in the mode that it is in, for a time that each may have for itself."""
-    g, size = field.force[:, state.mode], field.size[state.mode]
-    dot = g[0] * state.a + g[1] * state.d
-    rise, bend = time * _sinhc(size * time), (time * _sinhc(size * time / 2)) ** 2 / 2
-    way = state.c * rise - dot * bend  # the integral of c
-    c = state.c + size**2 * state.c * bend - dot * rise
-    return State(state.a - g[0] * way, state.d - g[1] * way, c, state.mode)
-
-
-def _next(rays: Rays, field: Field, state: State) -> tuple[Tensor, Tensor]:
+def _next(rays: Rays, field: Field, state: State, felt: Felt) -> tuple[Tensor, Tensor]:
     """When each neuron meets a fence, and which; infinite where it does not.
 
     The way to a fence is the integral of c. With e = exp(|g| t) - 1 and J = |g| way it is the least
     positive root of (c - p) e^2 + 2 (c - J) e - 2 J = 0, where p = <w, g> / |g|.
     """
-    g, size = field.force[:, state.mode], field.size[state.mode]
     fences, toward = rays.fences[:, :, state.mode], field.toward[:, state.mode]
-    height = (fences[:, 0] * state.a + fences[:, 1] * state.d).clamp(
-        min=0
-    )  # rounding is no crossing
-    c, p = state.c, (g[0] * state.a + g[1] * state.d) / size.clamp(min=TINY)
-    J = height * size / toward
-    q = (c - J) + torch.copysign((c**2 + J**2 - 2 * J * p).sqrt(), c - J)
+    height = fences[:, 0] * state.a + fences[:, 1] * state.d
+    height = height.clamp(min=0)  # whoever rounding has put across is at the fence
+    c, J = state.c, height * felt.size / toward
+    p = felt.dot / felt.size.clamp(min=TINY)
+    q = (c - J) + torch.copysign((c**2 + J * (J - 2 * p)).sqrt(), c - J)
     roots = torch.stack([q / (p - c), 2 * J / q])
     roots = torch.where(roots > 0, roots, torch.inf).amin(0)
     roots = torch.where((height == 0) & (c * toward > 0), 0.0, roots)
-    times = torch.log1p(roots) / size
-    time, fence = torch.where(size > 0, times, torch.inf).min(0)
-    return time, fence
+    time, fence = roots.min(0)
+    return torch.where(felt.size > 0, torch.log1p(time) / felt.size, torch.inf), fence
 
 
 def _at_fence(
@@ -127,20 +143,15 @@ def _at_fence(
     """Neurons at the fences that they have reached, each in its new mode; its ray and what it did."""
     ray = rays.beyond[fence, state.mode]
     inner = ray == ORIGIN
-    if (
-        rays.count == 2
-    ):  # the sector of one sample is a half plane, and both of its fences are one line
-        along = rays.direction[:, ray.clamp(min=0)]
-        ray = torch.where(~inner & (along[0] * state.a + along[1] * state.d < 0), 1 - ray, ray)
     ray = torch.where(inner, state.mode - rays.count, ray)
-    along = rays.direction[:, ray]
-    length = along[0] * state.a + along[1] * state.d
+    length = rays.along(ray, state.a, state.d)
+    if rays.count == 2:  # one sample: both fences of a half plane are one line, but two rays
+        ray, length = torch.where(~inner & (length < 0), 1 - ray, ray), length.abs()
     dead = inner | (length <= 0)
-    mode = field.onward[state.c.sign().to(torch.int64) + 1, ray]
-    mode = torch.where(dead, 0, mode)
-    length = torch.where(dead, 0.0, length)
+    mode = torch.where(dead, 0, rays.onward(field, ray, state.c))
+    a, d = rays.direction[:, ray] * torch.where(dead, 0.0, length)
     kind = torch.where(mode == 0, 3, torch.where(mode >= rays.count, 1, 0))
-    return State(along[0] * length, along[1] * length, state.c, mode), ray, kind
+    return State(a, d, state.c, mode), ray, kind
 
 
 def _on_shell(delta: Tensor, state: State) -> State:

@@ -19,12 +19,12 @@ ORIGIN = -1  # what lies beyond the inner end of a ray
 
 @dataclass(frozen=True, eq=False)
 class Field:
-    """Under given residuals: the force in each mode, and the mode in which a neuron leaves a ray."""
+    """What given residuals do; pushes are by the factor c, to the active side of a ray."""
 
     force: Tensor  # (2, 4s): g, with w' = -c g
-    size: Tensor  # (4s,): |g|
     toward: Tensor  # (2, 4s): <g, fence>
-    onward: Tensor  # (3, 2s): where c is below, at and above 0
+    before: Tensor  # (2s,): push on the silent side
+    after: Tensor  # (2s,): push on the active side
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +53,11 @@ class Rays:
         """(2, 2s): unit vectors."""
         x = self.samples.x.repeat(2)
         return self.facing * torch.stack([torch.ones_like(x), -x]) / (1 + x**2).sqrt()
+
+    def along(self, ray: Tensor, a: Tensor, d: Tensor) -> Tensor:
+        """(h,): the part of w = (a, d) along a ray."""
+        u, v = self.direction[:, ray]
+        return u * a + v * d
 
     @cached_property
     def silent(self) -> Tensor:
@@ -106,12 +111,12 @@ class Rays:
         )  # then a ray is the upper fence of its silent and the lower of its active side
         before = torch.where(up, toward[1, self.silent], toward[0, self.silent])
         after = -torch.where(up, toward[0, self.active], toward[1, self.active])
-        onward = [
-            torch.where(
-                sign * before > 0,
-                torch.where(sign * after < 0, self.count + self.number, self.active),
-                self.silent,
-            )
-            for sign in (-1, 0, 1)
-        ]
-        return Field(force, torch.hypot(*force), toward, torch.stack(onward))
+        return Field(force, toward, before, after)
+
+    def onward(self, field: Field, ray: Tensor, c: Tensor) -> Tensor:
+        """(h,), (h,) -> (h,): the mode in which a neuron on a ray goes on.
+
+        Where both sides push it back it slides; where both push it away it becomes silent, as torch has it.
+        """
+        slides = torch.where(c * field.after[ray] < 0, self.count + ray, self.active[ray])
+        return torch.where(c * field.before[ray] > 0, slides, self.silent[ray])

@@ -79,26 +79,25 @@ def plan(problem: Problem, state: State, modes: Modes, span: float, tolerance: f
     """From the modes of the residuals under the kernel of the start."""
     rays = problem.rays
     first = modes.impulse(span / 2)
-    half = boosted(rays.field(first / (span / 2)), state, span / 2)
+    half = boosted(rays.forces(first / (span / 2)), state, span / 2)
     total = Modes.of(kernel(rays, half), modes.residuals).impulse(span)
     parts = torch.stack([first, total - first, total - modes.impulse(span)])
     one, two, change = rays.forces(parts)[:, :, state.mode.unique()]  # (2, occupied modes)
     turn = one[0] * two[1] - one[1] * two[0]
-    unequal = _unequal(state)
+    whole = torch.hypot(*(one + two))
+    unequal = _unequal(state, whole.max())
     third = torch.hypot(*change) / 3 * unequal + turn.abs() * (2 / 3)
     second = torch.hypot(*(one - two)) / 2 * unequal
-    whole = torch.hypot(*(one + two))
     sizes = torch.stack([third ** (2 / 3) / tolerance, second / tolerance, whole / RAPIDITY])
     return Plan(total / span, sizes.max().item())
 
 
-def _unequal(state: State) -> Tensor:
-    readout, hidden = (
-        (state.c**2).mean().sqrt(),
-        torch.hypot(state.a, state.d).square().mean().sqrt(),
-    )
+def _unequal(state: State, rapidity: Tensor) -> Tensor:
+    """The smaller size is that of the end of the step, which may well start from c = 0."""
+    readout, hidden = (state.c**2).mean().sqrt(), (state.a**2 + state.d**2).mean().sqrt()
     larger, smaller = torch.maximum(readout, hidden), torch.minimum(readout, hidden)
-    return larger / torch.maximum(smaller, 1e-8 * larger).clamp(min=torch.finfo(larger.dtype).tiny)
+    least = torch.maximum(smaller, larger * rapidity)
+    return larger / least.clamp(min=torch.finfo(least.dtype).tiny)
 
 
 def steps(
