@@ -13,9 +13,9 @@ from analytic.domain import InputError
 from analytic.relu_dynamics import (
     Neuron,
     adaptive_limit,
+    change_of_metric,
     jacobian,
     kernel_limit,
-    metric,
 )
 from analytic.symbols import alpha, charge, delta, m
 
@@ -172,13 +172,13 @@ def test_the_metric_is_that_of_the_jacobian() -> None:
     assert sp.simplify(P - stated) == sp.zeros(2)
     assert J[1, :] == sp.Matrix([[b, -a, 0]]) / (a**2 + b**2)
     at = {delta: c**2 - a**2 - b**2, charge: m / alpha * c * sp.sqrt(a**2 + b**2)}
-    same = metric().subs(at).subs({a: 3, b: 4, c: 2, m: 5, alpha: sp.Rational(3, 2)})
+    same = change_of_metric().subs(at).subs({a: 3, b: 4, c: 2, m: 5, alpha: sp.Rational(3, 2)})
     assert same == P.subs({a: 3, b: 4, c: 2, m: 5, alpha: sp.Rational(3, 2)})
 
 
 def test_limits_of_the_metric() -> None:
     r = sp.Symbol("r", positive=True)
-    P = metric().subs(charge, r)
+    P = change_of_metric().subs(charge, r)
     ends = ((sp.oo, adaptive_limit().subs(charge, r)), (-sp.oo, kernel_limit()))
     for end, limit in ends:
         scale = delta if end > 0 else -delta

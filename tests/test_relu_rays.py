@@ -74,6 +74,11 @@ def test_lemma_two_on_thousands_of_rays() -> None:
                 assert kind is expected(*sides, sign)
                 kinds[place, kind] += 1
             opposed = sides[0] * sides[1] < 0
+            if not ends:  # (14), whose s_k is that of the arc after the ray, in the order of theta
+                rho, size = data[ray.index][1], 1 + data[ray.index][0] ** 2
+                within = abs(sides[1]) < abs(rho) * size
+                assert (within and sides[1] * rho > 0) == opposed
+                wrong["(14)"] += (within and sides[1] * rho < 0) != opposed
             wrong[place] += printed(data, ray.index, ray.right) != opposed
         for k in range(1, len(data) - 1):
             both = [slopes(data, k, right) for right in (True, False)]
@@ -82,6 +87,7 @@ def test_lemma_two_on_thousands_of_rays() -> None:
             wrong["sample"] += any(printed(data, k, right) for right in (True, False)) != truth
     assert all_rays["interior"] > 7000
     assert wrong["interior"] > 0.4 * all_rays["interior"]  # of the printed condition
+    assert wrong["(14)"] > 0.2 * all_rays["interior"]
     assert wrong["sample"] > 0.4 * all_rays["sample"]
     assert wrong["end"] == all_rays["end"]  # where the printed one always holds, and never should
     assert kinds["interior", Kind.ATTRACTOR] == kinds["interior", Kind.REPULSOR] > 1000
@@ -187,7 +193,8 @@ def test_a_field_orders_its_pairs() -> None:
         (lambda: Samples.of([float("inf")]), "x = inf"),
         (lambda: Field.of([1, 2], [1]), "2 samples and 1 residuals"),
         (lambda: Field.of([1], [float("nan")]), "rho = nan"),
-        (lambda: Samples.of([1]).pattern((0, 0)), "direction"),
+        (lambda: Samples.of([1]).pattern((0, 0)), "not both 0"),
+        (lambda: Samples.of([1]).pattern((sp.Symbol("u"), 1)), "two numbers"),
         (lambda: Samples.of([1, 2]).pattern((1, -2)), "ray of the sample 2"),
         (lambda: Field.of([1], [1]).kind(Ray(0, sp.S.One, True), 0), "sign = 0"),
         (lambda: Field.of([1], [1]).velocity(Neuron(1, 1, 1).canonical(1, 1)), "ray of the sample 1"),

@@ -18,9 +18,10 @@ from typing import Any
 import sympy as sp
 
 from analytic.domain import InputError
-from analytic.relu_dynamics.given import real
+from analytic.relu_dynamics.given import rational, real
 from analytic.relu_dynamics.neuron import Canonical
 from analytic.relu_dynamics.regions import Ray, Samples
+from analytic.symbols import x as X
 
 
 class Kind(Enum):
@@ -44,12 +45,13 @@ class Field:
     @staticmethod
     def of(x: Iterable[Any], residuals: Iterable[Any]) -> Field:
         """Pairs in any order of x."""
-        x, rho = list(x), [real("rho", value) for value in residuals]
-        if len(x) != len(rho):
-            raise InputError(f"{len(x)} samples and {len(rho)} residuals were given: give as many.")
-        samples = Samples.of(x)
-        order = sorted(range(len(x)), key=lambda j: Samples.of([x[j]]).x[0])
-        return Field(samples, tuple(rho[j] for j in order))
+        places, rho = [rational(X, one) for one in x], [real("rho", one) for one in residuals]
+        if len(places) != len(rho):
+            raise InputError(
+                f"{len(places)} samples and {len(rho)} residuals were given: give as many."
+            )
+        order = sorted(range(len(places)), key=places.__getitem__)
+        return Field(Samples.of(places), tuple(rho[j] for j in order))
 
     def pull(self, pattern: Iterable[int]) -> tuple[sp.Expr, sp.Expr]:
         """g of an activation pattern."""

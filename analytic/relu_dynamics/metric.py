@@ -39,7 +39,7 @@ angular_rate = Formula(
 )
 
 
-def metric() -> sp.Matrix:
+def change_of_metric() -> sp.Matrix:
     """P of a neuron in (r, theta), as a function of delta, r, m and alpha."""
     return sp.diag(radial_rate.expr, angular_rate.expr)
 

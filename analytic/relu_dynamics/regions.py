@@ -17,6 +17,7 @@ import sympy as sp
 
 from analytic.domain import InputError
 from analytic.relu_dynamics.given import rational
+from analytic.symbols import x as X
 
 Direction = tuple[Any, Any]  # (u, v), of any length above 0
 
@@ -73,8 +74,7 @@ class Samples:
 
     @staticmethod
     def of(values: Iterable[Any]) -> Samples:
-        symbol = sp.Symbol("x", real=True)
-        x = tuple(sorted(rational(symbol, value) for value in values))
+        x = tuple(sorted(rational(X, value) for value in values))
         if not x:
             raise InputError("No samples were given, but at least one is needed.")
         for one, other in pairwise(x):
@@ -104,9 +104,11 @@ class Samples:
     def pattern(self, direction: Direction) -> tuple[int, ...]:
         """The samples that a neuron in this direction sees; on a ray there is no answer."""
         u, v = direction
-        seen = [u * x + v for x in self.x]
-        if not u and not v:
-            raise InputError("(u, v) = (0, 0) was given, but a direction is needed.")
+        seen = [sp.sympify(u * x + v) for x in self.x]
+        if (not u and not v) or not all(value.is_number for value in seen):
+            raise InputError(
+                f"({u}, {v}) was given, but two numbers are needed that are not both 0."
+            )
         if 0 in seen:
             raise InputError(
                 f"({u}, {v}) lies on the ray of the sample {self.x[seen.index(0)]}, where a neuron "
