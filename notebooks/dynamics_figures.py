@@ -1,0 +1,213 @@
+"""Pictures of univariate ReLU networks in training: Figures 1, 2 and 5 to 9 of the paper."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Wedge
+from numpy.typing import NDArray
+
+from analytic.relu_dynamics import Field, Kind, Samples
+from notebooks.nngp_figures import BLUE, INK, RED, new
+from numeric.relu_dynamics import Flow, Neurons, Trajectory
+
+Array = NDArray[np.float64]
+GREEN, GREY = "#3a7d44", "#888888"
+FAR = 1e8  # a delta beside which r^2 is rounded away, so that its limits are met
+GRID = torch.linspace(-1.3, 1.3, 1_041, dtype=torch.float64)
+RAYS = {Kind.ATTRACTOR: (GREEN, "-", "attractor"), Kind.REPULSOR: (RED, "--", "repulsor")}
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """Samples of a function on a line."""
+
+    title: str
+    x: torch.Tensor  # (s,)
+    y: torch.Tensor  # (s,)
+
+
+def _even(reach: float, count: int) -> torch.Tensor:
+    return torch.linspace(-reach, reach, count, dtype=torch.float64)
+
+
+def square_wave(count: int = 10) -> Data:
+    x = _even(0.9, count)
+    return Data("square wave", x, torch.sign(torch.cos(2.5 * math.pi * x)))
+
+
+def sinusoid(count: int = 10) -> Data:
+    x = _even(1.0, count)
+    return Data("sinusoid", x, torch.sin(2 * math.pi * x))
+
+
+def trained(
+    neurons: Neurons, data: Data, delta: float, span: float, tolerance: float = 1e-4
+) -> Trajectory:
+    """The flow at one delta for all neurons, which turn the faster the larger it is, for as long.
+
+    Where delta is infinite the others' limit is meant: all (a, b), or all c, of one size.
+    """
+    if math.isinf(delta):
+        limit = neurons.rescaled(math.copysign(FAR, delta))
+        span = math.inf if delta < 0 else span / FAR
+        return Flow(data.x, data.y, limit, delta, span).run(progress=False)
+    time = span / math.hypot(1, delta)
+    return Flow(data.x, data.y, neurons, delta, time, tolerance).run(progress=False)
+
+
+def progress_times(run: Trajectory, count: int) -> list[float]:
+    """Times at which the residuals have gone equal shares of their whole way."""
+    steps = (run.residuals[1:] - run.residuals[:-1]).norm(dim=1)
+    way = torch.cat([torch.zeros_like(steps[:1]), steps.cumsum(0)]).cpu().numpy()
+    times, shares = run.times.numpy(), np.linspace(0, way[-1], count)
+    if math.isinf(times[-1]):  # the last step of an exact solution may be endless
+        return [*np.interp(shares[:-1], way[:-1], times[:-1]).tolist(), math.inf]
+    return np.interp(shares, way, times).tolist()
+
+
+def spelled(delta: float) -> str:
+    return {math.inf: r"$\infty$", -math.inf: r"$-\infty$"}.get(delta, f"{delta:g}")
+
+
+def draw_fit(axes: Axes, neurons: Neurons, data: Data, colour: str = BLUE) -> None:
+    """The function, its knots on it, and the samples."""
+    knots = neurons.knots[neurons.knots.abs() <= GRID[-1]]
+    axes.plot(GRID, neurons.predict(GRID).cpu(), color=colour, lw=1.3)
+    axes.plot(
+        knots.cpu(), neurons.predict(knots).cpu(), "o", color=GREEN, ms=2.5, alpha=0.35, mew=0
+    )
+    axes.plot(data.x, data.y, "x", color=INK, ms=6, mew=1.6)
+    axes.set(xlim=(-1.3, 1.3), xlabel="$x$")
+
+
+def draw_plane(axes: Axes, neurons: Neurons, data: Data, reach: float | None = None) -> None:
+    """Neurons at (u, v), coloured by the sign of r, with the line of each sample."""
+    u, v, sign = (part.cpu() for part in (neurons.u, neurons.v, neurons.sign))
+    reach = reach or 1.05 * torch.hypot(u, v).quantile(0.995).item()
+    for x in data.x.tolist():
+        axes.plot([-reach, reach], [reach * x, -reach * x], color=GREY, lw=0.5, zorder=0)
+    for value, colour in ((1, RED), (-1, BLUE)):
+        axes.plot(u[sign == value], v[sign == value], "o", color=colour, ms=2.5, alpha=0.5, mew=0)
+    axes.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal", xlabel="$u$", ylabel="$v$")
+
+
+def _framed(axes: Axes, title: str) -> Axes:
+    axes.set_title(title, fontsize=10)
+    axes.spines[["top", "right"]].set_visible(False)
+    return axes
+
+
+def figure_network(neurons: Neurons, data: Data) -> Figure:
+    """Figure 1: a network's function with its knots, and its neurons among the arcs."""
+    figure = new(9.0, 3.8)
+    left, right = figure.subplots(1, 2)
+    draw_fit(_framed(left, "the function and its knots"), neurons, data)
+    draw_plane(_framed(right, "neurons in the plane, arcs by active samples"), neurons, data)
+    reach = right.get_xlim()[1]
+    samples = Samples.of(data.x.tolist())
+    for arc in samples.arcs:
+        start, stop = (math.degrees(angle) for angle in arc.angles)
+        share = len(arc.pattern) / len(samples.x)
+        shade = {"color": GREY, "alpha": 0.28} if arc.dead else {"color": GREEN, "alpha": share / 4}
+        right.add_patch(Wedge((0, 0), 2 * reach, start, stop, lw=0, zorder=-1, **shade))
+    return figure
+
+
+def figure_local(paths: Mapping[float, Sequence[Array]]) -> Figure:
+    """Figure 2: neurons under one constant gradient, which points to the right."""
+    figure = new(10.0, 3.9)
+    for axes, (delta, curves) in zip(figure.subplots(1, len(paths)), paths.items(), strict=True):
+        for u, v in curves:
+            axes.plot(u, v, color=BLUE, lw=0.9)
+            axes.plot(u[0], v[0], "o", color=INK, ms=3)
+        _framed(axes, rf"$\delta$ = {spelled(delta)}")
+        axes.set(xlim=(-3, 3), ylim=(-3, 3), aspect="equal", xlabel=r"along $\nabla\tilde L$")
+    return figure
+
+
+def figure_regimes(runs: Mapping[float, Trajectory], data: Data) -> Figure:
+    """Figure 5: fits from delta = -infinity to infinity, above their neurons."""
+    figure = new(2.3 * len(runs), 4.6)
+    rows = figure.subplots(2, len(runs), squeeze=False, height_ratios=(1, 1.1))
+    for (delta, run), above, below in zip(runs.items(), *rows, strict=True):
+        draw_fit(_framed(above, rf"$\delta$ = {spelled(delta)}"), run.final, data)
+        above.set(ylim=(-1.9, 1.9), xlabel="")
+        draw_plane(_framed(below, ""), run.final, data)
+        below.set(xticks=[], yticks=[], xlabel="", ylabel="")
+    return figure
+
+
+def figure_limits(runs: Mapping[float, Trajectory], data: Data, shown: int = 100) -> Figure:
+    """Figure 6: the fit, the neurons after training, and the ways that some of them went."""
+    figure = new(10.0, 3.3 * len(runs))
+    for (delta, run), row in zip(runs.items(), figure.subplots(len(runs), 3), strict=True):
+        draw_fit(_framed(row[0], rf"$\delta$ = {spelled(delta)}"), run.final, data)
+        draw_plane(_framed(row[1], "after training"), run.final, data)
+        reach = row[1].get_xlim()[1]
+        draw_plane(_framed(row[2], f"the way of {shown} neurons"), run.at(0.0), data, reach)
+        for line in row[2].lines[len(data.x) :]:
+            line.remove()
+        states = [run.at(t) for t in progress_times(run, 60)]
+        which = torch.linspace(0, run.final.m - 1, shown).long()
+        u, v = (torch.stack([part(s)[which] for s in states]).cpu() for part in _PLANE)
+        for k, sign in enumerate(run.final.sign[which].tolist()):
+            row[2].plot(u[:, k], v[:, k], color=RED if sign > 0 else BLUE, lw=0.7, alpha=0.7)
+    return figure
+
+
+_PLANE = (lambda neurons: neurons.u, lambda neurons: neurons.v)
+
+
+def figure_fits(runs: Mapping[str, Trajectory], data: Data, start: Neurons | None = None) -> Figure:
+    """Figures 7 and 8: fits side by side, dashed where they started if they all started there."""
+    figure = new(3.4 * len(runs), 3.2)
+    for axes, (title, run) in zip(figure.subplots(1, len(runs)), runs.items(), strict=True):
+        if start is not None:
+            axes.plot(GRID, start.predict(GRID).cpu(), "--", color=GREY, lw=1)
+        draw_fit(_framed(axes, title), run.final, data)
+        axes.set(ylim=(-1.9, 1.9))
+    return figure
+
+
+def figure_field(neurons: Neurons, data: Data, residuals: Sequence[Any]) -> Figure:
+    """Figure 9: the field that moves a neuron at delta = infinity, for either sign, and the network."""
+    figure = new(10.0, 7.4)
+    above, below = figure.subplots(2, 2)
+    field = Field.of(data.x.tolist(), residuals)
+    pulls = {tuple(arc.pattern): field.pull(arc.pattern) for arc in field.samples.arcs}
+    for axes, sign, colour in ((above[0], 1, RED), (above[1], -1, BLUE)):
+        _field(axes, field, pulls, sign, colour)
+        _framed(axes, f"a neuron of sign {'+' if sign > 0 else '-'}")
+    above[0].legend(frameon=False, fontsize=8, loc="upper right")
+    draw_fit(_framed(below[0], "the network"), neurons, data)
+    draw_plane(_framed(below[1], "its neurons"), neurons, data)
+    return figure
+
+
+def _field(axes: Axes, field: Field, pulls: Mapping[Any, Any], sign: int, colour: str) -> None:
+    for kind, (shade, dash, label) in RAYS.items():
+        rays = [ray for ray in field.samples.rays if field.kind(ray, sign) is kind]
+        for k, ray in enumerate(rays):
+            end = np.array(ray.direction, float)
+            end *= 1.25 / np.hypot(*end)
+            axes.plot([0, end[0]], [0, end[1]], dash, color=shade, label=None if k else label)
+    angles = np.linspace(0, 2 * math.pi, 72, endpoint=False) + 0.01
+    u, v = (np.outer((0.4, 0.7, 1.0), part(angles)).ravel() for part in (np.cos, np.sin))
+    seen = [tuple(np.flatnonzero(a * _floats(field.samples.x) + b > 0)) for a, b in zip(u, v)]
+    flow = -sign * np.array([[float(part) for part in pulls[pattern]] for pattern in seen]).T
+    size = np.hypot(*flow)
+    flow *= np.sqrt(size / size.max()) / np.maximum(size, 1e-300)  # weak fields are seen, too
+    axes.quiver(u, v, *flow, color=colour, alpha=0.7, scale=11, width=4e-3)
+    axes.set(xlim=(-1.3, 1.3), ylim=(-1.3, 1.3), aspect="equal", xlabel="$u$", ylabel="$v$")
+
+
+def _floats(values: Sequence[Any]) -> Array:
+    return np.array([float(value) for value in values])
