@@ -100,9 +100,9 @@ class Neurons:
 
         Where r = 0 and delta > 0 the sign of c is lost, and where r = 0 and delta < 0 it is 0.
         """
-        m = len(r)
-        alpha = float(m) if alpha is None else alpha
-        inner = positive("alpha", alpha) / max(m, 1) * r
+        m = whole("m, the number of r,", len(r), 1)
+        alpha = float(m) if alpha is None else positive("alpha", alpha)
+        inner = alpha / m * r
         delta = invariants(delta, inner)
         if (lost := (inner == 0) & (delta > 0)).any():
             which = int(lost.nonzero()[0])
