@@ -22,6 +22,7 @@ from torch.func import jacrev, vmap
 
 from analytic.domain import InputError
 from analytic.finite.units import Units
+from numeric.geometry.derivatives import prepare
 from numeric.geometry.feature_map import FeatureMap
 from numeric.geometry.ricci import ricci_scalar
 from numeric.shallow import ShallowNetwork
@@ -75,6 +76,7 @@ def ricci_by_nesting(
         ricci = contraction(christoffel(point), derive(christoffel)(point))
         return torch.einsum("ij,ij->", torch.linalg.inv(metric(point)), ricci)
 
+    prepare()
     with FeatureMap.of(features, layer).on(x) as f:
         return vmap(scalar, chunk_size=batch)(f.points)
 

@@ -6,7 +6,9 @@ Arrays have the features last and are float64.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -15,7 +17,7 @@ from torch.func import jvp
 from analytic.domain import InputError
 from numeric.geometry.feature_map import Opened
 from numeric.geometry.gauss import pairs
-from numeric.geometry.trial import check_slope
+from numeric.geometry.trial import check_bend, check_slope
 
 BLOCK = 2**18  # features computed in one pass
 HELD = 2**18  # numbers of derivatives held for one chunk of points
@@ -37,6 +39,12 @@ def chunks(f: Opened, per_point: int) -> tuple[Tensor, ...]:
     """The points, as many at once as HELD allows, if torch's slopes of the map are those of its values."""
     check_slope(f, along, f.points)
     return f.points.split(max(1, HELD // per_point))
+
+
+def bent_chunks(f: Opened, per_point: int) -> tuple[Tensor, ...]:
+    """The same, if its second derivatives hold too."""
+    check_bend(f, along, f.points)
+    return chunks(f, per_point)
 
 
 def jacobian(f: Opened, x: Tensor) -> Tensor:
@@ -78,7 +86,16 @@ def _finite(derivatives: Tensor) -> Tensor:
     return derivatives
 
 
+@cache
+def prepare() -> None:
+    """Torch sets up forward mode at its first use, by means that it calls deprecated itself."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        jvp(torch.sin, (torch.zeros(1),), (torch.ones(1),))
+
+
 def _forward(derivative: Callable[[], Tensor]) -> Tensor:
+    prepare()
     try:
         return derivative()
     except (RuntimeError, NotImplementedError) as error:

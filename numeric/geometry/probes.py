@@ -17,7 +17,7 @@ from analytic.domain import whole
 from numeric.estimate import Estimate
 from numeric.geometry.closed import EPSILON
 from numeric.geometry.creases import creased_layers, refuse_creases
-from numeric.geometry.derivatives import BLOCK, along_two, chunks, jacobian
+from numeric.geometry.derivatives import BLOCK, along_two, bent_chunks, jacobian
 from numeric.geometry.feature_map import FeatureMap, Opened
 from numeric.geometry.ricci import Ricci, enough, immersed
 
@@ -40,7 +40,7 @@ def ricci_estimate(
     with chosen.on(x) as f, tqdm(total=len(x), disable=not progress, leave=False) as bar:
         refuse_creases(creased_layers(f, chosen.module))
         enough(f.count, f.points.shape[1])
-        for points in chunks(f, f.count * (f.points.shape[1] + probes)):
+        for points in bent_chunks(f, f.count * (f.points.shape[1] + probes)):
             parts.append(_estimated(f, points, probes, generator))
             bar.update(len(points))
     value, stderr, condition, rank = (torch.cat(part) for part in zip(*parts, strict=True))

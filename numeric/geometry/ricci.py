@@ -19,7 +19,7 @@ from torch import Tensor
 from analytic.domain import InputError
 from numeric.geometry.closed import EPSILON, curvature
 from numeric.geometry.creases import creased_layers, piecewise_affine, refuse_creases
-from numeric.geometry.derivatives import HELD, chunks, jacobian, jacobian_and_hessian
+from numeric.geometry.derivatives import HELD, bent_chunks, chunks, jacobian, jacobian_and_hessian
 from numeric.geometry.feature_map import FeatureMap, Opened
 from numeric.geometry.frame import pick, whiten
 from numeric.geometry.gauss import Curved, pairs, scalar, unknown
@@ -86,7 +86,7 @@ def _generic(f: Opened) -> Curved:
             f"{f.count} features of {d} inputs have {size} second derivatives at a point: use "
             "ricci_estimate, which needs none of them one by one."
         )
-    found = [_embedded(f, x) for x in chunks(f, size)]
+    found = [_embedded(f, x) for x in bent_chunks(f, size)]
     if d > 1 and not any(bent for _, bent in found) and piecewise_affine(f):
         refuse_creases(["slopes that jump where second derivatives are 0"])
     return tuple(torch.cat(part) for part in zip(*(curved for curved, _ in found), strict=True))

@@ -16,6 +16,7 @@ SOME = 16  # points whose slopes are looked at
 ALIKE = 1e-2  # how well some difference agrees with a slope; a map that is cut or stepped has none that does
 
 Map = Callable[[Tensor], Tensor]
+Along = Callable[[Map, Tensor, Tensor], Tensor]  # f, points, directions -> slopes
 
 
 def tried(run: Callable[..., Any], call: Map, points: Tensor, shape: torch.Size) -> int:
@@ -48,19 +49,39 @@ def tried(run: Callable[..., Any], call: Map, points: Tensor, shape: torch.Size)
     return both.shape[1]
 
 
-def check_slope(call: Map, along: Callable[..., Tensor], points: Tensor) -> None:
+def check_slope(call: Map, along: Along, points: Tensor) -> None:
     """Compares a slope at the first point with differences, which see what `detach` hides."""
     some = points[:SOME]
-    u = torch.arange(1, some.shape[1] + 1, device=some.device).to(some).sin()
-    u = (u / torch.linalg.vector_norm(u)).repeat(len(some), 1)
-    slopes = along(call, some, u)
-    values = call(some)
+    u = _direction(some)
+    slopes, values = along(call, some, u), call(some)
+    if not _alike(call, slopes[:1], some[:1], u[:1]):
+        raise InputError(
+            f"At the point {_told(some[0])} torch's derivative of the map is not that of its values: use no "
+            "detach, rounding or gradients of one's own, and no maps with jumps."
+        )
     if not slopes.any() and not torch.equal(values, values[:1].expand_as(values)):
         raise InputError(
             "The map differs from point to point, but all of its slopes are 0: it has steps, by rounding "
             "or comparing, or is saturated beyond the last digit."
         )
-    x, u, slope = some[:1], u[:1], slopes[:1]
+
+
+def check_bend(call: Map, along: Along, points: Tensor) -> None:
+    """The same for a second derivative, as torch gets some wrong."""
+    x, u = points[:1], _direction(points[:1])
+
+    def slope(at: Tensor) -> Tensor:
+        return along(call, at, u)
+
+    if not _alike(slope, along(slope, x, u), x, u):
+        raise InputError(
+            f"At the point {_told(x[0])} torch's second derivative of the map is not that of its slopes: "
+            "find the operation that it gets wrong, and write it out."
+        )
+
+
+def _alike(values: Map, slope: Tensor, x: Tensor, u: Tensor) -> bool:
+    """Whether a slope along u is that of the values, by differences of some length."""
     if not torch.isfinite(slope).all():
         raise InputError(
             f"The map has no finite slope at the point {_told(x[0])}: move it, or mend the map."
@@ -69,16 +90,19 @@ def check_slope(call: Map, along: Callable[..., Tensor], points: Tensor) -> None
     size = max(1.0, torch.linalg.vector_norm(x).item())
     for factor in STEPS:
         step = factor * epsilon ** (1 / 3) * size
-        ahead, back = call(x + step * u), call(x - step * u)
+        ahead, back = values(x + step * u), values(x - step * u)
         noise = 16 * epsilon * ahead.abs().amax() / step
         difference = (ahead - back) / (2 * step)
         largest = torch.maximum(difference.abs().amax(), slope.abs().amax())
         if not (difference - slope).abs().amax() > ALIKE * largest + noise:
-            return
-    raise InputError(
-        f"At the point {_told(x[0])} torch's derivative of the map is not that of its values: use no "
-        "detach, rounding or gradients of one's own, and no maps with jumps."
-    )
+            return True
+    return False
+
+
+def _direction(points: Tensor) -> Tensor:
+    """Of unit length, and along no axis."""
+    u = torch.arange(1, points.shape[1] + 1, device=points.device).to(points).sin()
+    return (u / torch.linalg.vector_norm(u)).repeat(len(points), 1)
 
 
 def _pair(points: Tensor) -> tuple[Tensor, Tensor]:
