@@ -161,6 +161,15 @@ def test_a_fixed_argument_changes_nothing(name) -> None:
     np.testing.assert_array_equal(formula.at(delta=-1.5, m=3).numpy(r=r, alpha=0.5), whole)
     part = formula.at(delta=-1.5, m=3).torch(r=torch.tensor(r, dtype=torch.float32), alpha=0.5)
     assert part.dtype == torch.float32
+    assert formula.at(delta=-1.5, r="0.3", m=3, alpha="0.5").numpy() == whole[0]
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-150, -1e-150])
+def test_a_product_below_the_range_of_floats_is_not_formed(delta) -> None:
+    """alpha r/m = 1e-315 has lost its digits, but (m/alpha)^2 times it has not."""
+    at = {"delta": delta, "r": 1.1e-150, "m": 10**15, "alpha": 0.7e-150}
+    value = catalogue["relu.radial_rate"].numpy(**at)
+    assert abs(mpf(value) / typed("relu.radial_rate", **at) - 1) <= 4 * ULP
 
 
 def test_the_metric_is_that_of_the_jacobian() -> None:

@@ -23,15 +23,12 @@ class _OfNeuron(Computed):
 
     def on_arrays(self, xp: Any, table: Table) -> Callable[..., Any]:
         def call(*values: Any) -> Any:
-            like = next(
-                v for v in values if hasattr(v, "dtype")
-            )  # numbers that `.at` fixed have none
-            kind = {"dtype": like.dtype}
+            like = next((v for v in values if hasattr(v, "dtype")), None)  # `.at` leaves numbers
+            kind = {"dtype": xp.float64 if like is None else like.dtype}
             if hasattr(like, "new_tensor"):
                 kind["device"] = like.device
-            return self.value(
-                xp, *(v if hasattr(v, "dtype") else xp.asarray(v, **kind) for v in values)
-            )
+            arrays = (v if hasattr(v, "dtype") else xp.asarray(v, **kind) for v in values)
+            return self.value(xp, *arrays)
 
         return call
 
@@ -45,19 +42,18 @@ class readout(_OfNeuron):
 
     @staticmethod
     def value(xp: Any, delta: Any, r: Any, m: Any, alpha: Any) -> Any:
-        e, k, h = _halves(xp, delta, r, m, alpha)
-        small = e < 0
+        e, k = delta / 2, abs(r) * (alpha / m)
+        h, small = _hypot(xp, e, k), e < 0
         return xp.where(small, k * (k / xp.where(small, h - e, 1.0)), h + e)
 
 
 class spread(_OfNeuron):
-    """(m/alpha)^2 (a^2 + b^2 + c^2)."""
+    """(m/alpha)^2 (a^2 + b^2 + c^2), where one factor m/alpha stands inside the root."""
 
     @staticmethod
     def value(xp: Any, delta: Any, r: Any, m: Any, alpha: Any) -> Any:
-        _, _, h = _halves(xp, delta, r, m, alpha)
         scale = m / alpha
-        return scale * (scale * h * 2)
+        return 2 * scale * _hypot(xp, scale * (delta / 2), r)
 
 
 class turning(_OfNeuron):
@@ -65,13 +61,12 @@ class turning(_OfNeuron):
 
     @staticmethod
     def value(xp: Any, delta: Any, r: Any, m: Any, alpha: Any) -> Any:
-        e, k, h = _halves(xp, delta, r, m, alpha)
-        small = e > 0
+        e, k = delta / 2, abs(r) * (alpha / m)
+        h, small = _hypot(xp, e, k), e > 0
         return xp.where(small, (h + e) / xp.where(small, k, 1.0), 1.0) / xp.where(small, k, h - e)
 
 
-def _halves(xp: Any, delta: Any, r: Any, m: Any, alpha: Any) -> tuple[Any, Any, Any]:
-    """delta/2, |c| sqrt(a^2 + b^2) and (a^2 + b^2 + c^2)/2, whose slope at the origin is taken as 0."""
-    e, k = delta / 2, abs(r) * (alpha / m)
-    nothing = (e == 0) & (k == 0)
-    return e, k, xp.where(nothing, 0.0, xp.hypot(xp.where(nothing, 1.0, e), k))
+def _hypot(xp: Any, p: Any, q: Any) -> Any:
+    """The root of p^2 + q^2, whose slope at the origin is taken as 0."""
+    nothing = (p == 0) & (q == 0)
+    return xp.where(nothing, 0.0, xp.hypot(xp.where(nothing, 1.0, p), q))
