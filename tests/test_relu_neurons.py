@@ -31,7 +31,7 @@ def test_prediction_is_the_sum_over_neurons(m: int, n: int) -> None:
 def test_canonical_parameters_in_every_quadrant() -> None:
     """(5) by atan2: the function is (1/m) sum r <(x, 1), d(theta)>_+, and (u, v) = |r| d(theta)."""
     angle = torch.linspace(-3, 3, 13, dtype=WIDE)
-    c = torch.linspace(-2, 1, 13, dtype=WIDE)
+    c = torch.linspace(-2, 1.1, 13, dtype=WIDE)
     neurons = Neurons(2 * angle.cos(), -2 * angle.sin(), c, 5.0)
     x = torch.linspace(-3, 3, 40, dtype=WIDE)
     r, theta = neurons.r, neurons.theta

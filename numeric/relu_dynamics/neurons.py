@@ -100,7 +100,7 @@ class Neurons:
 
         Where r = 0 and delta > 0 the sign of c is lost, and where r = 0 and delta < 0 it is 0.
         """
-        m = whole("m, the number of r,", len(r), 1)
+        m = whole("the number of neurons", len(r), 1)
         alpha = float(m) if alpha is None else positive("alpha", alpha)
         inner = alpha / m * r
         delta = invariants(delta, inner)

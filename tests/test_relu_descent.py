@@ -1,0 +1,159 @@
+"""Gradient descent on a line: its limit, its optimisers, its restarts, and rates that are too large."""
+
+import math
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+
+from analytic.domain import InputError
+from numeric.estimate import power_law
+from numeric.relu_dynamics import Descent, Divergence, Flow, Moves, Neurons, Trajectory, descent
+from numeric.relu_dynamics.descent import Task
+from numeric.relu_dynamics.gradient import Samples
+
+X = torch.tensor([0.5, -0.9, 0.1, 0.9, -0.4], dtype=torch.float64)
+Y = torch.tensor([-1.0, 1.0, 0.5, 1.0, -1.0], dtype=torch.float64)
+NEURONS = Neurons.drawn(30, 0, device="cpu")
+OPTIMISERS = [
+    torch.optim.SGD,
+    partial(torch.optim.SGD, momentum=0.9, nesterov=True),
+    torch.optim.Adam,
+    torch.optim.LBFGS,
+]
+
+
+def distance(one: Neurons, two: Neurons) -> float:
+    pairs = ((one.a, two.a), (one.b, two.b), (one.c, two.c))
+    return max((p - q).abs().max().item() for p, q in pairs)
+
+
+def by_autograd(optimiser: object, rate: float, steps: int) -> torch.Tensor:
+    parts = [p.clone().requires_grad_() for p in (NEURONS.a, NEURONS.b, NEURONS.c)]
+    steps_of = optimiser(parts, lr=rate)
+
+    def loss() -> torch.Tensor:
+        steps_of.zero_grad()
+        f = torch.relu(X[:, None] * parts[0] - parts[1]) @ parts[2] / NEURONS.alpha
+        found = ((f - Y) ** 2).sum() / 2
+        found.backward()
+        return found
+
+    for _ in range(steps):
+        steps_of.step(loss)
+    return torch.stack(parts).detach()
+
+
+@pytest.mark.parametrize("optimiser", OPTIMISERS, ids=["sgd", "momentum", "adam", "lbfgs"])
+def test_any_optimiser_does_what_it_does_on_a_graph(optimiser: object) -> None:
+    steps = 1 if optimiser is torch.optim.LBFGS else 20  # one of which is 20 of the others
+    found = Descent(X, Y, NEURONS, 0.02, steps, optimiser=optimiser).run(progress=False).final
+    exact = by_autograd(optimiser, 0.02, steps)
+    assert (torch.stack([found.a, found.b, found.c]) - exact).abs().max() < 1e-13
+
+
+@pytest.mark.parametrize("moves", Moves)
+def test_descent_tends_to_the_flow_as_its_rate_falls(moves: Moves) -> None:
+    delta = {Moves.ALL: None, Moves.READOUT: -math.inf, Moves.HIDDEN: math.inf}[moves]
+    run = Flow(X, Y, NEURONS, delta, 0.4, 1e-6).run(progress=False)
+    rates = [0.01, 0.005, 0.0025]
+    runs = [Descent(X, Y, NEURONS, r, round(0.4 / r), moves).run(progress=False) for r in rates]
+    smooth = min([event.time for event in run.events], default=0.4) // 0.01 * 0.01  # of all rates
+    off = [distance(found.at(smooth), run.at(smooth)) for found in runs]
+    assert abs(power_law(rates, off).value - 1) < 0.01
+    assert all(distance(found.final, run.final) < 0.2 * r for found, r in zip(runs, rates))
+    kept = {"a", "b", "c"} - set(moves.value)
+    assert all(torch.equal(getattr(runs[0].final, n), getattr(NEURONS, n)) for n in kept)
+
+
+def test_what_is_kept_of_a_run() -> None:
+    run = Descent(X, Y, NEURONS, 0.05, 45, frames=4).run(progress=False)
+    assert run.times.tolist() == pytest.approx([0.05 * k for k in (0, 11, 22, 33, 44, 45)])
+    for k, t in enumerate(run.times.tolist()):
+        assert (run.at(t).predict(X) - Y - run.residuals[k]).abs().max() < 1e-14
+    left, right, middle = (run.at(t) for t in (0.55, 1.1, 0.825))
+    assert (middle.a - (left.a + right.a) / 2).abs().max() < 1e-15
+    assert run.losses[-1] < run.losses[0]
+
+
+def same(one: Trajectory, two: Trajectory) -> bool:
+    return torch.equal(one.residuals, two.residuals) and distance(one.final, two.final) == 0
+
+
+@pytest.mark.parametrize("optimiser", OPTIMISERS[1:3], ids=["momentum", "adam"])
+def test_a_stopped_descent_goes_on_to_the_same_bits(
+    optimiser: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, path = (
+        Descent(X, Y, NEURONS, 0.02, 60, optimiser=optimiser, frames=12),
+        tmp_path / "run.pt",
+    )
+    whole, step, left = run.run(progress=False), Task.loss, [33]
+
+    def counting(self: Task, parts: dict[str, torch.Tensor]) -> torch.Tensor:
+        left[0] -= 1
+        if left[0] == 0:
+            raise KeyboardInterrupt
+        return step(self, parts)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(descent, "PAUSE", -1.0)
+        patch.setattr(Task, "loss", counting)
+        with pytest.raises(KeyboardInterrupt):
+            run.run(progress=False, keep=path)
+    assert same(run.run(progress=False, keep=path), whole)
+    left[0] = 0
+    assert same(run.run(progress=False, keep=path), whole)
+    with pytest.raises(InputError, match="other settings"):
+        Descent(X, Y, NEURONS, 0.03, 60, optimiser=optimiser).run(progress=False, keep=path)
+
+
+@pytest.mark.parametrize("moves", Moves)
+def test_curvature_is_that_of_the_squared_jacobian(moves: Moves) -> None:
+    samples, order = Samples.of(X)
+    parts = tuple(torch.stack([NEURONS.a, NEURONS.b, NEURONS.c]))
+
+    def outputs(*some: torch.Tensor) -> torch.Tensor:
+        a, b, c = {
+            **dict(zip("abc", parts, strict=True)),
+            **dict(zip(moves.value, some, strict=True)),
+        }.values()
+        return torch.relu(samples.x[:, None] * a - b) @ c / NEURONS.alpha
+
+    moved = tuple(parts["abc".index(name)] for name in moves.value)
+    jacobian = torch.cat(torch.autograd.functional.jacobian(outputs, moved), 1)
+    found = Task(samples, Y[order], NEURONS.alpha, moves).curvature(parts)
+    assert found == pytest.approx(torch.linalg.matrix_norm(jacobian, 2).item() ** 2, rel=1e-12)
+
+
+def test_the_advised_rate_is_where_the_readout_begins_to_diverge() -> None:
+    """The loss of c alone is quadratic, and its curvature that of the advice."""
+    with pytest.raises(Divergence, match=r"rate = 20\.0 diverges.*Take a rate below") as told:
+        Descent(X, Y, NEURONS, 20.0, 1000, Moves.READOUT).run(progress=False)
+    stable = float(str(told.value).split("below ")[1].split(",")[0])
+    Descent(X, Y, NEURONS, 0.99 * stable, 1000, Moves.READOUT).run(progress=False)
+    with pytest.raises(Divergence):
+        Descent(X, Y, NEURONS, 1.02 * stable, 1000, Moves.READOUT).run(progress=False)
+
+
+def test_overshooting_until_all_are_dead_is_told_too() -> None:
+    with pytest.raises(Divergence, match="every neuron is dead"):
+        Descent(X, Y, NEURONS, 4.0, 1000).run(progress=False)
+    rest = Descent(X, 0 * Y, Neurons.drawn(30, 0, antisymmetric=True, device="cpu"), 1.0, 5)
+    assert rest.run(progress=False).losses.max() < 1e-30  # rounding is no divergence
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda: Descent(X, Y, NEURONS, 0.0, 10), "rate = 0.0"),
+        (lambda: Descent(X, Y, NEURONS, math.inf, 10), "rate = inf"),
+        (lambda: Descent(X, Y, NEURONS, 0.1, 0), "steps = 0"),
+        (lambda: Descent(X, Y, NEURONS, 0.1, 10, moves="c"), "Moves.READOUT"),
+        (lambda: Descent([0.1, 0.1], [1.0, 2.0], NEURONS, 0.1, 10), "more than once"),
+    ],
+)
+def test_bad_input_is_told(make: object, told: str) -> None:
+    with pytest.raises(InputError, match=told):
+        make()
