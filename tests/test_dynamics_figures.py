@@ -1,0 +1,105 @@
+"""Pictures of training on a line show the flow's own numbers, and the panel follows delta."""
+
+import json
+import math
+import re
+
+import numpy as np
+import pytest
+import torch
+
+from notebooks import dynamics_figures as figures
+from notebooks import dynamics_panel, panels
+from numeric.relu_dynamics import Flow, Neurons
+
+DELTAS = (-math.inf, -1.0, 0.0, 3.0, math.inf)
+START = Neurons.drawn(40, 3, antisymmetric=True, device="cpu")
+DATA = figures.sinusoid(6)
+SPAN = 50.0
+
+
+@pytest.fixture(scope="module")
+def panel() -> panels.Panel:
+    show = dynamics_panel.Show.of(START, [DATA, figures.square_wave(6)], SPAN, DELTAS)
+    return panels.Panel(show.play, show.controls, dynamics_panel.TITLES)
+
+
+def drawn(panel: panels.Panel, axes: int, which: int) -> np.ndarray:
+    return np.asarray(panel.figure.axes[axes].lines[which].get_xydata(), dtype=float)
+
+
+@pytest.mark.parametrize("delta", [-1.0, 0.0, 3.0])
+def test_finite_delta_is_the_flow_of_rescaled_neurons(panel: panels.Panel, delta: float) -> None:
+    panel.move(delta=delta)
+    time = SPAN / math.hypot(1, delta)
+    run = Flow(DATA.x, DATA.y, START.rescaled(delta), time=time, tolerance=1e-3).run(progress=False)
+    final = run.final
+    np.testing.assert_allclose(drawn(panel, 0, 0)[:, 1], final.predict(figures.GRID), atol=1e-12)
+    plane = np.stack([final.u, final.v], 1)
+    shown = np.concatenate([drawn(panel, 1, 1), drawn(panel, 1, 2)])
+    np.testing.assert_allclose(_ordered(shown), _ordered(plane), atol=1e-12)
+    assert float(re.search(r"loss ([\d.e+-]+)", panel.numbers)[1]) == pytest.approx(
+        run.losses[-1].item(), rel=1e-2
+    )
+
+
+def _ordered(rows: np.ndarray) -> np.ndarray:
+    return rows[np.lexsort(rows.T)]
+
+
+def test_the_kernel_limit_is_least_squares_with_units_of_one_length(panel: panels.Panel) -> None:
+    panel.move(delta=-math.inf)
+    lengths = torch.hypot(START.a, START.b)
+    a, b = START.a / lengths, START.b / lengths
+    units = lambda x: torch.relu(x[:, None] * a - b)  # noqa: E731
+    # f = 0 at the start, so that the shortest change of c is the pseudo-inverse's.
+    c = torch.linalg.pinv(units(DATA.x)) @ DATA.y
+    np.testing.assert_allclose(drawn(panel, 0, 0)[:, 1], units(figures.GRID) @ c, atol=1e-6)
+
+
+def test_the_limits_keep_what_they_hold_still(panel: panels.Panel) -> None:
+    knots = {}
+    for delta in (-math.inf, math.inf):
+        for progress in (0.0, 1.0):
+            panel.move(delta=delta, progress=progress)
+            knots[delta, progress] = drawn(panel, 0, 1)[:, 0]
+    still, moved = (np.abs(knots[d, 1.0] - knots[d, 0.0]).max() for d in (-math.inf, math.inf))
+    assert still < 1e-6 < 0.1 < moved
+
+
+def test_training_begins_at_one_function_for_every_delta(panel: panels.Panel) -> None:
+    for delta in DELTAS:
+        panel.move(delta=delta, progress=0.0)
+        assert np.abs(drawn(panel, 0, 0)[:, 1]).max() < 1e-6  # antisymmetric: f = 0
+
+
+def test_progress_goes_equal_ways_of_the_residuals() -> None:
+    run = Flow(DATA.x, DATA.y, START, 0.0, 20.0).run(progress=False)
+    times = figures.progress_times(run, 5)
+    assert times[0] == 0
+    assert times[-1] == run.times[-1]
+    rest = torch.stack([run.at(t).predict(DATA.x) for t in times]) - DATA.y
+    ways = (rest[1:] - rest[:-1]).norm(dim=1)  # chords: a little shorter than the ways themselves
+    whole = (run.residuals[1:] - run.residuals[:-1]).norm(dim=1).sum()
+    assert (ways <= whole / 4 * (1 + 1e-3)).all()
+    assert (ways > whole / 4 * 0.7).all()
+
+
+def test_frames_show_every_delta(panel: panels.Panel) -> None:
+    page = panel.frames()
+    frames = json.loads(re.search(r"const frames = (\{.*\}), root", page)[1])
+    assert [frame["label"] for frame in frames["delta"]] == [f"delta = {d}" for d in DELTAS]
+    assert len({frame["picture"] for frame in frames["delta"]}) == len(DELTAS)
+
+
+def test_the_field_marks_what_the_corrected_lemma_says() -> None:
+    """One sample that pushes against its right neighbour: only its rays attract."""
+    data = figures.Data("three", torch.tensor([-0.5, 0.0, 0.5]).double(), torch.zeros(3).double())
+    residuals = [0.25, 1.0, -0.25]
+    figure = figures.figure_field(START, data, residuals)
+    for axes, sign in zip(figure.axes[:2], (1, -1), strict=True):
+        green = [line for line in axes.lines if line.get_color() == figures.GREEN]
+        found = {tuple(np.sign(np.round(line.get_xydata()[1], 9))) for line in green}
+        # S = -1/4 beyond x = 0 on the right and +1/4 on the left: an attractor to the right for r > 0.
+        assert ((1.0, 0.0) in found) == (sign > 0)
+        assert (-1.0, 0.0) not in found
