@@ -162,6 +162,39 @@ def test_the_loss_never_increases_and_falls_by_the_way_made(seed: int) -> None:
         torch.testing.assert_close(outputs - y, found.residuals(t), rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_rough_networks(seed: int) -> None:
+    """Any scale, samples almost twice, whole numbers with ties, knots on samples, pairs that cancel."""
+    rng = np.random.default_rng(seed)
+    s, m, scale = rng.integers(1, 9), rng.integers(1, 40), 10 ** rng.uniform(-2, 2)
+    x, (a, b, c) = np.sort(rng.normal(size=s)), rng.normal(size=(3, m))
+    if seed % 3 == 0 and s > 1:
+        x[1] = x[0] + 10 ** rng.uniform(-12, -3)
+    if seed % 5 == 0:
+        a, b, c = np.round(a), np.round(b), np.round(c)
+    if seed % 7 == 0:
+        c = c * 10 ** rng.uniform(-6, 2, m)
+    if seed % 2 == 0:
+        b[::3] = a[::3] * rng.choice(x, len(b[::3]))
+    if seed % 4 == 1:
+        a, b, c = np.tile(a, 2), np.tile(b, 2), np.append(c, -c)
+    x, b, end = scale * np.unique(x), scale * b, 10 ** rng.uniform(-2, 6)
+    y = rng.normal(size=len(x)) * 10 ** rng.uniform(-2, 2)
+    found = flow(a, b, c, x, y, end)
+    losses = (found.path**2).sum(1)
+    assert (losses[1:] - losses[:-1] <= 4e-15 * losses[0]).all()
+    sizes = []
+    for t in found.times.tolist():
+        a, b = (part.numpy() for part in found.at(t))
+        terms = c[:, None] * np.maximum(a[:, None] * x - b[:, None], 0)
+        sizes.append(np.abs(c) @ (np.abs(a) * np.abs(x).max() + np.abs(b)) + np.abs(y).max())
+        off = np.abs(terms.sum(0) - y - found.residuals(t).numpy()).max()
+        assert off < 1e-13 * len(sizes) * max(sizes)
+    held = found.sliding(end)
+    on = (a * x[held] - b)[held >= 0]
+    assert (np.abs(on) <= 1e-13 * (np.abs(a * x[held]) + np.abs(b))[held >= 0]).all()
+
+
 def test_the_path_is_continuous_and_listed_as_evaluated() -> None:
     a, b, c, x, y = net(3, m=40, s=8)
     found = flow(a, b, c, x, y, 10.0)

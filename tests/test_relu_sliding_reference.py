@@ -200,7 +200,9 @@ def test_gradient_descent_of_small_steps_slides_as_filippov_says() -> None:
     errors, steps = [], 2 ** np.arange(8, 13)
     for count in steps:
         errors.append(np.abs(descended(a, b, c, x, y, end / count, count) - ends).max((1, 2)))
-    slope = power_law(steps.tolist(), np.median(errors, 1).tolist())  # one net passes close to a fork
+    slope = power_law(
+        steps.tolist(), np.median(errors, 1).tolist()
+    )  # one net passes close to a fork
     assert abs(slope.value + 1) < 0.2
     assert np.max(errors[-1]) < 2 * end / steps[-1]
 

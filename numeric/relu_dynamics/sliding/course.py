@@ -70,15 +70,15 @@ class Course:
         rows = zip(self.times.tolist(), self.residuals, self.drifts, *entries, rays, kinds)
         return [Node(*row) for row in rows]
 
-    def state(self, node: int) -> State:
+    def state(self, net: Net, node: int) -> State:
         """Right after the change of this number."""
         n = int(self.counts[: node + 1].sum())
         last = np.empty(self.counts[0], int)
         last[self.who[:n]] = np.arange(n)  # of several entries the last one stays
-        time, residuals, drift = self.times[node], self.residuals[node], self.drifts[node]
-        return State(float(time), residuals, drift, self.mode[last], self.offset[last])
+        here = (self.times[node].item(), self.residuals[node], self.drifts[node])
+        return State.of(net, *here, self.mode[last], self.offset[last])
 
     def at(self, net: Net, time: float) -> State:
         node = int(np.searchsorted(self.times, time, side="right")) - 1
-        state = self.state(node)
+        state = self.state(net, node)
         return state if time == state.time else state.after(state.modes(net), time - state.time)

@@ -82,7 +82,7 @@ def _proceed(
 
 
 def _changes(net: Net, nodes: list[Node], end: float) -> Iterator[Node]:
-    state = Course.of(nodes).state(len(nodes) - 1)
+    state = Course.of(nodes).state(net, len(nodes) - 1)
     while state.time < end:
         recent = state.time - nodes[-min(len(nodes), RECENT)].time
         state, change = step(net, state, end, recent / RECENT or end)

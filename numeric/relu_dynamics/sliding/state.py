@@ -17,6 +17,9 @@ import numpy as np
 from numeric.relu_dynamics.sliding.modes import Modes
 from numeric.relu_dynamics.sliding.tables import Array, Tables, Whole
 
+ALL = slice(None)
+SLACK = 8 * np.finfo(float).eps
+
 
 @dataclass(frozen=True, eq=False)
 class Net:
@@ -33,11 +36,10 @@ class State:
 
     time: float
     residuals: Array  # (s,)
-    drift: (
-        Array  # (4s, 2): the integral of motion @ residuals over times when neurons were in a mode
-    )
+    drift: Array  # (4s, 2): the integral of motion @ residuals, while there were neurons in a mode
     mode: Whole  # (m,)
     offset: Array  # (m, 2): w + (c/alpha) drift of its mode, which is constant
+    reach: Array  # (m, 2): how much drift across a fence brings the neuron beyond it
 
     @classmethod
     def start(cls, net: Net, w: Array, y: Array) -> State:
@@ -46,15 +48,21 @@ class State:
         mode, ray = net.tables.locate(w)
         for i in np.flatnonzero(ray >= 0):
             mode[i] = onward(net.tables, net.tables.motion @ residuals, ray[i], net.push[i])
-        return cls(0.0, residuals, np.zeros((len(net.tables.motion), 2)), mode, w)
+        return cls.of(net, 0.0, residuals, np.zeros((len(net.tables.motion), 2)), mode, w)
+
+    @classmethod
+    def of(
+        cls, net: Net, time: float, residuals: Array, drift: Array, mode: Whole, offset: Array
+    ) -> State:
+        return cls(time, residuals, drift, mode, offset, _reach(net, net.push, mode, offset))
 
     def modes(self, net: Net) -> Modes:
         weights = np.bincount(self.mode, net.push**2, len(net.tables.motion))
         return Modes.of(net.tables, weights, self.residuals)
 
-    def weights(self, net: Net) -> Array:
-        """w = (a, -b), (m, 2)."""
-        return self.offset - net.push[:, None] * self.drift[self.mode]
+    def weights(self, net: Net, who: Whole | slice = ALL) -> Array:
+        """w = (a, -b), (m, 2), or of some."""
+        return self.offset[who] - net.push[who, None] * self.drift[self.mode[who]]
 
     def after(self, modes: Modes, time: float) -> State:
         """While nobody changes his mode."""
@@ -67,10 +75,25 @@ class State:
 
     def placed(self, net: Net, who: Whole, w: Array, mode: int) -> State:
         """With these neurons at w, (k, 2), in another mode."""
-        modes, offset = self.mode.copy(), self.offset.copy()
+        modes, offset, reach = self.mode.copy(), self.offset.copy(), self.reach.copy()
         modes[who] = mode
         offset[who] = w + net.push[who, None] * self.drift[mode]
-        return replace(self, mode=modes, offset=offset)
+        reach[who] = _reach(net, net.push[who], modes[who], offset[who])
+        return replace(self, mode=modes, offset=offset, reach=reach)
+
+
+def _reach(net: Net, push: Array, mode: Whole, offset: Array) -> Array:
+    """By more than rounding; infinite where there is no fence, or no motion."""
+    fence, push = net.tables.fence[mode], np.abs(push)[:, None]
+    height = np.einsum("med,md->me", fence, offset) + rounding(offset)[:, None]
+    free = fence.any(2) & (push > 0)
+    with np.errstate(over="ignore"):
+        return np.divide(height, push, out=np.full_like(height, np.inf), where=free)
+
+
+def rounding(parts: Array) -> Array:
+    """What may be lost of w by either of its parts: (..., 2) -> (...,)."""
+    return SLACK * np.abs(parts).sum(-1)
 
 
 def onward(tables: Tables, force: Array, ray: int, push: float) -> int:

@@ -6,9 +6,9 @@ over some ten functions per sample, however many neurons there are. Those that s
 it together. What a neuron does on a ray depends on the residuals alone, which are continuous, so that
 simultaneous changes do not matter to each other.
 
-A fence counts as reached when a neuron is beyond it by more than rounding, and is put on it then; an
-exit counts when the speed has changed its sign by more than rounding. So every change takes time, a
-neuron that only touches a ray stays in its sector, and none comes back to a ray that it has just left.
+A fence counts as reached when a neuron is beyond it by more than rounding, and an exit when a speed has
+changed its sign by more than rounding. So every change takes time, a neuron that only touches a ray
+stays in its sector, and none comes back to a ray that it has just left.
 Once all residuals that still decay are rounding, nobody changes his mode any more.
 """
 
@@ -20,11 +20,9 @@ import numpy as np
 
 from numeric.relu_dynamics.sliding.modes import Modes
 from numeric.relu_dynamics.sliding.roots import Sums, earliest
-from numeric.relu_dynamics.sliding.state import Net, State, onward
+from numeric.relu_dynamics.sliding.state import SLACK, Net, State, onward, rounding
 from numeric.relu_dynamics.sliding.tables import DEAD, ORIGIN, Array, Whole
 from numeric.relu_dynamics.trajectory import Kind
-
-SLACK = 8 * np.finfo(float).eps
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,17 +45,14 @@ class Fences:
 
     @classmethod
     def of(cls, net: Net, state: State) -> Fences:
-        w, push = state.weights(net), np.abs(net.push)
-        slack = _slack(w, state.offset)
         nearest = np.full((len(net.tables.motion), 2, 2), np.inf)
+        negative = (net.push < 0).astype(int)
         for side in range(2):
-            fence = net.tables.fence[state.mode, side]
-            height = (fence * w).sum(1) + slack
-            free = fence.any(1) & (push > 0)
-            distance = np.divide(height, push, out=np.full_like(height, np.inf), where=free)
-            np.minimum.at(nearest, (state.mode, side, (net.push < 0).astype(int)), distance)
+            np.minimum.at(nearest, (state.mode, side, negative), state.reach[:, side])
         mode, side, negative = np.nonzero(nearest < np.inf)
-        return cls(mode, side, 1.0 - 2 * negative, nearest[mode, side, negative])
+        sign, drift = 1.0 - 2 * negative, state.drift[mode]
+        gone = sign * (net.tables.fence[mode, side] * drift).sum(1)
+        return cls(mode, side, sign, nearest[mode, side, negative] - gone + rounding(drift))
 
     def approach(self, net: Net, modes: Modes) -> Array:
         """How fast each distance grows, by modes of the residuals: (n, s)."""
@@ -69,22 +64,19 @@ class Fences:
         mode, side, sign = (part[which].item() for part in (self.mode, self.side, self.sign))
         fence, ray = net.tables.fence[mode, side], int(net.tables.beyond[mode, side])
         who = _members(net, state, mode, sign)
-        w = state.weights(net)[who]
-        height, slack = w @ fence, _slack(w, state.offset[who])
-        there = height <= slack
-        there[((height + slack) / np.abs(net.push[who])).argmin()] = True
-        who, w = who[there], w[there] - height[there, None] * fence
+        w = state.weights(net, who)
+        height = w @ fence
+        there = height <= rounding(w) + rounding(state.offset[who])
+        there[state.reach[who, side].argmin()] = True
+        who, w, height = who[there], w[there], height[there, None]
         if ray == ORIGIN:
             ray = mode - net.tables.rays
             return state.placed(net, who, np.zeros_like(w), DEAD), Change(who, ray, Kind.DYING)
         new = onward(net.tables, force, ray, sign)
-        if new == mode:
-            kind = None
-        elif new == DEAD:
-            kind = Kind.DYING
-        else:
-            kind = Kind.CROSSING if new < net.tables.rays else Kind.SLIDING
-        return state.placed(net, who, w, new), Change(who, ray, kind)
+        if new == mode or new >= net.tables.rays:
+            w = w - height * fence
+        kind = None if new == mode else Kind.SLIDING if new >= net.tables.rays else Kind.CROSSING
+        return state.placed(net, who, w, new), Change(who, ray, Kind.DYING if new == DEAD else kind)
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,10 +87,9 @@ class Exits:
     sign: Array  # (n,)
 
     @classmethod
-    def of(cls, net: Net, state: State) -> Exits:
-        found = np.unique(2 * state.mode + (net.push < 0))
-        found = found[found >= 2 * net.tables.rays]
-        return cls(found // 2 - net.tables.rays, 1.0 - 2 * (found % 2))
+    def of(cls, net: Net, fences: Fences) -> Exits:
+        held = fences.mode >= net.tables.rays  # each with one fence, the origin
+        return cls(fences.mode[held] - net.tables.rays, fences.sign[held])
 
     def hold(self, net: Net, modes: Modes) -> Array:
         """What presses them to the ray from its silent and its active side: (2n, s)."""
@@ -111,14 +102,15 @@ class Exits:
         ray, sign = int(self.ray[which // 2]), self.sign[which // 2]
         who = _members(net, state, net.tables.rays + ray, sign)
         side = net.tables.active if which % 2 else net.tables.silent
-        new = state.placed(net, who, state.weights(net)[who], int(side[ray]))
+        new = state.placed(net, who, state.weights(net, who), int(side[ray]))
         return new, Change(who, ray, Kind.LEAVING)
 
 
 def step(net: Net, state: State, end: float, guess: float) -> tuple[State, Change | None]:
     """To the next change, or to the end; `guess` is about how far that is, and decides the effort only."""
     modes = state.modes(net)
-    fences, exits = Fences.of(net, state), Exits.of(net, state)
+    fences = Fences.of(net, state)
+    exits = Exits.of(net, fences)
     sums = Sums.of(
         modes.rates, fences.distance, fences.approach(net, modes), exits.hold(net, modes)
     )
@@ -134,8 +126,3 @@ def step(net: Net, state: State, end: float, guess: float) -> tuple[State, Chang
 
 def _members(net: Net, state: State, mode: int, sign: float) -> Whole:
     return np.flatnonzero((state.mode == mode) & (np.sign(net.push) == sign))
-
-
-def _slack(w: Array, offset: Array) -> Array:
-    """What rounding may do to w, of which the offset is a part: (k, 2) -> (k,)."""
-    return SLACK * (np.abs(w) + np.abs(offset)).sum(1)
