@@ -43,10 +43,10 @@ def _check(logs: Tensor, rows: Tensor, rank: int, tolerance: float = 1e-12) -> N
     exact = _exact(logs, rows)
     found = graded(logs, rows)
     assert found.rank == rank
-    volume = mp.mpf(found.log_volume().item()) - mp.fsum(exact[:rank])
+    volume = mp.mpf(found.log_volume.item()) - mp.fsum(exact[:rank])
     size = 1 + abs(logs[logs.isfinite()]).sum().item()
     assert abs(volume) < tolerance + 1e-15 * size
-    off = found.log_singular() - torch.tensor([float(v) for v in exact[:rank]], **WIDE)
+    off = found.log_singular - torch.tensor([float(v) for v in exact[:rank]], **WIDE)
     assert off.abs().max() < tolerance
 
 
@@ -94,7 +94,7 @@ def test_dead_rows_and_missing_directions_lower_the_rank() -> None:
     assert graded(torch.zeros(12, **WIDE), flat).rank == 3
     assert graded(_spread(12, 30.0), flat).rank == 3
     nothing = graded(torch.zeros(4, **WIDE), torch.zeros(4, 3, **WIDE))
-    assert (nothing.rank, nothing.log_volume(), len(nothing.log_singular())) == (0, 0, 0)
+    assert (nothing.rank, nothing.log_volume, len(nothing.log_singular)) == (0, 0, 0)
 
 
 def test_ill_conditioned_rows_of_one_scale() -> None:
@@ -108,7 +108,7 @@ def test_ill_conditioned_rows_of_one_scale() -> None:
 def test_length_of_rows_and_scale_are_one() -> None:
     rows, logs = _normal(9, 4), _spread(9, 60.0)
     moved = graded(torch.zeros(9, **WIDE), rows * logs.exp()[:, None])
-    assert (moved.log_singular() - graded(logs, rows).log_singular()).abs().max() < 1e-13
+    assert (moved.log_singular - graded(logs, rows).log_singular).abs().max() < 1e-13
 
 
 def test_a_network_of_784_inputs_and_2000_units_over_165_decades() -> None:
@@ -121,8 +121,8 @@ def test_a_network_of_784_inputs_and_2000_units_over_165_decades() -> None:
     spectrum = sorted((float(u + v) for u in left for v in right), reverse=True)
     found = graded(logs, rows)
     assert found.rank == 784
-    assert abs(mp.mpf(found.log_volume().item()) - exact) < 1e-9
-    assert (found.log_singular() - torch.tensor(spectrum, **WIDE)).abs().max() < 1e-11
+    assert abs(mp.mpf(found.log_volume.item()) - exact) < 1e-9
+    assert (found.log_singular - torch.tensor(spectrum, **WIDE)).abs().max() < 1e-11
     matrix = rows * logs.exp()[:, None]
     for wrong in (torch.linalg.svdvals(matrix), torch.geqrf(matrix)[0].diagonal().abs()):
         assert abs(wrong.log().sum().item() - float(exact)) > 100  # nats
@@ -133,8 +133,8 @@ def test_compressed_rows_keep_volume_and_spectrum() -> None:
     once = compressed(logs[:25], rows[:25])
     assert once[1].shape == (6, 6)
     twice = compressed(torch.cat([once[0], logs[25:]]), torch.cat([once[1], rows[25:]]))
-    off = graded(*twice).log_singular() - graded(logs, rows).log_singular()
+    off = graded(*twice).log_singular - graded(logs, rows).log_singular
     assert off.abs().max() < 1e-12
     few = compressed(logs[:3], rows[:3])  # fewer rows than directions
-    off = graded(*few).log_singular() - graded(logs[:3], rows[:3]).log_singular()
+    off = graded(*few).log_singular - graded(logs[:3], rows[:3]).log_singular
     assert off.abs().max() < 1e-12

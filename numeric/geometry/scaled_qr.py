@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -39,18 +40,20 @@ class Graded:
     def rank(self) -> int:
         return len(self.scales)
 
+    @property
     def log_volume(self) -> Tensor:
         """The log of the product of all singular values."""
         return (self.scales + self.triangle.diagonal().abs().log()).sum()
 
+    @cached_property
     def log_singular(self) -> Tensor:
         """(r,), descending, each with its own digits."""
         settled = self
         for _ in range(STEPS):
-            settled = settled._turned()
+            settled = settled._flipped()
         return _windowed(settled)
 
-    def _turned(self) -> Graded:
+    def _flipped(self) -> Graded:
         """The QR factor of the transpose, which has the same singular values and is nearer to diagonal."""
         drop = (self.scales[:, None] - self.scales).clamp(max=LARGEST).exp()
         return _unit_columns(self.scales, _upper(self.triangle.mT * drop))
@@ -96,11 +99,11 @@ def _trapezoid(
             break
         k = len(new)
         factor, tau = torch.geqrf(rest[new].mT)
-        turned = torch.ormqr(factor, tau, rest, left=False, transpose=False)
+        turned = _turned(rest, factor, tau)
         turned[new] = 0
         turned[new, :k] = factor[:k].triu().mT
         heights = torch.cat([heights, logs[new] + factor.diagonal().abs().log()])
-        found, rest = torch.cat([found, turned[:, :k]], 1), turned[:, k:].contiguous()
+        found, rest = torch.cat([found, turned[:, :k]], 1), turned[:, k:]
         pivots = torch.cat([pivots, new])
     return logs, heights, found
 
@@ -146,6 +149,16 @@ def _panel(logs: Tensor, rest: Tensor, short: float) -> Tensor:
         rows -= (rows @ way)[:, None] * way
         rows[best] = 0
     return chosen[torch.stack(order)] if order else chosen
+
+
+def _turned(rows: Tensor, factor: Tensor, tau: Tensor) -> Tensor:
+    """Rows times the orthogonal matrix I - Y T Y^T of a QR; torch.ormqr takes twice as long."""
+    ways = factor.tril(-1)
+    ways.diagonal().fill_(1)
+    inverse = (ways.mT @ ways).triu(1)
+    inverse.diagonal().copy_(1 / tau)
+    parts = torch.linalg.solve_triangular(inverse, rows @ ways, upper=True, left=False)
+    return torch.addmm(rows, parts, ways.mT, alpha=-1)
 
 
 def _upper(matrix: Tensor) -> Tensor:

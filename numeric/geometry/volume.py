@@ -1,0 +1,192 @@
+r"""Volumes and singular values of the Jacobian of any feature map, at any scale.
+
+Where the Jacobian is well conditioned, by a plain QR. Else, and where scales of rows do not fit into
+floats, by the QR of `scaled_qr`, which keeps all digits. Saturated units of a hidden layer count
+even when their derivatives underflow, since the logarithms are known in closed form.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from analytic.domain import InputError, whole
+from numeric.geometry.feature_map import FeatureMap
+from numeric.geometry.hidden import HiddenLayer
+from numeric.geometry.rows import COPIES, ENTRY, Scaled, jacobians, tolerance
+from numeric.geometry.scaled_qr import Graded, graded
+
+GIGABYTE = 2**30
+SAFE = 1e5  # condition up to which a plain QR is right to 1e-10
+ROUNDS = 20  # of power iteration
+
+
+@dataclass(frozen=True, eq=False)
+class LogVolume:
+    """log sqrt(det g) at each point; where the rank is below d, along the directions that count.
+
+    `condition` is the largest over the smallest nonzero singular value of the Jacobian, to about a
+    tenth of itself: inf above what floats hold.
+    """
+
+    value: Tensor  # (n,), natural log; 0 where the rank is 0
+    rank: Tensor  # (n,)
+    condition: Tensor  # (n,)
+
+
+@dataclass(frozen=True, eq=False)
+class Spectrum:
+    """Logs of the singular values of the Jacobian at each point, descending; -inf from the rank on."""
+
+    log_singular: Tensor  # (n, min(p, d))
+    rank: Tensor  # (n,)
+    condition: Tensor  # (n,)
+
+
+@dataclass(frozen=True, eq=False)
+class _Factored:
+    """Jacobians at some points as e^scale times triangles, or in logs where these are not safe."""
+
+    triangles: Tensor  # (m, k, k)
+    scale: Tensor  # (m,)
+    condition: Tensor  # (m,)
+    logged: dict[int, Graded]
+
+    @property
+    def rank(self) -> Tensor:
+        rank = torch.full_like(self.scale, self.triangles.shape[-1], dtype=torch.long)
+        for point, found in self.logged.items():
+            rank[point] = found.rank
+        return rank
+
+
+def log_volume(
+    features: Any,
+    x: Tensor,
+    layer: str | None = None,
+    memory: int = 2 * GIGABYTE,
+    progress: bool = True,
+) -> LogVolume:
+    """The log of the product of the nonzero singular values of the Jacobian, at points (n, ...).
+
+    `memory` is what may be held beside the model and its points, in bytes.
+    """
+    parts = []
+    for some in _factored(features, x, layer, memory, progress):
+        value = (some.triangles.diagonal(dim1=1, dim2=2).abs().log() + some.scale[:, None]).sum(1)
+        for point, found in some.logged.items():
+            value[point] = found.log_volume
+        parts.append((value, some.rank, some.condition))
+    return LogVolume(*_joined(parts))
+
+
+def spectrum(
+    features: Any,
+    x: Tensor,
+    layer: str | None = None,
+    memory: int = 2 * GIGABYTE,
+    progress: bool = True,
+) -> Spectrum:
+    """The singular values of the Jacobian at points (n, ...), each with its own digits."""
+    parts = []
+    for some in _factored(features, x, layer, memory, progress):
+        values = torch.full_like(some.triangles[:, 0], -math.inf)
+        safe = [point for point in range(len(values)) if point not in some.logged]
+        values[safe] = torch.linalg.svdvals(some.triangles[safe]).log() + some.scale[safe, None]
+        condition = (values[:, 0] - values[:, -1]).exp()
+        for point, found in some.logged.items():
+            values[point, : found.rank] = found.log_singular
+            condition[point] = some.condition[point]
+        parts.append((values, some.rank, condition))
+    return Spectrum(*_joined(parts))
+
+
+def _joined(parts: list[tuple[Tensor, Tensor, Tensor]]) -> tuple[Tensor, Tensor, Tensor]:
+    first, rank, condition = (torch.cat(part) for part in zip(*parts, strict=True))
+    if not rank.any():
+        raise InputError(
+            "All derivatives of the map are 0 at all points: it rounds, compares or is constant there, or "
+            "is saturated beyond what floats hold; take features that vary."
+        )
+    return first, rank, condition
+
+
+def _factored(
+    features: Any, x: Tensor, layer: str | None, memory: int, progress: bool
+) -> Iterator[_Factored]:
+    whole("memory", memory)
+    chosen = FeatureMap.of(features, layer)
+    if hidden := HiddenLayer.of(chosen):
+        for logs, rows in _hidden(hidden, chosen.checked(x), memory, progress):
+            yield _factor(logs, rows, None)
+        return
+    with chosen.on(x) as f:
+        known = tolerance(f)
+        for logs, rows in jacobians(f, memory, progress):
+            yield _factor(logs, rows, known)
+
+
+def _hidden(layer: HiddenLayer, x: Tensor, memory: int, progress: bool) -> Iterator[Scaled]:
+    """Rows phi'_j w_j with their scales in logs, of as many points as fit."""
+    size = COPIES * ENTRY * layer.weights.numel()
+    if size > memory:
+        raise InputError(
+            f"memory = {memory} bytes was given, but the Jacobian of {tuple(layer.weights.shape)} and its "
+            f"factors need {size}: give at least that."
+        )
+    with tqdm(total=len(x), desc="points", disable=not progress, leave=False) as bar:
+        for some in x.split(memory // size):
+            scale, slope, _ = layer.slopes(layer.preactivations(some))
+            logs = scale + (layer.factor * slope).abs().log()
+            if not (logs < math.inf).all():
+                raise InputError(
+                    f"phi' of {layer.name} is NaN or infinite at some points: mend the weights, or move "
+                    "the points."
+                )
+            yield logs, layer.weights.expand(len(some), -1, -1)
+            bar.update(len(some))
+
+
+def _factor(logs: Tensor, rows: Tensor, known: float | None) -> _Factored:
+    """(m, n), (m, n, d), and how far rows are known."""
+    scale = logs.amax(1)
+    scale = torch.where(scale > -math.inf, scale, 0)
+    matrix = rows * (logs - scale[:, None]).exp()[:, :, None]
+    matrix = matrix if matrix.shape[1] >= matrix.shape[2] else matrix.mT
+    triangles = torch.geqrf(matrix)[0][:, : matrix.shape[2]].triu()
+    condition = _condition(triangles)
+    logged = {}
+    for point in (~(condition <= SAFE)).nonzero()[:, 0].tolist():
+        found = logged[point] = graded(logs[point], rows[point], known)
+        values = found.log_singular
+        condition[point] = (values[0] - values[-1]).exp() if found.rank else 1
+    return _Factored(triangles, scale, condition, logged)
+
+
+def _condition(triangles: Tensor) -> Tensor:
+    """(m, k, k) -> (m,), by power iteration: at most the condition, and hardly less."""
+    triangles = triangles / triangles.abs().amax((1, 2), keepdim=True)  # squares may underflow
+    flipped = triangles.mT
+
+    def forth(v: Tensor) -> Tensor:
+        return flipped @ (triangles @ v)
+
+    def back(v: Tensor) -> Tensor:
+        v = torch.linalg.solve_triangular(flipped, v, upper=False)
+        return torch.linalg.solve_triangular(triangles, v, upper=True)
+
+    start = torch.randn(triangles.shape[-1], 1, generator=torch.Generator().manual_seed(0))
+    product = torch.ones_like(triangles[:, 0, 0])
+    for step in (forth, back):
+        v = start.to(triangles).expand(len(triangles), -1, -1)
+        for _ in range(ROUNDS):
+            v = v / v.norm(dim=1, keepdim=True)
+            v = step(v)
+        product = product * v.norm(dim=1)[:, 0].sqrt()
+    return product
