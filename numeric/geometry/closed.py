@@ -4,8 +4,9 @@ By moments (`numeric.shallow`): three products of matrices for all points. The c
 Jacobian, squared, and the cancellation between its terms come off the digits.
 
 By frames: each point picks d of its own units as axes, all weights are expressed in them with twice the
-digits, and the Gauss equation is left to $\tilde H_j = \phi''_j \tilde w_j\tilde w_j^T$. No digits are lost
-at any condition number, whether units are saturated or weights collinear: 1e-13 from 1 to 1e100.
+digits, and the Gauss equation takes $\tilde H_j = \phi''_j \tilde w_j\tilde w_j^T$. No digits are lost at any
+condition number, whether units are saturated or weights collinear: 1e-13 from 1 to 1e14 and beyond,
+up to the rounding of phi' itself.
 
 Both cost O(n d^3) a point. Moments are tried first; the points where condition^2 times cancellation is
 above `TRUST`, so that more than a few 1e-14 would be lost, are done again by frames.
@@ -17,7 +18,7 @@ import torch
 from torch import Tensor
 
 from numeric.geometry.frame import pick, product, whiten
-from numeric.geometry.gauss import Curved, scalar, unknown
+from numeric.geometry.gauss import Curved, contracted, scalar, unknown
 from numeric.geometry.hidden import HiddenLayer
 from numeric.shallow import moment_form
 
@@ -84,5 +85,9 @@ def _framed(weights: Tensor, slope: Tensor, bend: Tensor) -> Curved:
     frame = whiten(parts, slope, picked.rows)
     v, bent = frame.vectors, frame.vectors * bend[:, None]
     off = [v[:, a : a + 1] * bent[:, a + 1 :] for a in range(d - 1)]
-    value = scalar(frame.tangents, torch.cat([v * bent, *off], 1), picked.rows)
-    return value, frame.condition, picked.rank
+    H = torch.cat([v * bent, *off], 1)
+    # Each unit bends along one direction, so that R is also minus what lies in the tangent space. That
+    # has the smaller terms where there are many units, and R is small against what each of them bends.
+    value, size = scalar(frame.tangents, H, picked.rows)
+    inside, smaller = contracted(H @ frame.tangents.mT, d)
+    return torch.where(smaller < size, -inside, value), frame.condition, picked.rank

@@ -22,8 +22,18 @@ def pairs(d: int) -> tuple[Tensor, Tensor]:
     return torch.cat([own, off[0]]), torch.cat([own, off[1]])
 
 
-def scalar(tangents: Tensor, hessian: Tensor, rows: Tensor) -> Tensor:
-    """(m, d, n) orthonormal, (m, pairs, n) in that frame, (m, d) picked features -> (m,)."""
+def contracted(H: Tensor, d: int) -> tuple[Tensor, Tensor]:
+    r"""$\sum_{a\ne b} \langle H_{aa}, H_{bb}\rangle - |H_{ab}|^2$ of (m, pairs, k), and the size of its terms."""
+    own, off = H[:, :d], H[:, d:]
+    products = (own @ own.mT).triu(1).sum((1, 2))
+    norms = own.square().sum(2).sqrt()
+    sizes = (norms[:, :, None] * norms[:, None]).triu(1).sum((1, 2))
+    squares = off.square().sum((1, 2))
+    return 2 * (products - squares), 2 * (sizes + squares)
+
+
+def scalar(tangents: Tensor, hessian: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+    """R and the size of its terms: (m, d, n) orthonormal, (m, pairs, n) in that frame, (m, d) picked."""
     d, count = tangents.shape[1], hessian.shape[1]
     # The picked features can be the steepest by many orders of magnitude. So each Hessian is freed of
     # a combination of theirs, which vanish exactly then, where a projection would leave rounding.
@@ -33,9 +43,7 @@ def scalar(tangents: Tensor, hessian: Tensor, rows: Tensor) -> Tensor:
     )
     normal = torch.baddbmm(hessian, share, tangents, alpha=-1).scatter_(2, at, 0.0)
     normal = torch.baddbmm(normal, normal @ tangents.mT, tangents, alpha=-1)
-    own, off = normal[:, :d], normal[:, d:]
-    products = own @ own.mT
-    return 2 * (products.triu(1).sum((1, 2)) - off.square().sum((1, 2)))
+    return contracted(normal, d)
 
 
 def unknown(rank: Tensor) -> Curved:

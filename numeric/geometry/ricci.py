@@ -110,7 +110,7 @@ def _embedded(f: Opened, x: Tensor) -> tuple[Curved, bool]:
     frame = whiten(parts, torch.cat([ones, J.new_zeros(m, d)], 1), picked.rows)
     J, H = jacobian_and_hessian(f, x, frame.vectors[:, :, p:])
     inverse = torch.linalg.inv(torch.linalg.cholesky(J @ J.mT))  # close to the unit matrix
-    value = scalar(inverse @ J, _turned(H, inverse), picked.rows)
+    value, _ = scalar(inverse @ J, _turned(H, inverse), picked.rows)
     return (value, frame.condition, picked.rank), bool(H.any())
 
 

@@ -1,0 +1,268 @@
+"""Hidden layers in closed form against 40 and more digits, at any condition number."""
+
+import math
+from collections.abc import Iterator
+
+import pytest
+import torch
+from mpmath import mp
+from torch import Tensor, nn
+
+from analytic import activations
+from analytic.activation import Activation
+from analytic.activations import erf, gelu, monomial, sigmoid, silu, softplus, tanh
+from analytic.domain import InputError
+from analytic.finite.units import Units
+from numeric import geometry
+from numeric.geometry import closed
+from numeric.geometry.frame import product
+from numeric.geometry.hidden import HiddenLayer, hidden_layer
+from numeric.shallow import ShallowNetwork
+
+DOUBLE = {"dtype": torch.float64}
+DIGITS = 300  # 40 are left when saturated units have taken theirs
+
+
+def gaussian(
+    act: Activation, n: int, d: int, size: float, seed: int
+) -> tuple[ShallowNetwork, Tensor]:
+    rng = torch.Generator().manual_seed(seed)
+    net = ShallowNetwork.gaussian(act, n, d, size, size, generator=rng)
+    return net, torch.randn(1, d, generator=rng, **DOUBLE)
+
+
+def saturated(
+    act: Activation, n: int, d: int, size: float, seed: int
+) -> tuple[ShallowNetwork, Tensor]:
+    """Large weights: most units are far out."""
+    return gaussian(act, n, d, size, seed)
+
+
+def collinear(
+    act: Activation, n: int, d: int, angle: float, seed: int
+) -> tuple[ShallowNetwork, Tensor]:
+    """Weights that nearly lie in a hyperplane."""
+    net, x = gaussian(act, n, d, 1.0, seed)
+    net.weights[:, -1] = 0.3 * net.weights[:, 0] + angle * net.weights[:, -1]
+    return net, x
+
+
+def mixed(
+    act: Activation, n: int, d: int, angle: float, seed: int
+) -> tuple[ShallowNetwork, Tensor]:
+    """Half of the units collinear, the others far out: either half alone would leave R undetermined."""
+    net, x = gaussian(act, n, d, 1.0, seed)
+    half = n // 2
+    net.weights[:half, -1] = 0.3 * net.weights[:half, 0] + angle * net.weights[:half, -1]
+    net.biases[half:] += 10 * net.preactivations(x)[0, half:].sign()
+    return net, x
+
+
+def exact(net: ShallowNetwork, x: Tensor) -> tuple[float, float]:
+    """R and the condition number of the Jacobian at one point, rounded from many digits."""
+    with mp.workdps(DIGITS):
+        units = Units.of(net.activation, net.weights.tolist(), net.biases.tolist(), x[0].tolist())
+        values = mp.eigsy(mp.matrix(units.metric().tolist()), eigvals_only=True)
+        return float(units.scalar()), float(mp.sqrt(max(values) / min(values)))
+
+
+def cases() -> Iterator[tuple]:
+    for size in (0.7, 4.0, 8.0, 16.0, 32.0):
+        yield saturated, tanh, size
+    yield from ((saturated, act, 6.0) for act in (sigmoid, erf, gelu, silu, softplus, monomial(3)))
+    for angle in (1e-2, 1e-4, 1e-8, 1e-12, 1e-14):
+        yield collinear, tanh, angle
+        yield mixed, erf, angle
+
+
+@pytest.mark.parametrize(("n", "d"), [(3, 2), (8, 2), (9, 3), (12, 5)])
+@pytest.mark.parametrize(
+    ("family", "act", "size"), list(cases()), ids=lambda v: getattr(v, "name", None)
+)
+def test_no_digits_are_lost_at_any_condition_number(
+    family, act, size: float, n: int, d: int
+) -> None:
+    for seed in range(2):
+        net, x = family(act, n, d, size, seed)
+        R, condition = exact(net, x)
+        found = geometry.ricci_scalar(net, x)
+        # A slope e^-t is as sure as t, which is a sum of terms as large as the weights.
+        unsure = max(1, size / 8, math.log(condition) / 15)
+        assert abs(found.value.item() - R) <= 1e-13 * unsure * abs(R)
+        assert abs(found.condition.item() / condition - 1) < 1e-13 * unsure
+        assert found.rank.item() == d
+
+
+def test_the_condition_numbers_that_were_tried_reach_far() -> None:
+    """Both 1e4 and 1e14, and beyond what floats could tell from a singular matrix."""
+    sizes = ((8, 2), (9, 3))
+    found = [exact(*one(act, *n_d, size, 0))[1] for one, act, size in cases() for n_d in sizes]
+    assert min(found) < 10
+    assert sum(1e3 < c < 1e5 for c in found) >= 2
+    assert sum(1e13 < c < 1e16 for c in found) >= 2
+    assert max(found) > 1e18
+
+
+def test_moments_and_a_plain_qr_would_not_do() -> None:
+    """What each of them makes of condition 1e8."""
+    net, x = collinear(tanh, 8, 2, 1e-8, 0)
+    R, _ = exact(net, x)
+    layer = hidden_layer(net)
+    moments, *_, trusted = closed.by_moments(layer, *layer.derivatives(x))
+    assert not trusted.item()
+    assert not abs(moments.item() / R - 1) < 1e-2
+    Q, r = torch.linalg.qr(layer.jacobian(x)[0].T)
+    w = torch.linalg.solve_triangular(r.T, layer.weights.T, upper=False)
+    log_scale, _, bend = layer.derivatives(x)
+    H = (log_scale.exp() * bend) * w[:, None] * w[None]  # (d, d, n)
+    A = H - H @ Q @ Q.T
+    plain = A.diagonal().T.sum(0).square().sum() - A.square().sum()
+    assert abs(plain.item() / R - 1) > 1e-10
+    assert abs(geometry.ricci_scalar(net, x).value.item() / R - 1) < 1e-13
+
+
+def test_moments_are_used_where_they_can_be_trusted() -> None:
+    net, _ = gaussian(sigmoid, 200, 2, 2.0, 1)
+    axis = torch.linspace(-1.5, 1.5, 20, **DOUBLE)
+    x = torch.cartesian_prod(axis, axis)
+    layer = hidden_layer(net)
+    given = layer.derivatives(x)
+    moments, condition, rank, trusted = closed.by_moments(layer, *given)
+    frames = closed.by_frames(layer, *given)
+    assert 0.5 < trusted.double().mean() < 1
+    torch.testing.assert_close(moments[trusted], frames[0][trusted], rtol=5e-14, atol=0)
+    torch.testing.assert_close(condition[trusted], frames[1][trusted], rtol=1e-13, atol=0)
+    assert torch.equal(rank, frames[2])
+    chosen = geometry.ricci_scalar(net, x).value
+    assert torch.equal(chosen, torch.where(trusted, moments, chosen))
+    torch.testing.assert_close(chosen[~trusted], frames[0][~trusted], rtol=1e-14, atol=0)
+
+
+def test_saturation_beyond_the_range_of_floats() -> None:
+    """Slopes from 1e-200 to 1e-40: their squares underflow, and R = O(1/slope^2) still fits."""
+    rng = torch.Generator().manual_seed(0)
+    net = ShallowNetwork.gaussian(tanh, 5, 2, 1.0, 1.0, generator=rng)
+    x = torch.tensor([[0.3, -0.2]], **DOUBLE)
+    z = net.preactivations(x)[0]
+    net.biases[:] += torch.tensor([60.0, 100.0, -140.0, 180.0, -220.0], **DOUBLE) - z
+    R, condition = exact(net, x)
+    found = geometry.ricci_scalar(net, x)
+    assert abs(found.value.item() / R - 1) < 1e-12  # slopes at 200 are good to 200 ulps
+    assert condition > 1e30
+    net.biases[:] = 400 + torch.arange(5, **DOUBLE)
+    with pytest.raises(InputError, match="leaves the range"):
+        geometry.ricci_scalar(net, x)
+
+
+def test_two_units_in_the_plane_only_change_coordinates() -> None:
+    net, _ = gaussian(erf, 2, 2, 1.0, 0)
+    assert torch.equal(
+        geometry.ricci_scalar(net, torch.ones(3, 2, **DOUBLE)).value, torch.zeros(3, **DOUBLE)
+    )
+
+
+def test_units_that_never_bend_or_are_equal() -> None:
+    net, x = gaussian(tanh, 8, 2, 1.0, 3)
+    net.weights[5], net.biases[5] = net.weights[4], net.biases[4]
+    net.weights[6] = 0
+    net.weights[7] = -2 * net.weights[4]
+    R, _ = exact(net, x)
+    layer = hidden_layer(net)
+    assert abs(closed.by_frames(layer, *layer.derivatives(x))[0].item() / R - 1) < 1e-13
+
+
+TABLE = {
+    "Sigmoid": nn.Sigmoid(), "Tanh": nn.Tanh(), "GELU": nn.GELU(), "GELU tanh": nn.GELU("tanh"),
+    "SiLU": nn.SiLU(), "Softplus": nn.Softplus(2.0), "LogSigmoid": nn.LogSigmoid(), "ELU": nn.ELU(),
+    "CELU": nn.CELU(0.5), "Softsign": nn.Softsign(), "Tanhshrink": nn.Tanhshrink(),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_modules_of_the_table_have_the_curvature_of_any_map(name: str) -> None:
+    torch.manual_seed(3)
+    net = nn.Sequential(nn.Linear(3, 10), TABLE[name]).double()
+    x = torch.randn(4, 3, generator=torch.Generator().manual_seed(0), **DOUBLE)
+    assert hidden_layer(net) is not None
+    ours, any_map = geometry.ricci_scalar(net, x), geometry.ricci_scalar(lambda y: net(y), x)
+    torch.testing.assert_close(ours.value, any_map.value, rtol=1e-10, atol=1e-12)
+    torch.testing.assert_close(ours.condition, any_map.condition, rtol=1e-11, atol=0)
+
+
+def test_what_is_recognised_as_a_hidden_layer() -> None:
+    linear, tail = nn.Linear(4, 5), (nn.Linear(5, 2), nn.Tanh())
+    yes = [
+        (nn.Sequential(linear, nn.Tanh()), None),
+        (nn.Sequential(linear, nn.Tanh(), *tail), "1"),
+        (nn.Sequential(nn.Flatten(), nn.Linear(4, 5, bias=False), nn.GELU()), None),
+        (ShallowNetwork(erf, torch.ones(5, 4), torch.ones(5)), None),
+    ]
+    no = [
+        (nn.Sequential(linear, nn.Tanh(), *tail), None),
+        (nn.Sequential(linear, nn.Tanh(), *tail), "3"),
+        (nn.Sequential(linear, nn.Tanh()), "0"),
+        (nn.Sequential(linear, nn.ReLU()), None),
+        (nn.Sequential(nn.LayerNorm(4), nn.Tanh()), None),
+        (nn.Sequential(linear), None),
+        (nn.Tanh(), None),
+        (torch.tanh, None),
+    ]
+    assert all(isinstance(hidden_layer(net, layer), HiddenLayer) for net, layer in yes)
+    assert all(hidden_layer(net, layer) is None for net, layer in no)
+
+
+def test_images_come_to_a_hidden_layer_through_flatten() -> None:
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Flatten(), nn.Linear(4, 9), nn.Tanh(), nn.Linear(9, 2)).double()
+    x = torch.randn(3, 1, 2, 2, generator=torch.Generator().manual_seed(0), **DOUBLE)
+    ours = geometry.ricci_scalar(net, x, layer="2")
+    torch.testing.assert_close(
+        ours.value, geometry.ricci_scalar(net[:3].forward, x).value, rtol=1e-11, atol=0
+    )
+
+
+def test_a_stack_of_networks_is_no_feature_map() -> None:
+    rng = torch.Generator().manual_seed(0)
+    stack = ShallowNetwork.gaussian(erf, 5, 2, 1.0, 1.0, generator=rng, stack=3)
+    with pytest.raises(InputError, match="one by one"):
+        geometry.ricci_scalar(stack, torch.ones(1, 2, **DOUBLE))
+
+
+def test_weights_that_are_no_numbers_are_refused() -> None:
+    net, x = gaussian(erf, 5, 2, 1.0, 0)
+    net.weights[1, 1] = torch.nan
+    with pytest.raises(InputError, match="NaN or infinite"):
+        geometry.ricci_scalar(net, x)
+    with pytest.raises(InputError, match="NaN or infinite"):
+        geometry.ricci_scalar(gaussian(activations.exponential(50), 5, 2, 1.0, 0)[0], 100 * x)
+
+
+def test_many_inputs_go_by_frames_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    net, _ = gaussian(tanh, 40, 12, 0.3, 0)
+    x = torch.randn(2, 12, generator=torch.Generator().manual_seed(1), **DOUBLE)
+    usual = geometry.ricci_scalar(net, x)
+    monkeypatch.setattr(closed, "HELD", 100)
+    frames = geometry.ricci_scalar(net, x)
+    torch.testing.assert_close(frames.value, usual.value, rtol=1e-12, atol=0)
+
+
+def test_products_are_rounded_once() -> None:
+    rng = torch.Generator().manual_seed(0)
+    a = torch.randn(3, 2, 4, generator=rng, **DOUBLE)
+    b = torch.randn(4, 5, generator=rng, **DOUBLE) * torch.tensor([[1e8], [1.0], [1e-8], [1.0]])
+    a[:, :, 3], b[3] = (
+        -(a[:, :, :3] @ b[:3])[..., 0],
+        1.0,
+    )  # the first column cancels to its last digits
+    found, plain = product(a, b), a @ b
+    with mp.workdps(60):
+        exact = torch.tensor(
+            [
+                [[float(mp.fdot(map(mp.mpf, r), map(mp.mpf, c))) for c in b.T.tolist()] for r in m]
+                for m in a.tolist()
+            ],
+            **DOUBLE,
+        )
+    terms = a.abs() @ b.abs()
+    assert ((found - exact).abs() <= 3e-16 * exact.abs() + 1e-31 * terms).all()
+    assert ((plain - exact).abs() / exact.abs()).max() > 1e-2
