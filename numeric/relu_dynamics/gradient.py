@@ -59,14 +59,14 @@ class Samples:
 
     def patterns(self, a: Tensor, b: Tensor) -> Tensor:
         """(m,) -> (m,): the number of the pattern {j : a x_j - b > 0}, with that very rounding."""
-        left = a < 0
+        s, left = len(self.x), a < 0
         if self._grid is None:
-            first = self._bisected(a, b, left)
-        else:
-            cell = self._grid.cell(b / (a + 0.0))  # -0.0 would look the other way
-            first = self._grid.first.gather(0, cell)
-            first += left ^ (_look_up(self._grid.sample, cell).mul_(a) > b)
-        return first.add_(left, alpha=len(self.x))
+            return self._bisected(a, b, left).add_(left, alpha=s)
+        cell = self._grid.cell(b / (a + 0.0))  # -0.0 would look the other way
+        on = _look_up(self._grid.sample, cell).mul_(a) > b
+        small = torch.uint8 if s < 255 else torch.int64  # what is narrow is fast
+        more = (left ^ on).to(small).add_(left.to(small), alpha=s)
+        return self._grid.first.gather(0, cell).add_(more)
 
     def sums(self, weights: Tensor, patterns: Tensor) -> Tensor:
         """(k, m) -> (k, s): at each sample the sums of weights over the neurons active there."""
