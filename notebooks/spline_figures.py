@@ -22,6 +22,7 @@ from notebooks.panels import Caption, Choice, Slider
 from numeric.estimate import Estimate
 from numeric.features import RandomFeatures
 from numeric.splines import SplineInterpolant
+from numeric.splines.natural import natural
 
 Array = NDArray[np.float64]
 Data = tuple[Array, Array]
@@ -56,17 +57,6 @@ class Setting:
 
     def interpolant(self, x: Any, y: Any, **kind: float) -> SplineInterpolant:
         return SplineInterpolant(self.initialisation, self.values, **kind).fit(x, y)
-
-
-def natural(x: Any, y: Any) -> Function:
-    """The natural cubic spline, straight beyond its ends as the one of least bending is."""
-    spline = CubicSpline(*np.array(sorted(zip(x, y, strict=True))).T, bc_type="natural")
-
-    def at(points: Any) -> Array:
-        inside = np.clip(points, *spline.x[[0, -1]])
-        return spline(inside) + spline(inside, 1) * (points - inside)
-
-    return at
 
 
 def farthest(one: Function, other: Function, x: Sequence[float], points: int = 1_001) -> float:
@@ -226,10 +216,11 @@ def play(
 
 
 def _curves(setting: Setting, m: int, ridge: float, x: Array, y: Array) -> dict[str, Array]:
-    kernel = setting.interpolant(x, y, ridge=ridge).predict(LINE)  # refuses points above points
+    spline = natural(x, y)(LINE)  # refuses points above points
+    kernel = setting.interpolant(x, y, ridge=ridge).predict(LINE)
     hidden = RandomFeatures(setting.initialisation, setting.values, m, device="cpu")
     network = hidden.fit(x, y, ridge).predict(LINE).numpy()
-    return {"network": network, "kernel": kernel, "spline": natural(x, y)(LINE)}
+    return {"network": network, "kernel": kernel, "spline": spline}
 
 
 def _begin(left: Axes, right: Axes) -> None:

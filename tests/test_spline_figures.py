@@ -95,6 +95,8 @@ def test_points_may_pass_each_other_but_not_stand_above_each_other(panel: panels
     assert "x = 0.0 has two different targets" in panel.numbers
     assert not any(line(panel, axes, which).size for axes in (0, 1) for which in (NETWORK, KERNEL))
     assert line(panel, 0, DATA).tolist() == [1.0, -0.2, 0.5, 0.1, -0.4]
+    panel.move(points=[[0.0, 0.5], *map(list, figures.FIVE[1:])])  # on top of another
+    assert line(panel, 0, KERNEL).size
     panel.move(points=[list(p) for p in figures.FIVE])
     np.testing.assert_allclose(line(panel, 0, KERNEL), before)
 
@@ -138,7 +140,7 @@ def test_the_natural_spline_is_straight_beyond_its_ends_in_any_order() -> None:
         left, right = figures.slopes(spline, far)
         assert left == pytest.approx(right, rel=1e-12)
         assert abs(left) > 0.1
-    with pytest.raises(ValueError, match="strictly increasing"):
+    with pytest.raises(InputError, match=r"x = 0\.0 has two different targets"):
         figures.natural([0.0, 0.0, 1.0], [1.0, 2.0, 3.0])
 
 

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from mpmath import mp
 from scipy.interpolate import CubicSpline
-from sklearn.base import clone
 
 from analytic.domain import InputError
 from analytic.splines import INITIALISATIONS
@@ -54,9 +53,7 @@ def dense(init, x, y, readout, ridge=0.0, time=math.inf) -> tuple[Callable, floa
     with mp.workdps(40):
         K, right = gram(x, x), mp.matrix(list(map(mp.mpf, y)))
         system = K + mp.mpf(ridge) * mp.eye(len(x))
-        if math.isfinite(time):
-            right -= mp.expm(-system * time) * right
-        alpha = mp.lu_solve(system, right)
+        alpha = _flow(system, right, time) if math.isfinite(time) else mp.lu_solve(system, right)
         norm = (alpha.T * K * alpha)[0]
 
     def function(at) -> np.ndarray:
@@ -64,6 +61,14 @@ def dense(init, x, y, readout, ridge=0.0, time=math.inf) -> tuple[Callable, floa
             return np.array([float(v) for v in gram(at, x) * alpha])
 
     return function, float(norm)
+
+
+def _flow(system, right, time) -> mp.matrix:
+    """Where alpha' = right - system alpha leads from 0, also if the system is singular."""
+    n = system.rows
+    both = mp.zeros(n + 1)
+    both[:n, :n], both[:n, n] = -system * time, right * time
+    return mp.expm(both)[:n, n]
 
 
 def places(x) -> np.ndarray:
@@ -82,9 +87,9 @@ def test_agrees_with_dense_regression(init, readout, ridge, name) -> None:
     fitted = model(init, readout, ridge).fit(x, y)
     function, norm = dense(init, x, y, readout, ridge)
     wanted = function(places(x))
-    # Points 1e-6 apart cost six digits with fields or a ridge, for which slopes of m are differences.
-    tolerance = 1e-9 if name == "close" else 1e-11
     size = np.abs(y).max() + np.abs(wanted)
+    # Fields between points 1e-6 apart know the share of knots there as a difference of rounded ones.
+    tolerance = 1e-10 if name == "close" and readout else 1e-12
     assert np.abs(fitted.predict(places(x)) - wanted) / size == pytest.approx(0, abs=tolerance)
     assert fitted.norm == pytest.approx(norm, rel=10 * tolerance)
     assert norm_by_integral(fitted) == pytest.approx(norm, rel=10 * tolerance)
@@ -117,9 +122,13 @@ def test_early_stopping(init, readout, ridge, time) -> None:
     assert fitted.norm == pytest.approx(norm, rel=1e-9, abs=1e-15)
 
 
-def test_after_a_long_time_the_flow_has_arrived() -> None:
-    late, fitted = model(UNIFORM, time=1e12).fit(X, Y), model(UNIFORM).fit(X, Y)
-    assert late.predict(places(X)) == pytest.approx(fitted.predict(places(X)), rel=1e-12)
+@pytest.mark.parametrize(("count", "time"), [(5, 1e12), (200, 1e300)])
+def test_after_a_long_time_the_flow_has_arrived(count, time) -> None:
+    """What is left is 1/time over the least rate, which is 1e-11 of the largest for 200 points."""
+    x = np.linspace(-0.8, 0.9, count)
+    y = np.sin(9 * x)
+    late, fitted = model(UNIFORM, time=time).fit(x, y), model(UNIFORM).fit(x, y)
+    assert late.predict(places(x)) == pytest.approx(fitted.predict(places(x)), rel=1e-12)
 
 
 @EVERY
@@ -131,7 +140,39 @@ def test_two_thousand_points(init, readout) -> None:
     y = np.sin(9 * x) + x
     fitted = model(init, readout).fit(x, y)
     assert np.abs(fitted.predict(x) - y).max() < 1e-10
-    assert norm_by_integral(fitted) == pytest.approx(fitted.norm, rel=1e-8)
+    assert norm_by_integral(fitted) == pytest.approx(fitted.norm, rel=1e-11)
+
+
+@EVERY
+def test_two_thousand_points_in_clusters(init) -> None:
+    """Where targets are rough only the tangent kernel stays in bounds, and its two norms agree."""
+    rng = np.random.default_rng(0)
+    x = (rng.choice([0.15, 0.5, 0.9], 2000) + 1e-4 * rng.normal(size=2000)).clip(0.01, 0.99)
+    y = np.sin(9 * x) + 0.1 * rng.normal(size=2000)
+    fitted = model(init, 1 / 3).fit(x, y)
+    assert np.abs(fitted.predict(x) - y).max() < 1e-13
+    assert norm_by_integral(fitted) == pytest.approx(fitted.norm, rel=1e-12)
+
+
+@pytest.mark.parametrize("init", [SIGNS, UNIFORM, GAUSSIAN], ids=lambda init: init.name)
+@KINDS
+@pytest.mark.parametrize(("ridge", "time"), [(0.01, math.inf), (0.0, 2.0)])
+@pytest.mark.parametrize("gap", [0.0, 5e-17, 1e-9])
+def test_data_may_be_close_unless_they_are_interpolated(init, readout, ridge, time, gap) -> None:
+    """Each of two targets at one place counts, as if the places were apart by more than rounding."""
+    x, y = np.array([-0.5, 0.1, 0.3, 0.3 + gap, 0.8]), np.array([1.0, 0.0, 0.5, 0.6, -1.0])
+    assert (x[3] > x[2]) == (gap > 0)
+    fitted = model(init, readout, ridge, time=time).fit(x, y)
+    function, norm = dense(init, x, y, readout, ridge, time)
+    assert fitted.predict(places(x)) == pytest.approx(function(places(x)), rel=1e-12, abs=1e-14)
+    assert [fitted.norm, norm_by_integral(fitted)] == pytest.approx([norm, norm], rel=1e-12)
+
+
+def test_a_difference_within_rounding_is_not_interpolated_by_the_tangent_kernel() -> None:
+    x = [-0.5, 0.3, 0.1 + 0.2, 0.8]
+    with pytest.raises(InputError, match="so close"):
+        model(UNIFORM, 1 / 3).fit(x, [1.0, 0.5, 0.6, -1.0])
+    assert model(UNIFORM, 1 / 3).fit(x, [1.0, 0.5, 0.5, -1.0]).predict(0.3) == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize(
@@ -177,15 +218,6 @@ def test_rate_towards_the_natural_spline(init, y, power) -> None:
     assert math.log10(distance(50.0) / distance(500.0)) == pytest.approx(power, abs=0.02)
 
 
-def test_scikit_learn_knows_it() -> None:
-    one = model(UNIFORM, 1 / 3, 0.1)
-    copy = clone(one).set_params(ridge=0.0)
-    assert set(one.get_params()) == {"initialisation", "values", "readout", "ridge", "time"}
-    assert (one.ridge, copy.ridge, copy.readout) == (0.1, 0.0, 1 / 3)
-    assert copy.fit(X, Y).score(X, Y) == pytest.approx(1, abs=1e-14)
-    assert 0 < one.fit(X, Y).score(X, Y) < 0.999
-
-
 def test_where_no_unit_is_active_the_function_is_zero() -> None:
     fitted = model(ONESIDED, 1 / 3).fit([-2.0, 0.0, 0.4, 0.9], [0.0, 0.0, 1.0, -1.0])
     for part in (fitted.predict, fitted.smooth_part, fitted.derivative):
@@ -203,44 +235,7 @@ def test_nothing_bends_beyond_the_knots(readout) -> None:
     for init in (SIGNS, ONESIDED):
         with pytest.raises(InputError, match="nothing can bend"):
             model(init, readout).fit(x if init is SIGNS else [0.5, *x[1:]], y)
-    function, _ = dense(SIGNS, x, y, readout, 0.01)
-    fitted = model(SIGNS, readout, 0.01).fit(x, y)
-    assert fitted.predict(places(X)) == pytest.approx(function(places(X)), rel=1e-11)
-
-
-@pytest.mark.parametrize(
-    ("x", "y", "match"),
-    [
-        ([0.0, 1.0, 1.0], [0.0, 1.0, 2.0], "two different targets"),
-        ([0.5], [1.0], "At least two"),
-        ([0.5, 0.5], [1.0, 1.0], "At least two"),
-        ([], [], "At least two"),
-        ([0.0, math.nan], [0.0, 1.0], "finite"),
-        ([0.0, 1.0], [0.0, math.inf], "finite"),
-        ([0.0, 1.0, 2.0], [0.0, 1.0], "equal length"),
-        ([[0.0], [1.0]], [0.0, 1.0], "equal length"),
-    ],
-)
-def test_bad_data(x, y, match) -> None:
-    with pytest.raises(InputError, match=match):
-        model(UNIFORM).fit(x, y)
-
-
-@pytest.mark.parametrize(
-    ("init", "values", "more", "match"),
-    [
-        (UNIFORM, {"A": -1.0, "B": 1.0}, {}, "A"),
-        (UNIFORM, {"A": 1.0, "B": 0.0}, {}, "B"),
-        (UNIFORM, {"A": 1.0}, {}, "needs values"),
-        (SIGNS, None, {}, "needs values"),
-        (SIGNS, {"B": 1.0, "C": 1.0}, {}, "needs values"),
-        (ONESIDED, {"B": 1.0}, {}, "needs values"),
-        ("signs", {"B": 1.0}, {}, "analytic.splines"),
-        (SIGNS, {"B": 1.0}, {"ridge": -1e-9}, "ridge"),
-        (SIGNS, {"B": 1.0}, {"readout": math.inf}, "readout"),
-        (SIGNS, {"B": 1.0}, {"time": math.nan}, "time"),
-    ],
-)
-def test_bad_parameters(init, values, more, match) -> None:
-    with pytest.raises(InputError, match=match):
-        SplineInterpolant(init, values, **more).fit(X, Y)
+    for ridge, time in ((0.01, math.inf), (0.0, 2.0)):
+        function, _ = dense(SIGNS, x, y, readout, ridge, time)
+        fitted = model(SIGNS, readout, ridge, time=time).fit(x, y)
+        assert fitted.predict(places(X)) == pytest.approx(function(places(X)), rel=1e-11)

@@ -12,7 +12,8 @@ from scipy.optimize import brentq
 from analytic.domain import InputError
 from analytic.splines import INITIALISATIONS
 from numeric.splines import SplineInterpolant
-from numeric.splines.fields import Field, field_system
+from numeric.splines.equations import place, solved
+from numeric.splines.fields import FIELDS, Field, field_terms
 from numeric.splines.law import Law, filled
 from numeric.splines.norms import variation
 from numeric.splines.weights import hats
@@ -132,9 +133,10 @@ def test_fields_are_sums_of_step_kernels(clamped) -> None:
     def kernel(p: np.ndarray, q: np.ndarray) -> np.ndarray:
         return np.minimum(p, q) if clamped else (1 - np.abs(p - q)) / 2
 
-    matrix, on_sources = field_system(share, clamped)
-    found = np.linalg.solve(matrix.toarray(), on_sources @ sources)
-    field = Field(share, found[:5], found[5], found[-1])
+    # The sources are unknowns that are known: those of the other field.
+    given = place(FIELDS[1], np.arange(5))
+    terms = field_terms(share, clamped, FIELDS[0], (given, sources))
+    field = Field.of(share, solved(terms, known=(given, np.ones(5))), FIELDS[0])
     at = np.linspace(0, 1, 41)
     sections = kernel(at[:, None], share)
     assert field(at) == pytest.approx(sections @ sources, abs=1e-14)

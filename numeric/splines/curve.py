@@ -16,10 +16,11 @@ ONE = (1.0, 1.0)  # a constant, by its values at both ends of an interval
 
 @dataclass(frozen=True)
 class Curve:
-    """f'' = nu m, from the values of f and of m at nodes; `outer` is m beyond them."""
+    """f'' = nu m, from f, f' and m at nodes; `outer` is m beyond them."""
 
     x: Array
     values: Array
+    slopes: Array
     moments: Array
     outer: tuple[Outer, Outer]
     law: Law
@@ -51,8 +52,7 @@ class Curve:
         """What is added outside the nodes."""
         first, last = self.x[0], self.x[-1]
         low, high = np.minimum(x, first), np.maximum(x, last)
-        slopes = self.slope(np.array([first, last]))
-        M, N = self.moments[[0, -1]]
+        slopes, (M, N) = self.slopes[[0, -1]], self.moments[[0, -1]]
         before = self.law.hats(low, first).against((self.moment(low), M), (0.0, 1.0))
         after = self.law.hats(last, high).against((N, self.moment(high)), (1.0, 0.0))
         return (low - first) * (slopes[0] - before) + (high - last) * (slopes[1] + after)
@@ -61,12 +61,9 @@ class Curve:
         x = np.maximum(x, self.start)
         left, p, q = self._piece(x)
         inside = np.clip(x, p, q)
-        M, N = self.moments[left], self.moments[left + 1]
-        start = (self.values[left + 1] - self.values[left]) / (q - p)
-        start = start - self.law.hats(p, q).against((M, N), (1.0, 0.0))
         low, high = np.minimum(x, self.x[0]), np.maximum(x, self.x[-1])
         turned = self.turned(p, inside) + self.turned(self.x[-1], high)
-        return start + turned - self.turned(low, self.x[0])
+        return self.slopes[left] + turned - self.turned(low, self.x[0])
 
     def bend(self, x: Array) -> Array:
         """The second derivative; at a jump of the density, that of one side."""

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
+
+from numeric.splines.equations import Terms, equate, place
 
 Array = NDArray[np.float64]
+FIELDS = (4, 6)  # numbers of the value of each field at a datum; its slope after that follows
 
 
 @dataclass(frozen=True)
@@ -18,46 +20,47 @@ class Field:
 
     share: Array
     at_data: Array
-    first: float
-    last: float
+    slopes: Array  # before the first datum, and after each
+
+    @classmethod
+    def of(cls, share: Array, found: Array, number: int) -> Field:
+        """From the unknowns of `field_terms`."""
+        data = np.arange(len(share))
+        slopes = np.append(-1, data)
+        return cls(share, found[place(number, data)], found[place(number + 1, slopes)])
 
     def __call__(self, share: Array) -> Array:
-        beyond = np.maximum(share - self.share[-1], 0) * self.last
-        ahead = np.maximum(self.share[0] - share, 0) * self.first
+        beyond = np.maximum(share - self.share[-1], 0) * self.slopes[-1]
+        ahead = np.maximum(self.share[0] - share, 0) * self.slopes[0]
         return np.interp(share, self.share, self.at_data) + beyond - ahead
 
     def norm(self, clamped: bool) -> float:
         """Corollary 6: the integral of h'^2 / nu_1, and for a law with a mirror (h(-oo) + h(oo))^2."""
-        gaps, rises = np.diff(self.share), np.diff(self.at_data)
-        inner = (rises[gaps > 0] ** 2 / gaps[gaps > 0]).sum()
-        outer = self.share[0] * self.first**2 + (1 - self.share[-1]) * self.last**2
+        gaps = np.diff(self.share, prepend=0, append=1)
         ends = self(np.array([0.0, 1.0])).sum()
-        return float(inner + outer + (0 if clamped else ends**2))
+        return float(gaps @ self.slopes**2 + (0 if clamped else ends**2))
 
 
-def field_system(share: Array, clamped: bool) -> tuple[sparse.csr_array, sparse.csr_array]:
-    """(on values and slopes, on sources): what a sum of step kernels at the data satisfies.
+def field_terms(share: Array, clamped: bool, number: int, *sources: tuple[Any, Any]) -> Terms:
+    """What a sum of step kernels at the data satisfies; sources are unknowns with factors.
 
-    Its slope jumps by -source at each datum. With a mirror it is opposite at both ends, and the
-    values there add up to the total times the chance that a unit is active at one of them or at
+    Its slope jumps by minus the source at each datum. With a mirror it is opposite at both ends, and
+    the values there add up to the total times the chance that a unit is active at one of them or at
     both; without, it is 0 at the last datum's right and the value is 0 at the first, where knots begin.
     """
-    s, gaps = len(share), np.diff(share)
-    rows, slopes = np.arange(s), np.arange(s, 2 * s + 1)
-
-    def block(count: int, entries: list[tuple[Any, Any, Any]]) -> sparse.csr_array:
-        parts = [np.broadcast_arrays(*map(np.atleast_1d, entry)) for entry in entries]
-        i, j, value = (np.concatenate(part) for part in zip(*parts, strict=True))
-        return sparse.csr_array((value.astype(float), (i, j)), shape=(count, 2 * s + 1))
-
-    jumps = block(s, [(rows, slopes[1:], 1.0), (rows, slopes[:-1], -1.0)])
-    rises = block(s - 1, [(rows[:-1], rows[1:], 1.0), (rows[:-1], rows[:-1], -1.0),
-                          (rows[:-1], slopes[1:-1], -gaps)])  # fmt: skip
+    data, last = np.arange(len(share)), len(share) - 1
+    before = data[:-1]
+    slopes, rises = place(number + 1, data), place(number + 1, before)
+    ends = place(number, len(share)), place(number + 1, len(share))
+    first, final = place(number + 1, -1), place(number + 1, last)
+    terms = equate(
+        place(number, data), (slopes, 1.0), (place(number + 1, data - 1), -1.0), *sources
+    )
+    terms += equate(rises, (place(number, before + 1), 1.0), (place(number, before), -1.0))
+    terms += equate(rises, (rises, -np.diff(share)))
     if clamped:
-        ends = [block(1, [(0, slopes[-1], 1.0)]), block(1, [(0, 0, 1.0)])]
-    else:
-        chance = 2 - (share[-1] - share[0])
-        opposite = block(1, [(0, slopes[0], 1.0), (0, slopes[-1], 1.0)])
-        ends = [opposite, block(1, [(0, 0, 1.0), (0, s - 1, 1.0), (0, slopes[0], -chance)])]
-    sources = sparse.csr_array((-np.ones(s), (rows, rows)), shape=(2 * s + 1, s))
-    return sparse.vstack([jumps, rises, *ends], format="csr"), sources
+        return terms + equate(ends[0], (place(number, 0), 1.0)) + equate(ends[1], (final, 1.0))
+    chance = 2 - (share[-1] - share[0])
+    terms += equate(ends[0], (first, 1.0), (final, 1.0))
+    values = ((place(number, datum), 1.0) for datum in (0, last))
+    return terms + equate(ends[1], *values, (first, -chance))

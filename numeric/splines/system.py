@@ -1,165 +1,163 @@
-r"""The interpolant of least norm as a sparse linear system: moments at the data instead of a Gram matrix.
+r"""Interpolation and regression as a chain of states at the data, instead of a Gram matrix.
 
 With coefficients $\alpha$ of kernel sections at the data, $f'' = \nu m$ and
-$m(x) = \frac12\sum_j\alpha_j|x-x_j|$ is linear between data, so that f is known from its values
-and the moments $M_i = m(x_i)$, as a cubic spline is. Slopes agree at the data, which is a tridiagonal
-system; two equations more say what f is far away. For a law that looks to the right only,
-$m(x) = \sum_j\alpha_j(x_j-x)_+$, and f starts at 0 with slope 0 where knots begin.
+$m(x) = \frac12\sum_j\alpha_j|x-x_j|$ is linear between data. So f, f', m and m' are known at a datum
+from those at the one before, h away: m grows by $hm'$, f' by $\int\nu m$ and f by
+$hf' + h\int\nu\lambda_pm$, and at a datum m' jumps by $\alpha$. Five equations more say what m and f
+are far away. For a law that looks to the right only, $m(x) = \sum_j\alpha_j(x_j-x)_+$, and f starts
+at 0 with slope 0 where knots begin. Nothing is divided by h, so that data may be close.
 """
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
-from scipy.sparse.linalg import MatrixRankWarning, splu
 
 from analytic.domain import InputError
+from numeric.splines.equations import UNDETERMINED, Terms, equate, place, solved
+from numeric.splines.fields import FIELDS, Field, field_terms
+from numeric.splines.law import Law
 from numeric.splines.weights import Hats
 
 Array = NDArray[np.float64]
-Matrix = sparse.csr_array
 Outer = tuple[float, float]
-UNDETERMINED = (
-    "The data do not determine an interpolant: some of them lie where no unit has its knot, so that "
-    "nothing can bend between them. Use a ridge and no time limit, or a wider law."
+VALUE, SLOPE, MOMENT, RATE = range(4)  # f, f', m at a datum, and m' after it
+RESIDUAL = 1e-10  # relative; what is well determined stays below 1e-15
+CLOSE = (
+    "Some data are so close that rounding decides what passes through their targets: merge them, or "
+    "use a ridge."
 )
+DATUM = 0  # the equation that a datum itself gives; the next three lead to the next datum
 
 
 @dataclass(frozen=True)
-class Line:
-    r"""Data on a line and the hats between them; E[a^2] and E[b^2] of the law.
+class States:
+    """At the data: f, f', m and coefficients; m beyond them, by its slope and its value at 0; fields."""
 
-    Unknown are the moments and, because far from the knots they nearly cancel in
-    $m = \pm\frac12(S_0 x - S_1)$, also $S_0 = \sum\alpha_j$ and $S_1 = \sum\alpha_j x_j$.
-    """
+    values: Array
+    slopes: Array
+    moments: Array
+    coefficients: Array
+    outer: tuple[Outer, Outer]
+    fields: list[Field]
 
+
+@dataclass(frozen=True, eq=False)
+class System:
+    """Places of data in order and a law; where it looks one way, the first place is the origin."""
+
+    law: Law
     x: Array
-    hats: Hats
-    slopes: float
-    biases: float
+    readout: float
+
+    def interpolated(self, y: Array) -> States:
+        """The function of least norm with these values."""
+        bent = self._hats.pp + self._hats.qq
+        if (bent[:-1] + bent[1:] == 0).any():
+            raise InputError(UNDETERMINED)
+        if not self.readout:
+            return self._states(solved(self._line(), known=(place(VALUE, self._data), y)))
+        found = self.regressed(y, 0.0)
+        parts = zip(self._factors, found.fields, strict=True)
+        missed = found.values + sum(factor * field.at_data for (_, factor), field in parts) - y
+        if np.abs(missed).max() > RESIDUAL * np.abs(y).max():
+            raise InputError(CLOSE)
+        return found
+
+    def regressed(self, y: Array, ridge: Any) -> States:
+        """With value + ridge coefficient = y at each datum."""
+        free = self._data[1:] if self.law.clamped else self._data
+        own, terms = np.broadcast_to(ridge, len(self.x))[free], self._line()
+        jump = (place(RATE, free), own), (place(RATE, free - 1), -own)
+        terms += equate(place(DATUM, free), (place(VALUE, free), 1.0), *jump)
+        for number, factor in self._factors:
+            terms += equate(place(DATUM, free), (place(number, free), factor[free]))
+            before, after = (
+                (place(RATE, self._data - k), sign * self.readout * factor)
+                for k, sign in ((1, -1), (0, 1))
+            )
+            terms += field_terms(self._share, self.law.clamped, number, before, after)
+        return self._states(solved(terms, (place(DATUM, free), y[free])))
+
+    def _line(self) -> Terms:
+        """What leads from each datum to the next, and what holds at both ends."""
+        h, w, a = np.diff(self.x), self._hats, self._data[:-1]
+        b = a + 1
+        moments, slopes, values = (place(k, a) for k in (1, 2, 3))
+        M, N = place(MOMENT, a), place(MOMENT, b)
+        return [
+            *equate(moments, (N, 1.0), (M, -1.0), (place(RATE, a), -h)),
+            *equate(slopes, (place(SLOPE, b), 1.0), (place(SLOPE, a), -1.0)),
+            *equate(slopes, (M, -w.pp - w.pq), (N, -w.pq - w.qq)),
+            *equate(values, (place(VALUE, b), 1.0), (place(VALUE, a), -1.0)),
+            *equate(values, (place(SLOPE, a), -h), (M, -h * w.pp), (N, -h * w.pq)),
+            *(self._start() if self.law.clamped else self._far()),
+        ]
+
+    def _start(self) -> Terms:
+        """f = f' = 0 and no coefficient at the origin, m = m' = 0 from the last datum on."""
+        last = self._data[-1]
+        ends = (VALUE, 0), (SLOPE, 0), (MOMENT, last), (RATE, last)
+        terms = [term for k, end in enumerate(ends) for term in self._end(k, (place(*end), 1.0))]
+        return terms + self._end(4, (place(RATE, 0), 1.0), (place(RATE, -1), -1.0))
+
+    def _far(self) -> Terms:
+        r"""$m = \pm\frac12(S_0x-S_1)$ beyond the data, and what follows for f' and f - x f' there.
+
+        $S_1$ is an unknown of its own, because the two nearly cancel far from the knots.
+        """
+        w, (first, last) = self._hats, self.x[[0, -1]]
+        one, x = (np.ones(1), np.ones(1)), (self.x[:-1], self.x[1:])
+        N0, N1, N2 = (w.against(f, g).sum() for f, g in ((one, one), (one, x), (x, x)))
+        (f, d, m, _), (F, D, M, half) = (
+            [place(kind, end) for kind in (VALUE, SLOPE, MOMENT, RATE)]
+            for end in self._data[[0, -1]]
+        )  # half of S0 is m' after the last datum
+        slopes, biases = self.law.slopes, self.law.biases
+        return [
+            *self._end(0, (place(RATE, -1), 1.0), (half, 1.0)),
+            *self._end(1, (m, 1.0), (half, first), (self._S1, -0.5)),
+            *self._end(2, (M, 1.0), (half, -last), (self._S1, 0.5)),
+            *self._end(3, (d, 1.0), (D, 1.0), (half, -N1), (self._S1, N0 / 2 - slopes)),
+            *self._end(4, (f, 1.0), (F, 1.0), (d, -first), (D, -last)),
+            *self._end(4, (half, N2 - 2 * biases), (self._S1, -N1 / 2)),
+        ]
+
+    def _end(self, number: int, *sides: tuple[Any, Any]) -> Terms:
+        """An equation that knows both ends comes after all others, those of fields too."""
+        return equate(place(number, len(self.x) + 1), *sides)
+
+    def _states(self, found: Array) -> States:
+        values, slopes, moments = (found[place(k, self._data)] for k in (VALUE, SLOPE, MOMENT))
+        rates = found[place(RATE, np.append(-1, self._data))]
+        half, level = (0.0, 0.0) if self.law.clamped else (rates[-1], found[self._S1] / 2)
+        fields = [Field.of(self._share, found, number) for number, _ in self._factors]
+        outer = (-half, level), (half, -level)
+        return States(values, slopes, moments, np.diff(rates), outer, fields)
 
     @property
-    def steps(self) -> Array:
-        return np.diff(self.x)
+    def _S1(self) -> Any:
+        return place(MOMENT, len(self.x))
 
-    def coefficients(self) -> Matrix:
-        """alpha from the unknowns: by how much the slope of m jumps."""
-        s = len(self.x)
-        ends = _rows(s, 2, [(0, 0, 0.5), (s - 1, 0, 0.5)])
-        return sparse.hstack([_second_difference(self.steps), ends], format="csr")
+    @property
+    def _data(self) -> Any:
+        return np.arange(len(self.x))
 
-    def bending(self) -> tuple[Matrix, Matrix]:
-        """(on unknowns, on values) with on unknowns @ (M, S0, S1) = on values @ f."""
-        s, x = len(self.x), self.x
-        joined = [(0, 0, 1.0), (0, s, x[0] / 2), (0, s + 1, -0.5)]
-        joined += [(1, s - 1, 1.0), (1, s, -x[-1] / 2), (1, s + 1, 0.5)]
-        inner = sparse.hstack([_bends(self.hats, s), sparse.csr_array((s - 2, 2))])
-        unknowns, values = self._ends()
+    @property
+    def _factors(self) -> tuple[tuple[int, Array], ...]:
+        """Numbers of the fields h_1 and h_2, which add h_1 + x h_2."""
         return (
-            sparse.vstack([_rows(2, s + 2, joined), inner, unknowns], format="csr"),
-            sparse.vstack([sparse.csr_array((2, s)), _interior(self.steps), values], format="csr"),
+            tuple(zip(FIELDS, (np.ones(len(self.x)), self.x), strict=True)) if self.readout else ()
         )
 
-    def _ends(self) -> tuple[Matrix, Matrix]:
-        """What holds of f' and of f - x f', summed over both ends of the data."""
-        s, h, w, x = len(self.x), self.steps, self.hats, self.x
-        one = np.ones(s - 1), np.ones(s - 1)
-        place = x[:-1], x[1:]
-        N0, N1, N2 = (w.against(f, g).sum() for f, g in ((one, one), (one, place), (place, place)))
-        turned = [(0, 0, -w.pp[0]), (0, 1, -w.pq[0]), (1, s - 2, w.pq[-1]), (1, s - 1, w.qq[-1])]
-        rises = [(0, 0, -1 / h[0]), (0, 1, 1 / h[0]), (1, s - 2, -1 / h[-1]), (1, s - 1, 1 / h[-1])]
-        mixed = sparse.csr_array(np.array([[1.0, 1.0], [-x[0], -x[-1]]]))  # slopes of both ends
-        outside = [[N1 / 2, self.slopes - N0 / 2], [self.biases - N2 / 2, N1 / 2]]
-        here = _rows(2, s, [(1, 0, 1.0), (1, s - 1, 1.0)])
-        unknowns = [-mixed @ _rows(2, s, turned), sparse.csr_array(np.array(outside))]
-        return sparse.hstack(unknowns), mixed @ _rows(2, s, rises) + here
+    @cached_property
+    def _hats(self) -> Hats:
+        return self.law.hats(self.x[:-1], self.x[1:])
 
-    def outer(self, found: Array) -> tuple[Outer, Outer]:
-        """m before and after the data: its slope and its value at 0."""
-        S0, S1 = found[-2:] / 2
-        return (-S0, S1), (S0, -S1)
-
-
-@dataclass(frozen=True)
-class Clamped:
-    """Data after the origin, which is the first of `x`, for a law that looks to the right only."""
-
-    x: Array
-    hats: Hats
-
-    def coefficients(self) -> Matrix:
-        """alpha from the moments; there is none at the origin, where every unit is silent."""
-        inner = _second_difference(np.diff(self.x))[1:]
-        return sparse.vstack([sparse.csr_array((1, len(self.x))), inner], format="csr")
-
-    def bending(self) -> tuple[Matrix, Matrix]:
-        """(on moments, on values): slope 0 at the origin, and m = 0 at the last datum."""
-        s, h, w = len(self.x), np.diff(self.x), self.hats
-        start = _rows(1, s, [(0, 0, w.pp[0]), (0, 1, w.pq[0])])
-        rise = _rows(1, s, [(0, 0, -1 / h[0]), (0, 1, 1 / h[0])])
-        free = _rows(1, s, [(0, s - 1, 1.0)])
-        return (
-            sparse.vstack([start, _bends(w, s), free], format="csr"),
-            sparse.vstack([rise, _interior(h), sparse.csr_array((1, s))], format="csr"),
-        )
-
-    def outer(self, found: Array) -> tuple[Outer, Outer]:
-        """No knot lies before the origin, and no datum after the last."""
-        del found
-        return (0.0, 0.0), (0.0, 0.0)
-
-
-def _bends(w: Hats, s: int) -> Matrix:
-    """What turns the slope from one interval to the next, from the moments."""
-    middle = np.arange(1, s - 1)
-    lines = [(middle - 1, w.pq[:-1]), (middle, w.qq[:-1] + w.pp[1:]), (middle + 1, w.pq[1:])]
-    return _lines(middle, lines, s)
-
-
-def _rows(rows: int, columns: int, entries: list[tuple[int, int, float]]) -> Matrix:
-    i, j, value = zip(*entries, strict=True)
-    return sparse.csr_array((value, (i, j)), shape=(rows, columns))
-
-
-def _lines(rows: Array, lines: list[tuple[Array, Array]], columns: int) -> Matrix:
-    """A block with some bands, one row for each of `rows`."""
-    where = np.tile(np.arange(len(rows)), len(lines))
-    at = np.concatenate([place for place, _ in lines])
-    values = np.concatenate([value for _, value in lines])
-    return sparse.csr_array((values, (where, at)), shape=(len(rows), columns))
-
-
-def _interior(h: Array) -> Matrix:
-    """Jumps of the slope of a polygon at its inner corners."""
-    s = len(h) + 1
-    middle = np.arange(1, s - 1)
-    lines = [(middle - 1, 1 / h[:-1]), (middle, -1 / h[:-1] - 1 / h[1:]), (middle + 1, 1 / h[1:])]
-    return _lines(middle, lines, s)
-
-
-def _second_difference(h: Array) -> Matrix:
-    """The same at all corners, as if the polygon went on level at both ends."""
-    s = len(h) + 1
-    first = _rows(1, s, [(0, 0, -1 / h[0]), (0, 1, 1 / h[0])])
-    last = _rows(1, s, [(0, s - 2, 1 / h[-1]), (0, s - 1, -1 / h[-1])])
-    return sparse.vstack([first, _interior(h), last], format="csr")
-
-
-def solve(matrix: Matrix, right: Array) -> Array:
-    """By sparse elimination, with one step of refinement; refuses what is singular."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", MatrixRankWarning)
-        try:
-            factors = splu(matrix.tocsc())
-        except RuntimeError as failure:
-            raise InputError(UNDETERMINED) from failure
-    found = factors.solve(right)
-    found = found + factors.solve(right - matrix @ found)
-    # Rounding can hide that a matrix is singular from the elimination, but not from this.
-    if not np.abs(right - matrix @ found).max() <= 1e-6 * np.abs(right).max():
-        raise InputError(UNDETERMINED)
-    return found
+    @cached_property
+    def _share(self) -> Array:
+        return self.law.passed(self.x)

@@ -1,0 +1,80 @@
+"""Sparse linear equations between neighbouring data, numbered so that elimination runs along the line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.sparse.linalg import splu
+
+from analytic.domain import InputError
+
+Array = NDArray[np.float64]
+Terms = list[tuple[Any, Any, Any]]  # equations, unknowns and factors, which broadcast
+Given = tuple[Any, Any]  # numbers of equations or unknowns, and a value for each
+NOTHING: Given = (np.empty(0, int), np.empty(0))
+WIDTH = 8  # unknowns, and equations, of one datum
+UNDETERMINED = (
+    "The data do not determine an interpolant: some of them lie where no unit has its knot, so that "
+    "nothing can bend between them. Use a ridge or a time limit, or a wider law."
+)
+
+
+def place(kind: int, datum: Any) -> Any:
+    """The number of an unknown or of an equation; -1 is before the first datum."""
+    return WIDTH * (np.asarray(datum) + 1) + kind
+
+
+def equate(equations: Any, *sides: tuple[Any, Any]) -> Terms:
+    """Equations, one for each of these numbers, from unknowns and their factors."""
+    return [(equations, unknowns, factors) for unknowns, factors in sides]
+
+
+def solved(terms: Terms, right: Given = NOTHING, known: Given = NOTHING) -> Array:
+    """Unknowns by their numbers, from equations whose right-hand sides are 0 but for these."""
+    parts = zip(*(np.broadcast_arrays(*term) for term in terms), strict=True)
+    rows, columns, factors = (np.concatenate([np.ravel(one) for one in part]) for part in parts)
+    found, sides = np.zeros(columns.max() + 1), np.zeros(rows.max() + 1)
+    sides[right[0]], found[known[0]] = right[1], known[1]
+    there = np.zeros(len(found), bool)
+    there[known[0]] = True
+    there = there[columns]
+    np.subtract.at(sides, rows[there], factors[there] * found[columns[there]])
+    numbers, rows = _counted(rows[~there], len(sides))
+    unknowns, columns = _counted(columns[~there], len(found))
+    found[unknowns] = _eliminated(rows, columns, factors[~there], sides[numbers])
+    return found
+
+
+def _counted(numbers: Any, most: int) -> tuple[Any, Any]:
+    """Those that occur, and each by its rank among them."""
+    occurs = np.zeros(most, bool)
+    occurs[numbers] = True
+    return occurs, (np.cumsum(occurs) - 1)[numbers]
+
+
+def _eliminated(rows: Any, columns: Any, factors: Array, right: Array) -> Array:
+    """Along the line, entries brought to like size, with one step of refinement."""
+    by_row = _scales(rows, factors)
+    factors = factors * by_row[rows]
+    by_column = _scales(columns, factors)
+    matrix = sparse.csc_array((factors * by_column[columns], (rows, columns)))
+    right = right * by_row
+    try:
+        solver = splu(matrix, permc_spec="NATURAL")
+    except RuntimeError as failure:  # a pivot is 0
+        raise InputError(UNDETERMINED) from failure
+    found = solver.solve(right)
+    found = (found + solver.solve(right - matrix @ found)) * by_column
+    if not np.isfinite(found).all():
+        raise InputError(UNDETERMINED)
+    return found
+
+
+def _scales(lines: Any, factors: Array) -> Array:
+    """One over the largest of each line, as a power of two, which rounds nothing."""
+    largest = np.zeros(lines.max() + 1)
+    np.maximum.at(largest, lines, np.abs(factors))
+    return 2.0 ** -np.frexp(largest)[1]
