@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from bench.clock import interleaved
-from numeric.relu_dynamics import Flow, Gradient, Neurons, Samples, gradient
+from numeric.relu_dynamics import Flow, Neurons
+from numeric.relu_dynamics.gradient import Gradient, Samples, gradient
 
 IN_A_ROW = 20  # evaluations, as in training
 SIZES = ((25_000, 20), (1000, 20), (25_000, 100))  # neurons, samples

@@ -9,11 +9,12 @@ import torch
 from scipy.integrate import solve_ivp
 
 from numeric.estimate import power_law
-from numeric.relu_dynamics import Flow, Kind, Neurons, Samples, gradient
+from numeric.relu_dynamics import Flow, Kind, Neurons
 from numeric.relu_dynamics.boosts import State, advance, outputs, start
-from numeric.relu_dynamics.kernel import Modes, kernel
+from numeric.relu_dynamics.gradient import Samples, gradient
+from numeric.relu_dynamics.kernel import kernel
+from numeric.relu_dynamics.midpoint import Boosts
 from numeric.relu_dynamics.rays import Rays
-from numeric.relu_dynamics.stepper import Problem, plan
 
 X = torch.tensor([0.5, -0.9, 0.1, 0.9, -0.4], dtype=torch.float64)
 Y = torch.tensor([-1.0, 1.0, 0.5, 1.0, -1.0], dtype=torch.float64)
@@ -29,9 +30,9 @@ def distance(one: Neurons, two: Neurons) -> float:
     return max((p - q).abs().max().item() for p, q in pairs)
 
 
-def posed(neurons: Neurons) -> tuple[Problem, State]:
+def posed(neurons: Neurons) -> tuple[Boosts, State]:
     samples, order = Samples.of(X)
-    found = Problem(Rays(samples, neurons.alpha), Y[order], neurons.delta)
+    found = Boosts(Rays(samples, neurons.alpha), Y[order], neurons.delta)
     return found, start(found.rays, neurons.a, neurons.b, neurons.c)
 
 
@@ -40,9 +41,8 @@ def fixed(neurons: Neurons, time: float, steps: int) -> Neurons:
     problem, state = posed(neurons)
     span = time / steps
     for _ in range(steps):
-        modes = Modes.of(kernel(problem.rays, state), problem.residuals(state))
-        held = plan(problem, state, modes, span, 1.0).held
-        state, _ = advance(problem.rays, problem.delta, state, held, span)
+        held = problem.planner(state, problem.residuals(state), 1.0)(span).held
+        state, _ = problem.moved(state, held, span)
     return Neurons(state.a, -state.d, state.c, neurons.alpha)
 
 

@@ -10,7 +10,7 @@ from scipy.integrate import solve_ivp
 from scipy.linalg import expm
 
 from analytic.domain import InputError
-from numeric.relu_dynamics import Flow, Kind, Neurons, Trajectory, flow, store
+from numeric.relu_dynamics import Flow, Kind, Neurons, Trajectory, record, store
 
 X = torch.tensor([0.5, -0.9, 0.1, 0.9, -0.4], dtype=torch.float64)
 Y = torch.tensor([-1.0, 1.0, 0.5, 1.0, -1.0], dtype=torch.float64)
@@ -93,7 +93,7 @@ class Stop(Exception):
 
 def interrupted(run: Flow, path: Path, monkeypatch: pytest.MonkeyPatch, after: int) -> None:
     """Kept after every step, and stopped in the middle of one."""
-    whole, left = flow.store, [after]
+    whole, left = record.store, [after]
 
     def counting(*args: object) -> None:
         whole(*args)
@@ -102,8 +102,8 @@ def interrupted(run: Flow, path: Path, monkeypatch: pytest.MonkeyPatch, after: i
             raise Stop
 
     with monkeypatch.context() as patch:
-        patch.setattr(flow, "PAUSE", -1.0)
-        patch.setattr(flow, "store", counting)
+        patch.setattr(record, "PAUSE", -1.0)
+        patch.setattr(record, "store", counting)
         with pytest.raises(Stop):
             run.run(progress=False, keep=path)
 

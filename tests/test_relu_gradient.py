@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from numeric.relu_dynamics import Gradient, Samples, gradient
+from numeric.relu_dynamics.gradient import Gradient, Samples, gradient
 
 GENERATOR = torch.Generator().manual_seed(7)
 

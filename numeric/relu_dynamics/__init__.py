@@ -2,11 +2,7 @@
 
 from numeric.relu_dynamics.descent import Descent, Divergence, Moves
 from numeric.relu_dynamics.flow import Flow
-from numeric.relu_dynamics.gradient import Gradient, Samples, gradient
 from numeric.relu_dynamics.neurons import Neurons
 from numeric.relu_dynamics.trajectory import Event, Kind, Trajectory
 
-__all__ = [
-    "Descent", "Divergence", "Event", "Flow", "Gradient", "Kind", "Moves", "Neurons", "Samples",
-    "Trajectory", "gradient",
-]  # fmt: skip
+__all__ = ["Descent", "Divergence", "Event", "Flow", "Kind", "Moves", "Neurons", "Trajectory"]

@@ -7,30 +7,25 @@ every neuron keeps its delta.
 from __future__ import annotations
 
 import math
-import time as clock
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
-from tqdm import tqdm
 
 from analytic.domain import InputError
 from numeric.relu_dynamics import sliding
 from numeric.relu_dynamics.boosts import start
 from numeric.relu_dynamics.gradient import Samples
 from numeric.relu_dynamics.inputs import positive, samples
+from numeric.relu_dynamics.midpoint import Boosts
 from numeric.relu_dynamics.neurons import Neurons
 from numeric.relu_dynamics.rays import Rays
 from numeric.relu_dynamics.readout import Readout
-from numeric.relu_dynamics.record import Record, Replay
-from numeric.relu_dynamics.stepper import Control, Problem, steps
-from numeric.relu_dynamics.store import fingerprint, recall
-from numeric.relu_dynamics.store import keep as store
+from numeric.relu_dynamics.record import follow
+from numeric.relu_dynamics.stepper import Control
+from numeric.relu_dynamics.store import fingerprint
 from numeric.relu_dynamics.trajectory import Trajectory
-
-PAUSE = 5.0  # seconds between two times that a run is kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,41 +71,11 @@ class Flow:
         self, neurons: Neurons, x: Tensor, y: Tensor, progress: bool, path: Path | None
     ) -> Trajectory:
         points, order = Samples.of(x)
-        problem = Problem(Rays(points, neurons.alpha), y[order], neurons.delta)
+        problem = Boosts(Rays(points, neurons.alpha), y[order], neurons.delta)
         control = Control(self.time, self.tolerance, self.largest)
-        run = fingerprint(x, y, neurons.a, neurons.b, neurons.c, neurons.alpha, vars(control))
-        kept = None if path is None else recall(path, run)
-        if kept is None:
-            record = Record.of(problem, start(problem.rays, neurons.a, neurons.b, neurons.c))
-        else:
-            record = Record.from_fields(kept)
-        _proceed(problem, record, control, progress, path, run)
-        if path is not None:
-            store(path, run, record.fields())
-        residuals = torch.empty(len(record.times), len(x), dtype=x.dtype, device=x.device)
-        residuals[:, order] = torch.stack(record.residuals)
-        times = torch.tensor(record.times, dtype=torch.float64)
-        return Trajectory(times, residuals, Replay(problem, record), record.events(order))
-
-
-def _proceed(
-    problem: Problem,
-    record: Record,
-    control: Control,
-    progress: bool,
-    path: Path | None,
-    run: str,
-) -> None:
-    now, last = record.times[-1], clock.monotonic()
-    state = record.state(problem, now)
-    bar = tqdm(total=control.end, initial=now, desc="time", disable=not progress, leave=False)
-    with bar:
-        for found in steps(problem, state, record.residuals[-1], record.span, now, control):
-            bar.update(found.end - record.times[-1])
-            record.add(found)
-            if path is not None and clock.monotonic() - last > PAUSE:
-                store(path, run, record.fields())
-                last = clock.monotonic()
+        parts = (neurons.a, neurons.b, neurons.c)
+        run = fingerprint("all", x, y, *parts, neurons.alpha, control)
+        return follow(problem, start(problem.rays, *parts), control, order, progress, path, run)
 
 
 def _readout(neurons: Neurons, x: Tensor, y: Tensor, time: float) -> Trajectory:

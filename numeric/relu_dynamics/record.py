@@ -1,20 +1,26 @@
-"""A run by steps so far: enough to go on, and to be anywhere in it again."""
+"""Runs by steps: enough of them to go on, and to be anywhere in them again."""
 
 from __future__ import annotations
 
 import bisect
 import math
+import time as clock
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
+from tqdm import tqdm
 
-from numeric.relu_dynamics.boosts import KINDS, Hits, State, advance
+from numeric.relu_dynamics.boosts import KINDS, Hits, State
 from numeric.relu_dynamics.neurons import Neurons
-from numeric.relu_dynamics.stepper import Problem, Step
-from numeric.relu_dynamics.trajectory import Event
+from numeric.relu_dynamics.stepper import Control, Problem, Step, steps
+from numeric.relu_dynamics.store import keep as store
+from numeric.relu_dynamics.store import recall
+from numeric.relu_dynamics.trajectory import Event, Trajectory
 
+PAUSE = 5.0  # seconds between two times that a run is kept
 MARKS = 256  # states that are kept at most, and half as many at least where there are more steps
 
 
@@ -56,7 +62,7 @@ class Record:
             if end <= self.times[k]:
                 break
             span = end - self.times[k]
-            state, _ = advance(problem.rays, problem.delta, state, self.held[k], span)
+            state, _ = problem.moved(state, self.held[k], span)
         return state
 
     def events(self, order: Tensor) -> tuple[Event, ...]:
@@ -100,8 +106,44 @@ class Replay:
     record: Record
 
     def __call__(self, time: float) -> Neurons:
-        state = self.record.state(self.problem, time)
-        return Neurons(state.a, -state.d, state.c, self.problem.rays.alpha)
+        return self.problem.neurons(self.record.state(self.problem, time))
+
+
+def follow(
+    problem: Problem,
+    state: State,
+    control: Control,
+    order: Tensor,
+    progress: bool,
+    path: Path | None,
+    run: str,
+) -> Trajectory:
+    """From a state on, or from what a file holds of this very run; residuals go back to their order."""
+    kept = None if path is None else recall(path, run)
+    record = Record.of(problem, state) if kept is None else Record.from_fields(kept)
+    _proceed(problem, record, control, progress, path, run)
+    if path is not None:
+        store(path, run, record.fields())
+    found = torch.stack(record.residuals)
+    residuals = torch.empty_like(found)
+    residuals[:, order] = found
+    times = torch.tensor(record.times, dtype=torch.float64)
+    return Trajectory(times, residuals, Replay(problem, record), record.events(order))
+
+
+def _proceed(
+    problem: Problem, record: Record, control: Control, progress: bool, path: Path | None, run: str
+) -> None:
+    now, last = record.times[-1], clock.monotonic()
+    state = record.state(problem, now)
+    bar = tqdm(total=control.end, initial=now, desc="time", disable=not progress, leave=False)
+    with bar:
+        for found in steps(problem, state, record.residuals[-1], record.span, now, control):
+            bar.update(found.end - record.times[-1])
+            record.add(found)
+            if path is not None and clock.monotonic() - last > PAUSE:
+                store(path, run, record.fields())
+                last = clock.monotonic()
 
 
 def _parts(whole: State | Hits) -> tuple[Tensor, ...]:

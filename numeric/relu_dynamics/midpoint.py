@@ -1,0 +1,85 @@
+r"""The flow of neurons with finite invariants, by exponential midpoint steps that keep them.
+
+Within a step the residuals follow $\rho' = -K\rho$ with the tangent kernel K of its middle. Their mean
+is then held still while every neuron goes its exact way: order 2, $\delta$ is kept at any length,
+and where K does not change a step is exact, however stiff it is.
+
+Errors are rapidities, which move w by c and c by |w|, so that they count times the ratio of the larger to
+the smaller of their root mean squares. To third order a step neglects that K changes, a third
+of what the kernel of the start would alter, and that boosts do not commute, $\frac23|g_1\times g_2|$ with
+the impulses of both halves. On its way a neuron is off by up to $\frac12|g_1 - g_2|$.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from numeric.relu_dynamics.boosts import Hits, State, advance, boosted, outputs
+from numeric.relu_dynamics.kernel import Modes, kernel
+from numeric.relu_dynamics.neurons import Neurons
+from numeric.relu_dynamics.rays import Rays
+from numeric.relu_dynamics.stepper import Plan
+
+RAPIDITY = 0.5  # of one step, at most
+
+
+@dataclass(frozen=True, eq=False)
+class Boosts:
+    """Neurons by what they keep, at samples from right to left."""
+
+    rays: Rays
+    y: Tensor  # (s,)
+    delta: Tensor  # (m,)
+
+    def residuals(self, state: State) -> Tensor:
+        return outputs(self.rays, state) - self.y
+
+    def neurons(self, state: State) -> Neurons:
+        return Neurons(state.a, -state.d, state.c, self.rays.alpha)
+
+    def moved(self, state: State, held: Tensor, span: float) -> tuple[State, list[Hits]]:
+        return advance(self.rays, self.delta, state, held, span)
+
+    def planner(self, state: State, residuals: Tensor, tolerance: float) -> Callable[[float], Plan]:
+        rays, modes = self.rays, Modes.of(kernel(self.rays, state), residuals)
+
+        def plan(span: float) -> Plan:
+            first = modes.impulse(span / 2)
+            half = boosted(rays.forces(first / (span / 2)), state, span / 2)
+            total = Modes.of(kernel(rays, half), residuals).impulse(span)
+            parts = torch.stack([first, total - first, total - modes.impulse(span)])
+            one, two, change = rays.forces(parts)[:, :, state.mode.unique()]  # (2, occupied modes)
+            turn = one[0] * two[1] - one[1] * two[0]
+            whole = torch.hypot(*(one + two))
+            unequal = _unequal(state, whole.max())
+            third = torch.hypot(*change) / 3 * unequal + turn.abs() * (2 / 3)
+            second = torch.hypot(*(one - two)) / 2 * unequal
+            sizes = torch.stack(
+                [third ** (2 / 3) / tolerance, second / tolerance, whole / RAPIDITY]
+            )
+            return Plan(total / span, sizes.max().item())
+
+        return plan
+
+    def rises(self, before: Tensor, after: Tensor, old: State, new: State) -> bool:
+        """Whether the loss grows by more than rounding explains."""
+        rise = (after.norm() - before.norm()).item()
+        return rise > 0 and rise > self._noise(new)
+
+    def _noise(self, state: State) -> float:
+        x = self.rays.samples.x
+        size = (state.c * torch.hypot(state.a, state.d)).abs().sum() / self.rays.alpha
+        reach = (1 + x**2).sqrt().norm() * size + self.y.norm()
+        return 8 * torch.finfo(x.dtype).eps * reach.item()
+
+
+def _unequal(state: State, rapidity: Tensor) -> Tensor:
+    """The smaller size is that of the end of the step, which may well start from c = 0."""
+    readout, hidden = (state.c**2).mean().sqrt(), (state.a**2 + state.d**2).mean().sqrt()
+    larger, smaller = torch.maximum(readout, hidden), torch.minimum(readout, hidden)
+    least = torch.maximum(smaller, larger * rapidity)
+    return larger / least.clamp(min=torch.finfo(least.dtype).tiny)
