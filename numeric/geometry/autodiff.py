@@ -2,9 +2,10 @@ r"""Does automatic differentiation overestimate curvature? A rival route, and wh
 
 Appendix G 1 of the curvature paper avoids automatic differentiation, because it "leads to a consistent
 overestimation of the Ricci curvature quantities due to numerical issues". `compare` puts five numbers side
-by side. Nested differentiation with the textbook's contraction gives R to the digits that third
-derivatives leave, with errors of both signs; the printed formula (B.15) gives 3R. As R is mostly negative,
-R lies above 3R: the constant factor is what looks like overestimation. With the sign of the
+by side. Nested differentiation with the textbook's contraction gives R, with errors of both signs that grow
+like the fourth power of the Jacobian's condition number: digits go, at 1e4 all of them, but no factor comes
+in. The printed formula (B.15) gives 3R. As R is negative at 98 of 100 points of a wide network of
+sigmoids, R lies above 3R there: the constant factor is what looks like overestimation. With the sign of the
 $\Gamma\Gamma$ terms flipped, differentiation gives 3R too, on metrics of shallow networks; but what the
 flipped formula computes is no scalar, for in spherical coordinates it finds flat space curved.
 """

@@ -23,7 +23,7 @@ def pairs(d: int) -> tuple[Tensor, Tensor]:
 
 
 def contracted(H: Tensor, d: int) -> tuple[Tensor, Tensor]:
-    r"""$\sum_{a\ne b} \langle H_{aa}, H_{bb}\rangle - |H_{ab}|^2$ of (m, pairs, k), and the size of its terms."""
+    r"""$\sum_{a\ne b} \langle H_{aa}, H_{bb}\rangle - |H_{ab}|^2$ of (m, pairs, k), and its terms' size."""
     own, off = H[:, :d], H[:, d:]
     products = (own @ own.mT).triu(1).sum((1, 2))
     norms = own.square().sum(2).sqrt()

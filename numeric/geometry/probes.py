@@ -56,6 +56,9 @@ def _estimated(
     Q, R = torch.linalg.qr(jacobian(f, x).mT)  # (m, p, d), (m, d, d)
     singular = torch.linalg.svdvals(R)
     rank = (singular > max(f.count, d) * EPSILON * singular[:, :1]).sum(1)
+    if (rank < d).any():
+        nothing = torch.full_like(singular[:, 0], torch.nan)
+        return nothing, nothing, nothing, rank
     # Drawn on the CPU, so that all devices see the same directions.
     draws = torch.randn(m, 2, probes, d, generator=generator, dtype=torch.float64).to(x.device)
     u, v = torch.linalg.solve_triangular(R[:, None], draws.mT, upper=True).mT.unbind(1)
