@@ -156,10 +156,9 @@ def _on_arrays(xp: Any, body: Callback, head: Any = None) -> Callback:
 
 def _plain(symbol: sp.Symbol, value: Any) -> int | float:
     """A host argument as the plain number that it must be."""
-    if getattr(value, "ndim", 0):
-        raise InputError(
-            f"{symbol} must be one number here, but an array of shape {tuple(value.shape)} was given."
-        )
+    if isinstance(value, list | tuple) or getattr(value, "ndim", 0):
+        given = f"an array of shape {tuple(value.shape)}" if hasattr(value, "shape") else value
+        raise InputError(f"{symbol} must be one number here, but {given} was given.")
     number = float(value)
     return int(number) if number == int(number) else number
 

@@ -182,24 +182,22 @@ def test_degrees_in_tensors_are_degrees() -> None:
     assert chi.torch(3, torch.tensor(2), x) == chi.torch(3, 2, x)
     with pytest.raises(InputError, match="whole number"):
         chi.torch(3, torch.tensor(1.5), x)
-    with pytest.raises(InputError, match="q must be one number"):
-        chi.numpy(3, np.array([1, 2]), 0.5)
-    with pytest.raises(InputError, match="rho"):
-        exact_chi(2, 2, "3/2")
+    for several in (np.array([1, 2]), [1, 2]):
+        with pytest.raises(InputError, match="q must be one number"):
+            chi.numpy(3, several, 0.5)
+    for bad in ("3/2", "abc", float("nan"), None):
+        with pytest.raises(InputError, match="rho"):
+            exact_chi(2, 2, bad)
 
 
 def test_a_degree_beyond_floats_is_refused_by_floats_only() -> None:
     for call in (chi.numpy, chi.torch, magnification.numpy):
-        with pytest.raises(InputError, match=r"q = 600 .*evaluate"):
-            call(**at(magnification if call == magnification.numpy else chi, q=600))
+        for q in (600, 10_000):
+            with pytest.raises(InputError, match=rf"q = {q} .*evaluate"):
+                call(**at(magnification if call == magnification.numpy else chi, q=q))
     with mp.workdps(40):
-        exact = exact_chi(3, 600, 1)
-        assert (
-            abs(
-                chi.evaluate(30, d=3, q=600, rho=1) / (mpf(exact.numerator) / exact.denominator) - 1
-            )
-            < 1e-29
-        )
+        exact, found = exact_chi(3, 600, 1), chi.evaluate(30, d=3, q=600, rho=1)
+        assert abs(found * exact.denominator / exact.numerator - 1) < 1e-29
 
 
 @pytest.mark.parametrize("rho", [0.0, 0.3, 0.9])

@@ -76,8 +76,9 @@ class minus_kappa(_OfDegree):
 
 def _weights(number: Callable[[Any], Any], q: Any) -> list[tuple[Any, Any]]:
     """Those of (4t)^j (1-t)^(q-j): chi grows as 4^q, and so no factor of a term leaves its range."""
+    q = polynomials.degree(q)
+    _converted(number, q, [polynomials.bernstein_line(q, q).level])  # all, for they grow with j
     lines = polynomials.excess(q)
-    _converted(number, q, [lines[-1].level])  # chi itself at rho = 1
     scaled = [line * Fraction(1, 4**j) for j, line in enumerate(lines)]
     flat = _converted(number, q, [c for line in scaled for c in (line.slope, line.level)])
     return list(zip(flat[::2], flat[1::2], strict=True))

@@ -21,6 +21,7 @@ from mpmath import mp
 from analytic.domain import InputError, exact
 from analytic.symbols import d as dimension
 from analytic.symbols import q as degree_symbol
+from analytic.symbols import rho as overlap_symbol
 
 Vector = Sequence[Any]
 
@@ -67,12 +68,14 @@ def polynomial(q: int) -> tuple[Line, ...]:
 def bernstein(q: int) -> tuple[Line, ...]:
     """The coefficients beta_j of chi in the Bernstein basis of degree q, all positive for d >= 1."""
     q = degree(q)
-    lines, below = [], odd_factorial(2 * q - 1)
-    for j in range(q + 1):
-        front = Fraction(odd_factorial(2 * (q + j) - 3), below * odd_factorial(2 * j - 1))
-        line = Line(Fraction(2 * q - 1), Fraction(2 * q * (2 * q - 1) - 4 * j * (q - 1)))
-        lines.append(line * front)
-    return tuple(lines)
+    return tuple(bernstein_line(q, j) for j in range(q + 1))
+
+
+def bernstein_line(q: int, j: int) -> Line:
+    """One of them; the last is chi at rho = 1."""
+    below = odd_factorial(2 * q - 1) * odd_factorial(2 * j - 1)
+    line = Line(Fraction(2 * q - 1), Fraction(2 * q * (2 * q - 1) - 4 * j * (q - 1)))
+    return line * Fraction(odd_factorial(2 * (q + j) - 3), below)
 
 
 @lru_cache
@@ -95,7 +98,7 @@ def fluctuation_powers(q: int) -> tuple[Fraction, Fraction, Fraction]:
 
 def exact_chi(d: int, q: int, rho: Fraction | int | str) -> Fraction:
     """chi of rational arguments, as a fraction."""
-    overlap, size = Fraction(rho), exact(dimension, d)
+    overlap, size = exact(overlap_symbol, rho), exact(dimension, d)
     if abs(overlap) > 1:
         raise InputError(
             f"rho = {rho} was given, but it is the cosine of an angle: give a number in [-1, 1]."
