@@ -161,7 +161,7 @@ def test_a_perceptron_is_the_paper_s_network() -> None:
     second = torch.sigmoid(first @ state["linear2.weight"].T + state["linear2.bias"]) / 3**0.5
     out = second @ state["readout.weight"].T + state["readout.bias"]
     torch.testing.assert_close(net(x), out, rtol=1e-14, atol=1e-14)
-    assert hidden_layers(net) == {"phi1": 5, "phi2": 3}
+    assert hidden_layers(net) == {"phi1": (net[0], net[1]), "phi2": (net[3], net[4])}
     assert type(perceptron(4, activation=nn.Tanh()).phi1) is nn.Tanh
     many = torch.cat([p.flatten() for p in perceptron(20_000).parameters()])
     assert abs(many.mean()) < 5 / len(many) ** 0.5

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from analytic.domain import InputError, whole
@@ -83,6 +84,11 @@ class Disc:
         angle = math.tau * places.to(self.dtype) / sizes[self.circle]
         radius = self.reach * (self.circle.to(self.dtype) + 0.5) / self.circles
         return radius[:, None] * torch.stack([angle.cos(), angle.sin()], 1)
+
+    def beside(self, values: Tensor) -> Tensor:
+        """Values (..., m) less the mean of each point's circle."""
+        circles = F.one_hot(self.circle).to(values.dtype)
+        return values - (values @ circles / circles.sum(0))[..., self.circle]
 
 
 def _check_reach(reach: float) -> None:

@@ -61,12 +61,12 @@ def hidden(shape: int | Iterable[int]) -> Shape:
     return tuple(whole("width", n) for n in widths)
 
 
-def hidden_layers(model: nn.Module) -> dict[str, int]:
-    """The names of a perceptron's activations, from the first to the last, and their widths."""
+def hidden_layers(model: nn.Module) -> dict[str, tuple[nn.Linear, nn.Module]]:
+    """A perceptron's linear maps and activations, from the first to the last, by the latter's names."""
     parts = list(model.named_children())
     found = {
-        name: linear.out_features
-        for (_, linear), (name, _), (_, after) in zip(parts, parts[1:], parts[2:], strict=False)
+        name: (linear, phi)
+        for (_, linear), (name, phi), (_, after) in zip(parts, parts[1:], parts[2:], strict=False)
         if isinstance(linear, nn.Linear) and isinstance(after, Scale)
     }
     if not found:
