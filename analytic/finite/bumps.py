@@ -152,8 +152,15 @@ def _mpf(number: sp.Expr) -> Any:
 
 def _read(weights: Any, biases: Any) -> tuple[Rows, list[sp.Expr]]:
     """Exact numbers, (n, d) and (n)."""
-    rows = [list(row) for row in (weights.tolist() if hasattr(weights, "tolist") else weights)]
-    offsets, n, lengths = list(biases), len(rows), sorted({len(row) for row in rows})
+    try:
+        rows = [list(row) for row in (weights.tolist() if hasattr(weights, "tolist") else weights)]
+        offsets = list(biases)
+    except TypeError:
+        raise InputError(
+            f"weights = {weights!r} and biases = {biases!r} were given: give a table with one row of "
+            "weights for each unit, and a list of biases."
+        ) from None
+    n, lengths = len(rows), sorted({len(row) for row in rows})
     if len(lengths) != 1 or lengths == [0]:
         raise InputError(
             f"Weights of {n} units with rows of lengths {lengths} were given: "

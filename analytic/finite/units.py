@@ -49,6 +49,10 @@ class Units:
     ) -> Units:
         """The units of a network at x: exact where phi' and phi'' are rational there, or hold open
         symbols, and otherwise in the working precision of mpmath."""
+        if not isinstance(activation, Activation):
+            raise InputError(
+                f"activation = {activation!r} is none: give an Activation, such as erf."
+            )
         rows = _checked(weights)
         _expect("biases", biases, len(rows), "units")
         _expect("x", x, len(rows[0]), "coordinates")
@@ -205,6 +209,10 @@ def _checked(weights: Sequence[Vector]) -> tuple[tuple[Any, ...], ...]:
 
 
 def _expect(name: str, values: Vector, count: int, what: str) -> None:
+    if not hasattr(values, "__len__"):
+        raise InputError(
+            f"{name} = {values!r} is no list: give one number for each of {count} {what}."
+        )
     if len(values) != count:
         raise InputError(f"{len(values)} {name} were given for {count} {what}: give one for each.")
 
