@@ -225,7 +225,7 @@ def test_bad_networks_are_refused() -> None:
         Units.of(erf, rows, (0, 0), (1,))
     with pytest.raises(InputError, match=r"z = 0, where .* has a kink"):
         Units.of(relu_power(2), rows, (0, 0), (0, 1))
-    with pytest.raises(InputError, match="biases = 0 is no list: .* each of 2 units"):
+    with pytest.raises(InputError, match=r"biases = 0 is no list: .* each of 2 units"):
         Units.of(erf, rows, 0, (0, 1))
     for bad in ("erf", relu_power):
         with pytest.raises(InputError, match="give an Activation, such as erf"):
