@@ -1,0 +1,105 @@
+"""Where torch and scipy meet: a feature map at a few points, told as displacements from one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from analytic.domain import InputError
+from numeric.geodesics.elements import Array
+from numeric.geodesics.maps import Map, Shallow, Smooth
+from numeric.geodesics.transport import Transport
+from numeric.geometry.creases import creased_layers
+from numeric.geometry.derivatives import along
+from numeric.geometry.feature_map import FeatureMap
+from numeric.geometry.hidden import HiddenLayer
+from numeric.geometry.trial import check_bend, check_slope
+
+
+@dataclass(frozen=True, eq=False)
+class Chart:
+    """Displacements from the origin keep their digits when two points are close."""
+
+    features: Smooth | Shallow
+    origin: Tensor  # (d,)
+    creases: tuple[str, ...]  # layers that make paths break, as ReLU
+
+    @property
+    def unit(self) -> float:
+        """The rounding unit of the points."""
+        return torch.finfo(self.origin.dtype).eps
+
+    def moved(self, origin: Tensor) -> Chart:
+        """The same features told from elsewhere."""
+        return replace(self, origin=origin)
+
+    def tensor(self, values: Array) -> Tensor:
+        """On the device and in the precision of the points."""
+        return torch.as_tensor(values, dtype=self.origin.dtype, device=self.origin.device)
+
+    def places(self, y: Array) -> Tensor:
+        """(m, d) -> (m, d)."""
+        return self.origin + self.tensor(y)
+
+    def transport(self, y: Array, v: Array) -> Transport:
+        """(m, d), (m, d)."""
+        return Transport.along(self.features, self.places(y), self.tensor(v))
+
+    def speeds(self, y: Array, v: Array) -> Array:
+        """|J v|: (m, d), (m, d) -> (m,)."""
+        pushed = self.features.push(self.places(y), self.tensor(v))
+        return array(torch.linalg.vector_norm(pushed, dim=1))
+
+    def pull(self, y: Array) -> tuple[Tensor, Map]:
+        """Features (m, p), and what takes c to J^T c: (m, p) -> (m, d)."""
+        return self.features.pull(self.places(y))
+
+
+@contextmanager
+def charted(features: Any, points: Tensor, layer: str | None) -> Iterator[tuple[Chart, Tensor]]:
+    """A chart around the first of points (n, ...), and all of them flat, (n, d)."""
+    chosen = FeatureMap.of(features, layer)
+    with chosen.on(points) as f:
+        d = f.points.shape[1]
+        if f.count < d:
+            raise InputError(
+                f"{d} coordinates and {f.count} features: the metric is singular everywhere, and points "
+                "may have distance 0. Take a wider layer."
+            )
+        check_slope(f, along, f.points)
+        creases = tuple(creased_layers(f, chosen.module))
+        hidden = HiddenLayer.of(chosen)
+        if hidden is not None and hidden.jumps():
+            creases = (hidden.name,)
+        if hidden is None and not creases:
+            check_bend(f, along, f.points)
+        own = Smooth(f) if hidden is None else Shallow(f, hidden)
+        yield Chart(own, f.points[0], creases), f.points
+
+
+def alike(**points: Any) -> Tensor:
+    """Points of one kind, stacked."""
+    for name, point in points.items():
+        if not isinstance(point, Tensor) or point.ndim < 1:
+            raise InputError(
+                f"{name} = {point!r} was given, but a point is a tensor of at least one coordinate, in "
+                "the shape that the map takes, without the first axis of a batch."
+            )
+    kinds = {(tuple(p.shape), p.dtype, p.device) for p in points.values()}
+    if len(kinds) > 1:
+        given = ", ".join(
+            f"{n} {tuple(p.shape)} {p.dtype} on {p.device}" for n, p in points.items()
+        )
+        raise InputError(f"Points must be of one shape, type and device, but given were {given}.")
+    return torch.stack(list(points.values()))
+
+
+def array(values: Tensor) -> Array:
+    """As scipy takes it."""
+    return values.detach().cpu().numpy().astype(np.float64)

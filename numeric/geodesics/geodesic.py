@@ -1,0 +1,78 @@
+"""A geodesic between two points, as a path to draw and measure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from analytic.domain import InputError
+from numeric.geodesics.elements import Array, Curve
+
+CONJUGATE = 1e-6  # a stability this close to 0 is 0 up to rounding and discretisation
+
+
+@dataclass(frozen=True, eq=False)
+class Geodesic:
+    r"""A path at constant speed over $0 \le t \le 1$.
+
+    `residual` is the greatest covariant acceleration over the length, an angle: 0 for a geodesic. A
+    path that was relaxed only (`refined` is False: the map is piecewise linear, or d is large) has
+    for it the relative change of the length when its segments were doubled.
+
+    `stability` is the least of $1 - \int\langle R(V, x')x', V\rangle/\int|DV|^2$ over fields V that
+    vanish at the ends, on the unit sphere $1 - (\text{length}/\pi)^2$: above 0 no path close by is
+    shorter, below 0 one is, and at 0 the ends are conjugate, so that paths close by are as short.
+    """
+
+    length: float
+    energy: float  # of the squared speed over t, without a half: the length squared
+    residual: float
+    stability: float | None  # None where it was relaxed only
+    refined: bool
+    origin: Tensor = field(repr=False)
+    curve: Curve = field(repr=False)  # displacements from the origin, flat
+
+    @property
+    def minimum(self) -> bool | None:
+        """Whether every other path close by is longer; None where this is not known."""
+        return None if self.stability is None else self.stability > CONJUGATE
+
+    @property
+    def conjugate(self) -> bool | None:
+        """Whether a family of paths is as short up to second order, as between opposite points."""
+        return None if self.stability is None else abs(self.stability) <= CONJUGATE
+
+    @property
+    def log(self) -> Tensor:
+        """The velocity at t = 0, which is the logarithm of the far end; in the shape of a point."""
+        return self.velocity(0.0)
+
+    def at(self, t: Any) -> Tensor:
+        """Points at times from 0 to 1: numbers in any shape -> (*shape of t, *shape of a point)."""
+        return self.origin + self._shaped(t, 0)
+
+    def velocity(self, t: Any) -> Tensor:
+        """Their derivatives by t, in the same shape."""
+        return self._shaped(t, 1)
+
+    def _shaped(self, t: Any, order: int) -> Tensor:
+        t = times(t, 1.0)
+        return like(self.origin, self.curve.at(t.ravel(), order), t.shape)
+
+
+def times(t: Any, last: float) -> Array:
+    """Numbers from 0 to the last."""
+    t = np.asarray(t.detach().cpu() if isinstance(t, Tensor) else t, float)
+    if not ((t >= 0) & (t <= last)).all():
+        raise InputError(f"t = {t} was given, but the path runs from t = 0 to t = {last:g}.")
+    return t
+
+
+def like(point: Tensor, values: Array, shape: tuple[int, ...]) -> Tensor:
+    """Flat values (n, d) as tensors of the kind and shape of a point, n of them in a shape."""
+    values = torch.as_tensor(values, dtype=point.dtype, device=point.device)
+    return values.reshape((*shape, *point.shape))

@@ -1,0 +1,151 @@
+r"""Geodesics from a point in given directions: the exponential map.
+
+On orthonormal axes of the tangent space the equation is $R x'' = -N x'$, whose solution keeps its speed
+$|R x'|$; how far it does is a check that costs nothing, and tells a map with kinks from a smooth one.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy.integrate import OdeSolution, solve_ivp
+from torch import Tensor
+
+from analytic.domain import InputError
+from numeric.geodesics.chart import Chart, array, charted
+from numeric.geodesics.elements import Array
+from numeric.geodesics.geodesic import like, times
+from numeric.geodesics.refinement import NotConverged
+from numeric.geodesics.transport import told
+
+SAMPLES = 129  # times at which the speed is looked at
+
+
+@dataclass(frozen=True, eq=False)
+class Ray:
+    """Geodesics from one point, for times from 0 to `time`; one, or as many as there were velocities."""
+
+    length: Tensor  # (...), speed at the start times time
+    drift: float  # the greatest change of a speed, relative
+    time: float
+    origin: Tensor = field(repr=False)  # (*shape)
+    start: Tensor = field(repr=False)  # (..., *shape), velocities at t = 0
+    solution: OdeSolution = field(repr=False)
+
+    @property
+    def end(self) -> Tensor:
+        """Where it comes to, the exponential of time times velocity: (..., *shape)."""
+        return self.at(self.time)
+
+    def at(self, t: Any) -> Tensor:
+        """Points at times in any shape: (*shape of t, ..., *shape of a point)."""
+        return self.origin + self._state(t, 0)
+
+    def velocity(self, t: Any) -> Tensor:
+        """Their derivatives by t, in the same shape."""
+        return self._state(t, 1)
+
+    def _state(self, t: Any, part: int) -> Tensor:
+        t = times(t, self.time)
+        state = self.solution(t.ravel()).T.reshape(t.size, 2, -1)
+        return like(self.start, state[:, part], t.shape)
+
+
+def shoot(
+    features: Any,
+    p: Tensor,
+    v: Tensor,
+    time: float = 1.0,
+    *,
+    layer: str | None = None,
+    tolerance: float | None = None,
+) -> Ray:
+    """Geodesics from p with velocities v, in the shape of p or (..., *shape of p).
+
+    The tolerance is that of a step, relative; by default 1e-11 in float64, 1e-5 in float32.
+    """
+    _check(p, v, time, tolerance)
+    with charted(features, p[None], layer) as (chart, _):
+        if chart.creases:
+            raise InputError(
+                f"The map has creases, by {', '.join(chart.creases[:3])}. They refract paths, which the geodesic "
+                "equation does not know: use between or relax, which find shortest ones."
+            )
+        flat = array(v).reshape(-1, p.numel())
+        precision = tolerance or chart.unit**0.7
+        solution = _solved(chart, flat, float(time), precision)
+        drift, speed = _drift(chart, solution, flat, float(time))
+    if not drift <= (limit := max(chart.unit**0.4, 1e3 * precision)):
+        raise NotConverged(
+            f"The speed of the geodesic changes by {drift:.2g} of itself, and not by less than {limit:.2g}: "
+            "the map has kinks, as ReLU has, where paths are refracted, so that relax finds shortest ones "
+            "but none can be shot; or the time is too long for the tolerance."
+        )
+    length = like(v.new_empty(()), float(time) * speed, v.shape[: v.ndim - p.ndim])
+    return Ray(length, drift, float(time), p.detach(), v.detach(), solution)
+
+
+def _solved(chart: Chart, v: Array, time: float, precision: float) -> OdeSolution:
+    """Of the state (2, k, d): displacements and velocities."""
+
+    def rate(_: float, state: Array) -> Array:
+        y, u = state.reshape(2, *v.shape)
+        transport = chart.transport(y, u)
+        condition = transport.condition()
+        if condition.isinf().any():
+            where = told(chart.places(y)[condition.isinf()][0])
+            raise InputError(
+                f"The metric is singular at the point {where}, which the geodesic comes to: shoot for a "
+                "shorter time, elsewhere, or take more features."
+            )
+        return np.stack([u, array(transport.acceleration(chart.tensor(u)))]).ravel()
+
+    start = np.stack([np.zeros_like(v), v]).ravel()
+    size = np.abs(v).max() or 1.0
+    scale = np.repeat([time * size, size], v.size)
+    found = solve_ivp(
+        rate,
+        (0.0, time),
+        start,
+        "DOP853",
+        dense_output=True,
+        rtol=precision,
+        atol=precision * scale,
+    )
+    if not found.success:
+        raise NotConverged(
+            f"The geodesic is lost at t = {found.t[-1]:.4g} of {time:g}, at the point "
+            f"{told(chart.places(found.y[: v.size, -1].reshape(v.shape))[0])}: {found.message}"
+        )
+    return found.sol
+
+
+def _drift(chart: Chart, solution: OdeSolution, v: Array, time: float) -> tuple[float, Array]:
+    """The greatest relative change of a speed, and the speeds at the start."""
+    states = solution(np.linspace(0, time, SAMPLES)).T.reshape(SAMPLES, 2, -1, v.shape[1])
+    y, u = (states[:, part].reshape(-1, v.shape[1]) for part in range(2))
+    speed = chart.speeds(y, u).reshape(SAMPLES, -1)
+    change = np.abs(speed - speed[0])
+    return float((change / np.where(speed[0] > 0, speed[0], 1.0)).max()), speed[0]
+
+
+def _check(p: Any, v: Any, time: Any, tolerance: Any) -> None:
+    for name, given in (("p", p), ("v", v)):
+        if not isinstance(given, Tensor) or given.ndim < 1 or not given.numel():
+            raise InputError(f"{name} = {given!r} was given, but a tensor of numbers is needed.")
+    if v.ndim < p.ndim or v.shape[v.ndim - p.ndim :] != p.shape:
+        raise InputError(
+            f"Velocities of shape {tuple(v.shape)} were given, but those at a point of shape "
+            f"{tuple(p.shape)} have that shape, or several first axes."
+        )
+    if v.dtype != p.dtype or v.device != p.device or not v.isfinite().all():
+        raise InputError(
+            f"Velocities must be finite, and {p.dtype} on {p.device} as p is, not {v.dtype} on {v.device}."
+        )
+    if not isinstance(time, int | float) or not 0 < time < math.inf:
+        raise InputError(f"time = {time!r} was given, but it must be above 0 and finite.")
+    if tolerance is not None and not 0 < tolerance < 1:
+        raise InputError(f"tolerance = {tolerance} was given, but it must lie between 0 and 1.")

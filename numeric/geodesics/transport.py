@@ -1,0 +1,66 @@
+r"""Covariant derivatives along a curve in feature space, from first and second derivatives of the map.
+
+At a point x with velocity v let J = QR be the Jacobian and H the Hessian of the features. On the
+orthonormal axes Q of the tangent space a field V along the curve has the covariant derivative
+$DV = R V' + N V$ with $N = Q^T H(v, \cdot)$, since $\frac{d}{dt}(J V) = J V' + H(v, V)$ has it as its
+tangent part. So a geodesic has $R x'' + N x' = 0$: no Christoffel symbols, no derivative of the metric.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from analytic.domain import InputError
+from numeric.geodesics.maps import Shallow, Smooth
+
+
+@dataclass(frozen=True, eq=False)
+class Transport:
+    """What covariant derivatives need at m points with their velocities."""
+
+    frame: Tensor  # (m, p, d), Q
+    stretch: Tensor  # (m, d, d), R
+    drift: Tensor  # (m, d, d), N
+    bends: Tensor  # (m, p, d), H(v, .)
+
+    @classmethod
+    def along(cls, features: Smooth | Shallow, x: Tensor, v: Tensor) -> Transport:
+        """(m, d), (m, d)."""
+        J, H = features.bend(x, v)
+        off = ~(J.isfinite().all(2) & H.isfinite().all(2)).all(1)
+        if off.any():
+            raise InputError(
+                f"The map or a derivative of it is NaN or infinite at the point {told(x[off][0])}, which "
+                "a path came to: mend the map there, or choose points whose path keeps away."
+            )
+        Q, R = torch.linalg.qr(J)
+        return cls(Q, R, Q.mT @ H, H)
+
+    def condition(self) -> Tensor:
+        """Of the Jacobian, (m,); infinite where it is singular up to rounding."""
+        values = torch.linalg.svdvals(self.stretch)
+        least = max(self.frame.shape[1:]) * torch.finfo(values.dtype).eps * values[:, 0]
+        return torch.where(values[:, -1] > least, values[:, 0] / values[:, -1], torch.inf)
+
+    def acceleration(self, v: Tensor) -> Tensor:
+        """x'' of a geodesic, (m, d)."""
+        push = self.drift @ v.to(self.drift)[:, :, None]
+        return -torch.linalg.solve_triangular(self.stretch, push, upper=True)[..., 0]
+
+    def tide(self, features: Smooth | Shallow, x: Tensor, v: Tensor) -> Tensor:
+        r"""$\langle R(V, v)v, V\rangle$ as a form in V, (m, d, d), by the equation of Gauss.
+
+        It is $\langle II(v, v), H(V, V)\rangle - |II(v, V)|^2$, with II the normal part of H.
+        """
+        normal = self.bends - self.frame @ self.drift
+        own = (normal @ v.to(normal)[:, :, None])[..., 0]
+        return features.contract(x, own) - normal.mT @ normal
+
+
+def told(point: Tensor) -> str:
+    """A few coordinates."""
+    shown = ", ".join(f"{value:.4g}" for value in point.flatten()[:4].tolist())
+    return f"({shown}{', ...' if point.numel() > 4 else ''})"

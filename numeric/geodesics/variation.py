@@ -1,0 +1,128 @@
+r"""Variations of the energy of a curve, and Newton's method with them.
+
+With $DV = RV' + NV$ on orthonormal axes, the energy $\int |Rx'|^2$ has half the first variation
+$\int Rx'\cdot DV$ and, at a geodesic, half the second one $\int |DV|^2 - \langle R(V, x')x', V\rangle$.
+Integrals are sums over Lobatto nodes; derivatives of the features up to the second are all it takes.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh
+
+from numeric.geodesics.chart import Chart, array
+from numeric.geodesics.elements import Array, Curve
+
+STEPS = 20  # of Newton's method
+SETTLED = 1e-9  # a step this small beside the length: the next would be its square
+FLAT = 1e-8  # a second variation this small is 0 up to rounding, and is not divided by
+SHORTEST = 1e-6  # share of a step that is tried
+SLOPE = 0.1  # share of the expected gain that a step must bring
+NOISE = 100  # rounding units by which an energy may be off
+
+
+@dataclass(frozen=True, eq=False)
+class Variation:
+    """The energy and halves of its variations, by displacements of all nodes, n with d numbers each."""
+
+    energy: float
+    first: Array  # (n d,)
+    rigid: Array  # (n d, n d), of |DV|^2
+    tide: Array  # (n d, n d), of <R(V, x')x', V>
+    inner: slice  # all but the ends
+
+    @classmethod
+    def at(cls, chart: Chart, curve: Curve) -> Variation:
+        """Of any curve; off geodesics the second variation is the covariant one."""
+        e, k, d = curve.values.shape
+        y, v = curve.values.reshape(-1, d), curve.velocities.reshape(-1, d)
+        transport = chart.transport(y, v)
+        tide = array(transport.tide(chart.features, chart.places(y), chart.tensor(v)))
+        R, N = (array(part).reshape(e, k, d, d) for part in (transport.stretch, transport.drift))
+        every = np.arange(k)
+        D = np.einsum("eqab,eqj->eqajb", R, curve.slopes)
+        D[:, every, :, every] += N.swapaxes(0, 1)
+        D = D.reshape(e, k * d, k * d)
+        speed = (R @ curve.velocities[..., None]).reshape(e, k * d)
+        weights = np.repeat(curve.weights, d, 1)
+        weighted = (weights[:, :, None] * D).swapaxes(1, 2)
+        tide = curve.weights[:, :, None, None] * tide.reshape(e, k, d, d)
+        n = ((k - 1) * e + 1) * d
+        first, rigid, tides = np.zeros(n), np.zeros((n, n)), np.zeros((n, n))
+        for piece in range(e):
+            here = slice(piece * (k - 1) * d, (piece * (k - 1) + k) * d)
+            first[here] += weighted[piece] @ speed[piece]
+            rigid[here, here] += weighted[piece] @ D[piece]
+            blocks = np.zeros((k, d, k, d))
+            blocks[every, :, every] = tide[piece]
+            tides[here, here] += blocks.reshape(k * d, k * d)
+        return cls(float((weights * speed**2).sum()), first, rigid, tides, slice(d, n - d))
+
+    def _inner(self) -> tuple[Array, Array]:
+        """The second variation with the ends held, and its part |DV|^2."""
+        rigid = self.rigid[self.inner, self.inner]
+        return rigid - self.tide[self.inner, self.inner], rigid
+
+    def stability(self) -> float:
+        """The least second variation over that of |DV|^2 alone."""
+        return float(eigh(*self._inner(), eigvals_only=True, subset_by_index=[0, 0])[0])
+
+    def follow(self, d: int) -> Array:
+        """The second variation by the first node, while the inner ones follow: (d, d)."""
+        second = self.rigid - self.tide
+        coupled = second[self.inner, :d]
+        answer = np.linalg.solve(second[self.inner, self.inner], coupled)
+        return second[:d, :d] - coupled.T @ answer
+
+    def step(self) -> tuple[Array, float]:
+        """Newton's step downhill with the ends held, and its length in |DV|."""
+        second, rigid = self._inner()
+        slope = self.first[self.inner]
+        try:
+            cho_factor(second - FLAT * rigid)
+            step = -cho_solve(cho_factor(second), slope)
+        except LinAlgError:
+            values, fields = eigh(second, rigid)
+            size = np.abs(values)
+            step = -fields @ (fields.T @ slope / np.where(size < FLAT, 1.0, size))
+        return step, math.sqrt(step @ rigid @ step)
+
+
+def speeds(chart: Chart, curve: Curve) -> Array:
+    """At the nodes of each piece, (e, m + 1)."""
+    e, k, d = curve.values.shape
+    return chart.speeds(curve.values.reshape(-1, d), curve.velocities.reshape(-1, d)).reshape(e, k)
+
+
+def energy(chart: Chart, curve: Curve) -> float:
+    """The integral of the squared speed."""
+    return float((curve.weights * speeds(chart, curve) ** 2).sum())
+
+
+def length(chart: Chart, curve: Curve) -> float:
+    """The integral of the speed."""
+    return float((curve.weights * speeds(chart, curve)).sum())
+
+
+def settle(chart: Chart, curve: Curve) -> Curve:
+    """Downhill to where the energy is stationary, or to where no step lowers it."""
+    for _ in range(STEPS):
+        here = Variation.at(chart, curve)
+        inner, size = here.step()
+        step = np.pad(inner.reshape(-1, curve.values.shape[2]), ((1, 1), (0, 0)))
+        gain, share = float(here.first[here.inner] @ inner), 1.0
+        while True:
+            moved = Curve.through(curve.breaks, curve.nodes + share * step)
+            bound = here.energy * (1 + NOISE * chart.unit) + SLOPE * share * gain
+            if energy(chart, moved) <= bound:
+                break
+            share /= 2
+            if share < SHORTEST:
+                return curve
+        curve = moved
+        if size < SETTLED * math.sqrt(here.energy):
+            break
+    return curve
