@@ -137,7 +137,9 @@ def test_the_classifier_keeps_the_conventions_of_scikit_learn() -> None:
 @pytest.mark.parametrize(
     ("options", "x", "y", "match"),
     [
-        ({}, X, [1, 1, 1], "one class"),
+        ({}, X, [1, 1, 1], "one class, 1, but"),
+        ({}, X, ["a", "a", "a"], "one class, 'a', but"),
+        ({}, X, [0.1, 0.2, 0.4], "labels, not measurements"),
         ({}, X * float("nan"), [1, 0, 1], "NaN"),
         ({}, X, [1, 0], "inconsistent"),
         ({}, X[:1], [1], "minimum of 2"),
@@ -152,3 +154,10 @@ def test_the_classifier_keeps_the_conventions_of_scikit_learn() -> None:
 def test_the_classifier_refuses(options: dict, x: Tensor, y: list, match: str) -> None:
     with pytest.raises(InputError, match=match):
         AmariWuClassifier(**options).fit(x, y)
+
+
+def test_a_magnified_kernel_knows_the_dimension_of_its_centres() -> None:
+    kernel = AmariWuClassifier(device="cpu").fit(X, [1, 0, 1]).kernels_[-1]
+    for call in (kernel.gram, kernel.metric, kernel.volume):
+        with pytest.raises(InputError, match=rf"shape \(n, {X.shape[1]}\)"):
+            call(torch.zeros(4, X.shape[1] + 1))

@@ -212,6 +212,7 @@ REPEATED = cloud(4, 3)[[0, 1, 2, 3, 0]]
         (lambda x, y: FeatureMachine().fit(x, y[:3]), "inconsistent"),
         (lambda x, y: FeatureMachine().fit(x[:1], y[:1]), "minimum of 2"),
         (lambda x, y: FeatureMachine().fit(x, None), "y is None"),
+        (lambda x, y: FeatureMachine().fit(x, ["a"] * 5), "targets are numbers"),
         (lambda x, y: FeatureMachine().fit(x, y).predict(x[:, :2]), "features"),
         (lambda x, y: FeatureMachine(ridge=0.0).fit(REPEATED, y), "singular"),
         (lambda x, y: FeatureMachine(Gaussian(1e4), ridge=0.0).fit(x, y), "raise ridge"),
@@ -227,3 +228,11 @@ def test_repeated_points_are_fine_with_a_ridge() -> None:
     y = torch.tensor([1.0, 0.0, 2.0, -1.0, 2.0], dtype=torch.float64)
     machine = FeatureMachine(ridge=1e-6).fit(REPEATED, y)
     assert abs(machine.predict(REPEATED[:1]).item() - 1.5) < 1e-4  # the mean of the two
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e200])
+def test_features_do_not_depend_on_the_unit_of_the_targets(scale: float) -> None:
+    x, y = cloud(30, 3), cloud(30, 1, seed=1)[:, 0]
+    one, other = (FeatureMachine(Laplace(2.0)).fit(x, unit * y) for unit in (1.0, scale))
+    torch.testing.assert_close(other.kernel_.matrix, one.kernel_.matrix, rtol=1e-10, atol=1e-12)
+    assert (one.kernel_.matrix - torch.eye(3)).abs().max() > 0.1

@@ -166,3 +166,33 @@ def asymmetric() -> Tensor:
 def test_bad_kernels_and_points_are_refused(bad: Callable, match: str) -> None:
     with pytest.raises(InputError, match=match):
         bad()
+
+
+def city(x: Tensor, y: Tensor) -> Tensor:
+    return (x[:, None] - y).abs().sum(-1)
+
+
+KINKED = {
+    "city blocks": lambda x, y: (-city(x, y)).exp(),
+    "one axis": lambda x, y: (-(x[:, None, 1] - y[:, 1]).abs()).exp(),
+    "root kept from 0": lambda x, y: (-difference(x, y).clamp_min(1e-30).sqrt()).exp(),
+    "beside a larger smooth one": lambda x, y: (x @ y.T) ** 2 + 1e-3 * (-city(x, y)).exp(),
+}
+SMOOTH = {
+    "narrow": lambda x, y: (-1e4 * difference(x, y)).exp(),
+    "hardly smoothed": lambda x, y: (-(difference(x, y) + 1e-10).sqrt()).exp(),
+    "linear": lambda x, y: 1e6 + x @ y.T,
+    "kinks elsewhere": lambda x, y: (x @ M).relu() @ (y @ M).relu().T,
+}
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_a_kink_that_torch_does_not_see_is_seen(scale: float) -> None:
+    """torch says that |t| has slope 0 at 0, so that a metric of 0 would come out."""
+    for name, kernel in (KINKED | SMOOTH).items():
+        own = Mahalanobis(Own(lambda x, y, k=kernel: k(x / scale, y / scale)))
+        if name in SMOOTH:
+            assert own.metric(X * scale).abs().max() > 0, name
+        else:
+            with pytest.raises(InputError, match="no metric"):
+                own.metric(X * scale)

@@ -43,21 +43,25 @@ class Conformal:
 
     def gram(self, x: Any, y: Any = None) -> Tensor:
         """(n, d), (m, d) -> (n, m); y is x if it is not given."""
-        x = points(x)
-        y = x if y is None else points(y)
+        x = self._seen(x)
+        y = x if y is None else self._seen(y)
         left, right = (self.log_factor(z)[0].exp() for z in (x, y))
         return left[:, None] * self.kernel.gram(x, y) * right
 
     def metric(self, x: Any) -> Tensor:
         """(n, d) -> (n, d, d): c^2 g + k dc dc^T + c (dc b^T + b dc^T), b the slope of k in y at y = x."""
-        log, bracket = self._bracket(points(x))
+        log, bracket = self._bracket(self._seen(x))
         return (2 * log).exp()[:, None, None] * bracket
 
     def volume(self, x: Any) -> Volume:
         """sqrt(det g) in logs, finite even where c is not."""
-        log, bracket = self._bracket(points(x))
+        log, bracket = self._bracket(self._seen(x))
         inner = volume_of_metric(bracket)
         return Volume(inner.log + inner.rank * log, inner.rank)
+
+    def _seen(self, x: Any) -> Tensor:
+        """Points of as many coordinates as the centres have."""
+        return points(x, d=self.centres[0].shape[1] if self.centres else None)
 
     def _bracket(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """log c, and the metric over c^2, which needs the slope of log c only."""
@@ -97,11 +101,14 @@ class AmariWuClassifier(ClassifierMixin, BaseEstimator):
                 "AmariWuClassifier requires y to be passed, but the target y is None: give it."
             )
         X, y = validated(self, X, y, ensure_min_samples=2)
-        check_classification_targets(y)
+        try:
+            check_classification_targets(y)
+        except ValueError as error:
+            raise InputError(f"{error} Give labels, not measurements.") from None
         self.classes_ = np.unique(y)
         if len(self.classes_) < 2:
             raise InputError(
-                f"y holds one class, {self.classes_[0]!r}, but a boundary needs two at least: "
+                f"y holds one class, {self.classes_.tolist()[0]!r}, but a boundary needs two at least: "
                 "add samples of another class."
             )
         x = points(X, resolve(self.device))

@@ -56,6 +56,10 @@ class FeatureMachine(RegressorMixin, BaseEstimator):
                 "FeatureMachine requires y to be passed, but the target y is None: give it."
             )
         X, y = validated(self, X, y, multi_output=True, y_numeric=True, ensure_min_samples=2)
+        if y.dtype.kind not in "biuf":
+            raise InputError(
+                f"y holds {y.dtype} values such as {y.flat[0]!r}, but targets are numbers."
+            )
         x = points(X, resolve(self.device))
         targets = torch.tensor(y, dtype=x.dtype, device=x.device)
         base = Laplace(10.0) if self.kernel is None else self.kernel
@@ -110,6 +114,9 @@ def solve(kernel: Mahalanobis, x: Tensor, targets: Tensor, ridge: float) -> Tens
 def outer_product(kernel: Mahalanobis, x: Tensor, weights: Tensor) -> Tensor:
     """The mean of grad f grad f^T over the points (F.4), with trace d; M as it was if f is flat."""
     slopes = kernel.gradient(x, x, weights.reshape(len(x), -1)).flatten(0, 1)
+    size = slopes.abs().max()
+    if not size > 0:
+        return kernel.matrix
+    slopes = slopes / size  # whose squares might leave the floats
     M = slopes.T @ slopes
-    trace = M.trace()
-    return M * (len(M) / trace) if trace > 0 else kernel.matrix
+    return M * (len(M) / M.trace())

@@ -20,6 +20,10 @@ EPSILON = torch.finfo(torch.float64).eps
 SYMMETRIC = 1e-9  # relative; rounding of a user's function stays far below
 NEGATIVE = 1e-9  # relative; an eigenvalue below 0 by less is rounding
 ROWS = 64  # points that torch differentiates at once
+KINK = 1e-6  # of a slope: what changes by less is rounding
+STEP = (
+    2.0**-26
+)  # of the size of the points: where a kink is seen, and a smooth kernel is still flat
 
 Germ = tuple[Tensor, Tensor, Tensor]  # (n,), (n, d), (n, d, d)
 
@@ -132,14 +136,31 @@ class Autograd:
 
     @staticmethod
     def germ(h: Any, x: Tensor) -> Germ:
+        """torch gives a kink at y = x the slope 0, or NaN: both are refused."""
         parts = [Autograd._germ(h, some) for some in x.detach().split(ROWS)]
         size, drift, metric = (torch.cat(part).detach() for part in zip(*parts, strict=True))
-        if not (metric.isfinite().all() and drift.isfinite().all()):
+        kinked = any(Autograd._kinked(h, some) for some in x.detach().split(ROWS))
+        if kinked or not (metric.isfinite().all() and drift.isfinite().all()):
             raise InputError(
-                "The kernel has no metric at some points: its second derivatives at y = x are NaN or "
+                "The kernel has no metric at some points: its derivatives at y = x jump, or are NaN or "
                 "infinite there: smooth it, as SmoothedLaplace does."
             )
         return size, drift, metric
+
+    @staticmethod
+    def _kinked(h: Any, x: Tensor) -> bool:
+        """Whether the slope in y jumps where y passes x: it changes no less over a shorter way."""
+        way = torch.arange(1, x.shape[1] + 1, dtype=x.dtype, device=x.device).sin()
+        step = STEP * x.abs().max().clamp_min(torch.finfo(x.dtype).tiny) * way
+
+        def slope(shift: Tensor) -> Tensor:
+            y = (x + shift).requires_grad_()
+            with torch.enable_grad():
+                return _slope(h.value(x, y).diagonal().sum(), y).detach()
+
+        wide, narrow = ((slope(k * step) - slope(-k * step)).norm(dim=1) for k in (16, 1))
+        size = slope(step).norm(dim=1)
+        return bool(((narrow > wide / 4) & (narrow > KINK * size)).any())
 
     @staticmethod
     def _germ(h: Any, x: Tensor) -> Germ:
