@@ -50,26 +50,28 @@ class below(Computed):
 
 
 def _on_arrays(xp: Any, density: Callable[..., Any], order: int, l: Any, h: Any) -> Any:
-    """In the angle of u, on each side of 0, where a density may have a kink."""
+    """In the angle of u, from -infinity and from 0, where a density may have a kink."""
     l, h = (end if hasattr(end, "dtype") else xp.asarray(end) for end in (l, h))
     kind = {"dtype": l.dtype, "device": l.device} if hasattr(l, "new_tensor") else {}
     nodes, weights = (xp.asarray(part, **kind) for part in ((1 + NODES) / 2, WEIGHTS / 2))
     l, h = l[..., None], h[..., None]
-    angle, zero = xp.atan(l), 0.0 * l
-    split = xp.minimum(angle, zero)
+    one, zero = 0.0 * l + 1, 0.0 * l
+    low, high = xp.minimum(l, zero), xp.maximum(l, zero)
+    # An angle from the axis of -infinity has all its digits however far out.
+    fall, rise = xp.atan2(one, -low) * nodes, xp.atan(high) * nodes
     total = 0.0
-    for start, stop in ((zero - np.pi / 2, split), (split, angle)):
-        turn = start + (stop - start) * nodes
-        at = xp.tan(turn)
-        measure = (stop - start) * weights / xp.cos(turn) ** 2
+    for at, rate in (
+        (-1 / xp.tan(fall), xp.atan2(one, -low) / xp.sin(fall) ** 2),
+        (xp.tan(rise), xp.atan(high) / xp.cos(rise) ** 2),
+    ):
         term = ((l - at) * (h - at)) ** order * density(at)[0]
-        total = total + (term * measure).sum(-1)
+        total = total + (term * rate * weights).sum(-1)
     return total
 
 
 def of(density: sp.Expr, name: str = "own") -> Initialisation:
     """The law with this density in the symbols `a` and `b`, which must not tell (a, b) from (-a, -b)."""
-    density = sp.sympify(density)
+    density = _read(density)
     symbols = {symbol.name: symbol for symbol in density.free_symbols}
     if set(symbols) - {"a", "b"}:
         raise InputError(f"A density of a and b was expected, but it depends on {set(symbols)}.")
@@ -79,6 +81,7 @@ def of(density: sp.Expr, name: str = "own") -> Initialisation:
             "The density changes under (a, b) -> (-a, -b): use (p(a, b) + p(-a, -b))/2, or one of "
             "analytic.splines for a law that looks one way."
         )
+    _check_sign(density)
     count, weight = (_knots(density, power) for power in (1, 3))
     total, slopes, biases = (
         _over_line(f, what)
@@ -100,6 +103,32 @@ def of(density: sp.Expr, name: str = "own") -> Initialisation:
         slopes=slopes,
         biases=biases,
     )
+
+
+def _read(density: Any) -> sp.Expr:
+    try:
+        found = sp.sympify(density)
+    except sp.SympifyError:
+        found = None
+    if not isinstance(found, sp.Expr):
+        raise InputError(f"A density in the symbols a and b was expected, not {density!r}.")
+    return found
+
+
+def _check_sign(density: sp.Expr) -> None:
+    """On some circles; a law that is negative elsewhere only has no positive kernel either."""
+    f = sp.lambdify((a, b), density, "mpmath")
+    for radius in map(mp.mpf, ("0.1", "0.5", "1", "2", "4")):
+        for k in range(12):  # the other half plane is the same
+            place = radius * mp.cos(k * mp.pi / 12), radius * mp.sin(k * mp.pi / 12)
+            value = mp.mpmathify(f(*place))
+            if mp.im(value) or mp.re(value) < 0:
+                where = ", ".join(
+                    f"{n} = {mp.nstr(v, 3)}" for n, v in zip("ab", place, strict=True)
+                )
+                raise InputError(
+                    f"The density is {mp.nstr(value, 3)} at {where}, but no chance is below 0."
+                )
 
 
 def _both_sides(density: sp.Expr, order: int) -> sp.Expr:
