@@ -183,6 +183,9 @@ def test_bad_requests_are_refused() -> None:
         (1, 0.5, 1.0),
         (2, 0.5, -1.0),
         (2, math.nan, 1.0),
+        (2, "half", 1.0),
+        (2, 0.5, None),
+        (2, 0.5, math.inf),
         (0, 1.0, 1.0),
     ):
         with pytest.raises(InputError):

@@ -21,9 +21,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from analytic import nngp
+from analytic import nngp, symbols
 from analytic.activation import Activation
-from analytic.domain import InputError, whole
+from analytic.domain import InputError, exact, whole
 from analytic.formula import Formula
 from analytic.symbols import z
 from numeric.bayes.tally import Coefficients, Tally
@@ -71,10 +71,9 @@ class Problem:
     def one_example(cls, activation: Activation, d: int, rho: float, ratio: float) -> Problem:
         """A unit input with label y, y^2 = ratio kbar, and one unit point at overlap rho with it."""
         whole("d", d, 1)
+        rho, ratio = float(exact(symbols.rho, rho)), float(exact(symbols.ratio, ratio))
         if not -1 <= rho <= 1 or (d == 1 and abs(rho) != 1):
             raise InputError(f"rho must lie in [-1, 1], and be 1 or -1 for d = 1, not {rho}.")
-        if not 0 <= ratio < math.inf:
-            raise InputError(f"ratio = y^2/kbar must be at least 0, not {ratio}.")
         inputs = torch.eye(1, d, dtype=torch.float64)
         points = rho * inputs
         if d > 1:

@@ -60,7 +60,7 @@ class PosteriorVolume:
 
     def __post_init__(self) -> None:
         whole("n", self.n, 1)
-        whole("draws", self.draws, FEWEST)
+        whole("draws", self.draws, 2 * FEWEST)  # for not all of them count
         least = max(len(self.problem.inputs), self.problem.d)
         if self.n < least:
             raise InputError(
