@@ -1,9 +1,8 @@
-"""The exact flow of a and b: closed forms, laws, awkward starts, bad input, and runs that go on."""
+"""The exact flow of a and b: closed forms, laws, awkward starts and rough networks."""
 
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,10 +10,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from analytic.domain import InputError
 from numeric.relu_dynamics import sliding
 from numeric.relu_dynamics.neurons import Neurons
-from numeric.relu_dynamics.sliding import integrator
 from numeric.relu_dynamics.trajectory import Kind
 
 
@@ -103,14 +100,14 @@ def test_between_two_ways_out_a_neuron_takes_the_silent_one() -> None:
     assert starts[0.0] == pytest.approx(starts[1e-9], abs=1e-8)
 
 
-def test_a_field_along_a_ray_never_leads_off_it() -> None:
-    """With 1 + x x' = 0 it is parallel, in exact numbers and up to rounding alike."""
-    for x in ((-0.5, 2.0), (-1 / 3, 3.0), (-0.1, 10.0)):
-        found = flow([-1.0], [-1.05 * x[1]], [1.0], x, (30.0, -1.0), 50.0)
-        assert kinds(found) == [Kind.CROSSING]
-        a, b = found.at(50.0)
-        assert -a.item() > 1.1
-        assert (b / a).item() == pytest.approx(x[1], rel=1e-14)
+@pytest.mark.parametrize("x", [0.7, 0.9, 1.3, 2.3, 3.0, 7.0, 10.0])
+def test_a_field_along_a_ray_holds_nobody_there(x: float) -> None:
+    """With 1 + x x' = 0 the silent side never leads back, whatever the rounding: no share keeps a knot."""
+    found = flow([-1.0], [-1.05 * x], [1.0], (-1 / x, x), (30.0, -1.0), 50.0)
+    assert kinds(found) == [Kind.CROSSING]
+    a, b = found.at(50.0)
+    assert -a.item() > 1.1
+    assert (b / a).item() == pytest.approx(x, rel=1e-14)
 
 
 def test_copies_act_as_one_neuron_and_leave_a_sample_together() -> None:
@@ -226,78 +223,3 @@ def test_knots_gather_at_samples_and_a_long_run_keeps_its_digits() -> None:
     assert found.loss(end) < 1e-12
     outputs = Neurons(*found.at(end), start.c, start.alpha).predict(x)
     torch.testing.assert_close(outputs - y, found.residuals(end), rtol=0, atol=1e-11)
-
-
-BAD = {
-    "m = 0": ({"a": [], "b": [], "c": []}, "m at least 1"),
-    "unequal neurons": ({"b": [1.0]}, "one shape"),
-    "a NaN": ({"a": [math.nan, 1.0]}, "NaN or infinite"),
-    "an infinite target": ({"y": (1.0, math.inf)}, "NaN or infinite"),
-    "a repeated sample": ({"x": (0.5, 0.5)}, "more than once"),
-    "no sample": ({"x": (), "y": ()}, "at least 1"),
-    "too few targets": ({"y": (1.0,)}, "2 points x and 1 targets"),
-    "time 0": ({"end": 0.0}, "time = 0.0"),
-    "endless time": ({"end": math.inf}, "time = inf"),
-    "alpha below 0": ({"alpha": -1.0}, "alpha = -1.0"),
-}
-
-
-@pytest.mark.parametrize(("change", "told"), BAD.values(), ids=BAD)
-def test_bad_input_is_told(change: dict[str, Any], told: str) -> None:
-    good = {"a": [1.0, -1.0], "b": [0.1, 0.2], "c": [1.0, 1.0], "x": (0.0, 1.0), "y": (1.0, 2.0)}
-    with pytest.raises(InputError, match=told):
-        flow(**good | {"end": 1.0} | change)
-
-
-def test_only_times_of_the_run_are_told() -> None:
-    found = flow([1.0], [0.1], [1.0], (0.0, 1.0), (1.0, 2.0), 1.0)
-    for time in (-0.1, 1.1, math.nan):
-        with pytest.raises(InputError, match="lasts from 0 to 1"):
-            found.at(time)
-
-
-def test_a_run_that_was_stopped_goes_on_with_the_same_result(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    a, b, c, x, y = net(7, m=30)
-    whole = flow(a, b, c, x, y, 20.0)
-    path, steps = tmp_path / "run.pt", []
-
-    def stopped(*args: Any) -> Any:
-        steps.append(args)
-        if len(steps) == 15:
-            raise KeyboardInterrupt
-        return original(*args)
-
-    original = integrator.step
-    monkeypatch.setattr(integrator, "step", stopped)
-    with pytest.raises(KeyboardInterrupt):
-        flow(a, b, c, x, y, 20.0, keep=path)
-    found = flow(a, b, c, x, y, 20.0, keep=path)
-    assert len(steps) == len(whole.times)
-    again = flow(a, b, c, x, y, 20.0, keep=path)
-    assert len(steps) == len(whole.times)
-    for run in (found, again):
-        assert run.events == whole.events
-        assert torch.equal(run.path, whole.path)
-        assert all(torch.equal(p, q) for p, q in zip(run.at(13.7), whole.at(13.7), strict=True))
-    with pytest.raises(InputError, match="other settings"):
-        flow(a, b, c, x, y, 21.0, keep=path)
-    path.write_bytes(b"no run")
-    with pytest.raises(InputError, match="delete it"):
-        flow(a, b, c, x, y, 20.0, keep=path)
-
-
-def test_changes_without_end_would_be_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Mirror images meet their samples at once: two changes in an instant."""
-    monkeypatch.setattr(integrator, "STALL", 1)
-    with pytest.raises(ArithmeticError, match="for ever"):
-        flow([1.0, -1.0], [0.1, 0.1], [1.0, 1.0], (-0.2, 0.2), (5.0, 5.0), 9.0)
-
-
-def test_a_bar_shows_unless_it_is_not_wanted(capsys: pytest.CaptureFixture[str]) -> None:
-    a, b, c, x, y = net(1)
-    sliding.integrate(a, b, c, 1.0, x, y, 5.0)
-    assert "time" in capsys.readouterr().err
-    flow(a, b, c, x, y, 5.0)
-    assert not capsys.readouterr().err

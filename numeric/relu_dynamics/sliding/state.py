@@ -5,7 +5,8 @@ silent and from the active side, a neuron on it slides where $q_0 > 0 > q_1$ (Fi
 the active sector where $q_0 > 0$ and $q_1 \ge 0$, and in the silent one where $q_0 \le 0$. That is
 the derivative 0 of the ReLU at 0, wherever there is a choice: a neuron that starts on a ray from
 which both sides lead away takes the silent one; one that is on the edge of the dead sector is dead;
-and one that slides into the origin, where it sees nothing, stays there.
+and one that slides into the origin, where it sees nothing, stays there. (Small steps of gradient
+descent may leap over the origin or not, by chance, if another way leads down from it.)
 """
 
 from __future__ import annotations
