@@ -34,6 +34,7 @@ from analytic.relu_dynamics import Neuron, boosted
 from notebooks import dynamics_figures as figures
 from notebooks import nngp_figures, ntk_figures
 from numeric.relu_dynamics import Flow, Neurons
+from numeric.relu_dynamics.regimes import FAR, milestones
 
 m = {"quick": 500, "full": 1_000}[profile]
 span = 3e4  # long enough for every loss below to settle
@@ -152,7 +153,7 @@ nngp_figures.saved(figures.figure_fits(default, waves), "09-figure-8")
 
 # %%
 adaptive = regimes[math.inf]
-moment = figures.progress_times(adaptive, 11)[4]
+moment = milestones(adaptive, 11)[4]
 network = adaptive.at(moment)
 rho = (network.predict(sinusoid.x) - sinusoid.y).tolist()
 nngp_figures.saved(figures.figure_field(network, sinusoid, rho), "09-figure-9")
@@ -175,7 +176,7 @@ def fitted(net, delta, time):
 
 def apart(sign):
     """From the limit at that end, for each size of delta."""
-    limit = fitted(hundred.rescaled(sign * figures.FAR), sign * math.inf, short / figures.FAR)
+    limit = fitted(hundred.rescaled(sign * FAR), sign * math.inf, short / FAR)
     return [(fitted(hundred, sign * d, short / d) - limit).abs().max().item() for d in sizes]
 
 

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from analytic.relu_dynamics import Field, Kind, Samples
 from notebooks.nngp_figures import BLUE, INK, RED, new
-from numeric.relu_dynamics import Flow, Neurons, Trajectory
+from numeric.relu_dynamics import Neurons, Trajectory
+from numeric.relu_dynamics.regimes import milestones, regime
 
 Array = NDArray[np.float64]
 GREEN, GREY = "#3a7d44", "#888888"
-FAR = 1e8  # a delta beside which r^2 is rounded away, so that its limits are met
 GRID = torch.linspace(-1.3, 1.3, 1_041, dtype=torch.float64)
 RAYS = {Kind.ATTRACTOR: (GREEN, "-", "attractor"), Kind.REPULSOR: (RED, "--", "repulsor")}
 
@@ -51,26 +51,7 @@ def sinusoid(count: int = 10) -> Data:
 def trained(
     neurons: Neurons, data: Data, delta: float, span: float, tolerance: float = 1e-4
 ) -> Trajectory:
-    """The flow at one delta for all neurons, which turn the faster the larger it is, for as long.
-
-    Where delta is infinite the others' limit is meant: all (a, b), or all c, of one size.
-    """
-    if math.isinf(delta):
-        limit = neurons.rescaled(math.copysign(FAR, delta))
-        span = math.inf if delta < 0 else span / FAR
-        return Flow(data.x, data.y, limit, delta, span).run(progress=False)
-    time = span / math.hypot(1, delta)
-    return Flow(data.x, data.y, neurons, delta, time, tolerance).run(progress=False)
-
-
-def progress_times(run: Trajectory, count: int) -> list[float]:
-    """Times at which the residuals have gone equal shares of their whole way."""
-    steps = (run.residuals[1:] - run.residuals[:-1]).norm(dim=1)
-    way = torch.cat([torch.zeros_like(steps[:1]), steps.cumsum(0)]).cpu().numpy()
-    times, shares = run.times.numpy(), np.linspace(0, way[-1], count)
-    if math.isinf(times[-1]):  # the last step of an exact solution may be endless
-        return [*np.interp(shares[:-1], way[:-1], times[:-1]).tolist(), math.inf]
-    return np.interp(shares, way, times).tolist()
+    return regime(neurons, data.x, data.y, delta, span, tolerance)
 
 
 def spelled(delta: float) -> str:
@@ -155,7 +136,7 @@ def figure_limits(runs: Mapping[float, Trajectory], data: Data, shown: int = 100
         draw_plane(_framed(row[2], f"the way of {shown} neurons"), run.at(0.0), data, reach)
         for line in row[2].lines[len(data.x) :]:
             line.remove()
-        states = [run.at(t) for t in progress_times(run, 60)]
+        states = [run.at(t) for t in milestones(run, 60)]
         which = torch.linspace(0, run.final.m - 1, shown).long()
         u, v = (torch.stack([part(s)[which] for s in states]).cpu() for part in _PLANE)
         for k, sign in enumerate(run.final.sign[which].tolist()):

@@ -17,12 +17,12 @@ from notebooks.dynamics_figures import (
     GRID,
     Array,
     Data,
-    progress_times,
     trained,
 )
 from notebooks.nngp_figures import BLUE, INK, RED
 from notebooks.panels import Caption, Choice, Control, Scale, Slider
 from numeric.relu_dynamics import Neurons, Trajectory
+from numeric.relu_dynamics.regimes import milestones
 
 SIZES = (0.3, 1.0, 3.0, 10.0, 30.0)
 DELTAS = (-math.inf, *(-size for size in SIZES[::-1]), 0.0, *SIZES, math.inf)
@@ -43,7 +43,7 @@ class Film:
 
     @classmethod
     def of(cls, run: Trajectory, data: Data) -> Film:
-        states = [run.at(time) for time in progress_times(run, STOPS)]
+        states = [run.at(time) for time in milestones(run, STOPS)]
         knots = [torch.stack([s.knots, s.predict(s.knots.clamp(-9, 9))]) for s in states]
         rest = torch.stack([s.predict(data.x) for s in states]).cpu() - data.y
         return cls(

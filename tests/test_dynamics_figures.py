@@ -11,6 +11,7 @@ import torch
 from notebooks import dynamics_figures as figures
 from notebooks import dynamics_panel, panels
 from numeric.relu_dynamics import Flow, Neurons
+from numeric.relu_dynamics.regimes import milestones
 
 DELTAS = (-math.inf, -1.0, 0.0, 3.0, math.inf)
 START = Neurons.drawn(40, 3, antisymmetric=True, device="cpu")
@@ -75,7 +76,7 @@ def test_training_begins_at_one_function_for_every_delta(panel: panels.Panel) ->
 
 def test_progress_goes_equal_ways_of_the_residuals() -> None:
     run = Flow(DATA.x, DATA.y, START, 0.0, 20.0).run(progress=False)
-    times = figures.progress_times(run, 5)
+    times = milestones(run, 5)
     assert times[0] == 0
     assert times[-1] == run.times[-1]
     rest = torch.stack([run.at(t).predict(DATA.x) for t in times]) - DATA.y

@@ -1,0 +1,41 @@
+"""Runs that compare across delta: one function at the start, and as long a time as it takes there."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+
+from numeric.relu_dynamics.flow import Flow
+from numeric.relu_dynamics.neurons import Neurons
+from numeric.relu_dynamics.trajectory import Trajectory
+
+FAR = 1e8  # a delta beside which r^2 is rounded away, so that its limits are met
+
+
+def regime(
+    neurons: Neurons, x: Any, y: Any, delta: float, span: float, tolerance: float = 1e-4
+) -> Trajectory:
+    """The flow with one delta for all neurons, for a time of span / |delta|, or span where it is small.
+
+    Where delta is infinite the others' limit is meant: all (a, b), or all |c|, of one size. At minus
+    infinity it is run to its end.
+    """
+    if math.isinf(delta):
+        limit = neurons.rescaled(math.copysign(FAR, delta))
+        time = math.inf if delta < 0 else span / FAR
+        return Flow(x, y, limit, delta, time).run(progress=False)
+    time = span / math.hypot(1, delta)
+    return Flow(x, y, neurons, delta, time, tolerance).run(progress=False)
+
+
+def milestones(run: Trajectory, count: int) -> list[float]:
+    """Times at which the residuals have gone equal shares of their whole way, from 0 to the end."""
+    steps = (run.residuals[1:] - run.residuals[:-1]).norm(dim=1)
+    way = torch.cat([torch.zeros_like(steps[:1]), steps.cumsum(0)]).cpu().numpy()
+    times, shares = run.times.numpy(), np.linspace(0, way[-1], count)
+    if math.isinf(times[-1]):  # the last step of an exact solution is endless
+        return [*np.interp(shares[:-1], way[:-1], times[:-1]).tolist(), math.inf]
+    return np.interp(shares, way, times).tolist()
