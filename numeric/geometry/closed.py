@@ -20,16 +20,18 @@ from torch import Tensor
 from numeric.geometry.frame import pick, product, whiten
 from numeric.geometry.gauss import Curved, contracted, scalar, unknown
 from numeric.geometry.hidden import HiddenLayer
+from numeric.geometry.memory import keep_memory
 from numeric.shallow import moment_form
 
 TRUST = 100.0
 EPSILON = torch.finfo(torch.float64).eps
-HELD = 2**20  # numbers in the arrays of one chunk of points
-HOT = 2**18  # the same by frames, whose many steps should stay in a cache
+HELD = 2**19  # numbers in the arrays of one chunk of points, most of which should stay in a cache
+HOT = 2**19  # the same by frames
 
 
 def curvature(layer: HiddenLayer, x: Tensor) -> Curved:
     """By moments where they can be trusted, and else by frames."""
+    keep_memory()
     n, d = layer.weights.shape
     parts = [_best(layer, some) for some in x.split(max(1, HELD // (n + d**3)))]
     return tuple(torch.cat(part) for part in zip(*parts, strict=True))
@@ -83,11 +85,20 @@ def _framed(weights: Tensor, slope: Tensor, bend: Tensor) -> Curved:
     first = picked.axes[:, 0] @ weights  # the other axes hold what is left, which may be small
     parts = torch.cat([first[:, None], product(picked.axes[:, 1:], weights)], 1)
     frame = whiten(parts, slope, picked.rows)
-    v, bent = frame.vectors, frame.vectors * bend[:, None]
-    off = [v[:, a : a + 1] * bent[:, a + 1 :] for a in range(d - 1)]
-    H = torch.cat([v * bent, *off], 1)
+    H = _packed(frame.vectors, bend)
     # Each unit bends along one direction, so that R is also minus what lies in the tangent space. That
     # has the smaller terms where there are many units, and R is small against what each of them bends.
     value, size = scalar(frame.tangents, H, picked.rows)
     inside, smaller = contracted(H @ frame.tangents.mT, d)
     return torch.where(smaller < size, -inside, value), frame.condition, picked.rank
+
+
+def _packed(vectors: Tensor, bend: Tensor) -> Tensor:
+    """bend_j v_j v_j^T: (m, d, n), (m, n) -> (m, pairs, n)."""
+    m, d, n = vectors.shape
+    H, bent = vectors.new_empty(m, d * (d + 1) // 2, n), vectors * bend[:, None]
+    torch.mul(vectors, bent, out=H[:, :d])
+    at = d
+    for a in range(d - 1):
+        torch.mul(vectors[:, a : a + 1], bent[:, a + 1 :], out=H[:, at : (at := at + d - 1 - a)])
+    return H

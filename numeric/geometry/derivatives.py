@@ -17,6 +17,7 @@ from torch.func import jvp
 from analytic.domain import InputError
 from numeric.geometry.feature_map import Opened
 from numeric.geometry.gauss import pairs
+from numeric.geometry.memory import keep_memory
 from numeric.geometry.trial import check_bend, check_slope
 
 BLOCK = 2**18  # features computed in one pass
@@ -37,6 +38,7 @@ def along_two(f: Map, x: Tensor, u: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
 
 def chunks(f: Opened, per_point: int) -> tuple[Tensor, ...]:
     """The points, as many at once as HELD allows, if torch's slopes of the map are those of its values."""
+    keep_memory()
     check_slope(f, along, f.points)
     return f.points.split(max(1, HELD // per_point))
 

@@ -40,8 +40,7 @@ def pick(vectors: Tensor, size: Tensor, noise: Tensor) -> Picked:
     rest, weight, floor = vectors, size.square(), noise.square()
     rows, axes, rank = [], [], torch.zeros(m, dtype=torch.long, device=size.device)
     for k in range(d):
-        left = rest.square().sum(1).sub_(floor).clamp_(min=0)  # (m, n)
-        largest = (left * weight).max(1)
+        largest = (rest.square().sum(1).sub_(floor) * weight).max(1)  # of (m, n)
         rank += largest.values > 0
         row = largest.indices[:, None]
         axis = rest.expand(m, -1, -1).gather(2, row[:, None].expand(-1, d, 1))  # (m, d, 1)

@@ -25,9 +25,10 @@ def pairs(d: int) -> tuple[Tensor, Tensor]:
 def contracted(H: Tensor, d: int) -> tuple[Tensor, Tensor]:
     r"""$\sum_{a\ne b} \langle H_{aa}, H_{bb}\rangle - |H_{ab}|^2$ of (m, pairs, k), and its terms' size."""
     own, off = H[:, :d], H[:, d:]
-    products = (own @ own.mT).triu(1).sum((1, 2))
-    norms = own.square().sum(2).sqrt()
-    sizes = (norms[:, :, None] * norms[:, None]).triu(1).sum((1, 2))
+    products = own @ own.mT
+    norms = products.diagonal(dim1=1, dim2=2).sqrt()
+    sizes = norms[:, :, None] * norms[:, None]
+    products, sizes = (part.triu(1).sum((1, 2)) for part in (products, sizes))
     squares = off.square().sum((1, 2))
     return 2 * (products - squares), 2 * (sizes + squares)
 
@@ -42,8 +43,7 @@ def scalar(tangents: Tensor, hessian: Tensor, rows: Tensor) -> tuple[Tensor, Ten
         tangents.gather(2, rows[:, None].expand(-1, d, -1)), hessian.gather(2, at), left=False
     )
     normal = torch.baddbmm(hessian, share, tangents, alpha=-1).scatter_(2, at, 0.0)
-    normal = torch.baddbmm(normal, normal @ tangents.mT, tangents, alpha=-1)
-    return contracted(normal, d)
+    return contracted(normal.baddbmm_(normal @ tangents.mT, tangents, alpha=-1), d)
 
 
 def unknown(rank: Tensor) -> Curved:

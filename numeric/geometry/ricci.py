@@ -6,6 +6,10 @@ r"""Metric and Ricci scalar of any feature map, in closed form where it is one h
 Accuracy, relative to 40-digit values: one hidden layer 1e-13 at any condition number of its Jacobian J
 (`closed`); any other map about 1e-15 times that condition number, which the derivatives themselves lose.
 Where R is small against the second fundamental form, that form is what errors are relative to (`gauss`).
+
+Cost, from slopes that `make bench` prints: proportional to the points and, nearly, to width or features;
+between 4 and 32 inputs like d^2.2 for a hidden layer and d^1.8 for other maps, on the way to the d^3 of a
+matrix product. 1600 points of d = 2 take 0.02 to 0.05 s at width 500, or at 100 features of any map.
 """
 
 from __future__ import annotations

@@ -24,11 +24,12 @@ Slopes = Callable[[Tensor], Triple]
 
 def sigmoid(z: Tensor) -> Triple:
     r"""$\sigma' = \sigma(z)\sigma(-z)$ and $\sigma'' = -\sigma'\tanh(z/2)$."""
-    scale = -z.abs()
+    scale = z.abs().neg_()
     fall = torch.expm1(scale)
     gate = (2 + fall).reciprocal_()  # sigma(|z|)
-    slope = gate.square()
-    return scale, slope, slope * fall.mul_(gate).copysign_(-z)
+    bend = fall.mul_(gate).copysign_(z).neg_()  # -tanh(z/2)
+    slope = gate.square_()
+    return scale, slope, bend.mul_(slope)
 
 
 def tanh(z: Tensor) -> Triple:
