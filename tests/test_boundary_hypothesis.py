@@ -1,173 +1,23 @@
-"""The contrast sees what is near a curve and nothing else; the experiment finds an effect and no effect."""
+"""The experiment finds an effect, no effect, and what an earlier run has kept."""
 
-import math
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
 
-from analytic.activations import sigmoid
 from analytic.domain import InputError
-from numeric import geometry
 from numeric.boundary import (
-    Comparison,
     Curve,
-    Disc,
     Evidence,
     Hypothesis,
-    Lattice,
     Task,
-    Zones,
-    distance,
-    field,
-    fields,
-    perceptron,
     sinusoid,
     xor,
 )
-from numeric.boundary.contrast import level_each
 from numeric.boundary.evidence import SHUFFLED, TRUE
-from numeric.boundary.fields import log_volume
 from numeric.boundary.twins import Twins
-from numeric.shallow import ShallowNetwork
-from numeric.training import train
-
-DISC = Disc(1.5)
-AXES = DISC.x.abs().amin(1)
-RADIUS = DISC.x.norm(dim=1)
-
-
-def contrast(values: Tensor, away: Tensor = AXES, zones: Zones | None = None) -> float:
-    near, far = (zones or Zones()).weights(DISC, away) @ values
-    return (near - far).item()
-
-
-def test_the_contrast_is_the_coefficient_of_least_squares() -> None:
-    values = torch.sin(3 * DISC.x[:, 0]) + DISC.x[:, 1] ** 3
-    near, far = AXES < 0.15, AXES > 0.375
-    used = near | far
-    dummies = np.eye(DISC.circles)[DISC.circle[used]]
-    design = np.column_stack([near[used], dummies])
-    fitted = np.linalg.lstsq(design, values[used].numpy(), rcond=None)[0]
-    assert contrast(values) == pytest.approx(fitted[0], rel=1e-10)
-
-
-def test_the_contrast_is_blind_to_radius_and_scale_and_sees_a_ridge() -> None:
-    for radial in (RADIUS, -(RADIUS**2), torch.cos(9 * RADIUS), torch.full_like(RADIUS, 5.0)):
-        rounding = len(radial) * torch.finfo(torch.float64).eps * radial.abs().max()
-        assert abs(contrast(radial)) < rounding
-    ridge = 0.7 * (AXES < 0.2).double()  # wider than near, narrower than far
-    assert contrast(ridge - 3 * RADIUS) == pytest.approx(0.7, rel=1e-12)
-    assert contrast(-ridge) == pytest.approx(-0.7, rel=1e-12)
-    # Without circles, a volume that falls with the radius would look like a ridge.
-    falls = -(RADIUS**2)
-    assert falls[AXES < 0.15].mean() - falls[AXES > 0.375].mean() > 0.3
-
-
-def test_a_curve_and_its_decoy_are_alike_to_the_contrast() -> None:
-    turn = DISC.x.new_tensor(xor().decoy)
-    curve = Lattice(2.0, 161).curve(xor().side)
-    there = distance(DISC.x, curve @ turn.T)
-    values = torch.randn(
-        len(DISC.x), dtype=torch.float64, generator=torch.Generator().manual_seed(0)
-    )
-    back = torch.cdist(DISC.x @ turn.T, DISC.x).argmin(1)
-    assert contrast(values, there) == pytest.approx(
-        contrast(values[back], distance(DISC.x, curve)), abs=1e-2
-    )
-
-
-def test_zones_without_pairs_tell_nothing() -> None:
-    assert math.isnan(contrast(RADIUS, torch.full_like(AXES, math.inf)))
-    assert math.isnan(contrast(RADIUS, torch.zeros_like(AXES)))
-    for near, far in ((0.0, 0.2), (0.3, 0.2), (0.1, 1.0), (math.nan, 0.2)):
-        with pytest.raises(InputError, match="0 < near <= far < 1"):
-            Zones(near, far)
-
-
-def test_intervals_hold_as_often_as_they_say() -> None:
-    """Of 2000 samples of 6 normal numbers; Student's quantile matters at so few."""
-    generator = torch.Generator().manual_seed(1)
-    draws = 0.4 + 2 * torch.randn(6, 2_000, dtype=torch.float64, generator=generator)
-    low, high = Comparison.of(draws, 0.9).interval
-    held = ((low < 0.4) & (high > 0.4)).double().mean()
-    assert abs(held - 0.9) < 5 * math.sqrt(0.9 * 0.1 / 2_000)
-
-
-def test_a_comparison_tells_mean_interval_and_size() -> None:
-    one = Comparison.of(torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64), 0.95)
-    assert one.mean == 2
-    assert one.size == 2
-    low, high = (v.item() for v in one.interval)
-    assert (high - 2) == pytest.approx(4.30265 / 3**0.5, rel=1e-5)  # Student's t with 2 degrees
-    assert low == pytest.approx(4 - high)
-    assert not one.above
-    assert Comparison.of(torch.tensor([1.0, 1.1, 0.9]), 0.95).above
-    assert str(one) == "+2.000 [-0.484, +4.484], d = 2.0"
-    assert level_each(0.95, 5) == pytest.approx(0.99)
-    with pytest.raises(InputError, match="level = 95"):
-        level_each(95, 2)
-
-
-# Evidence made by hand: log volumes with a known ridge.
-
-
-def evidence(ridge: float, shuffled: float, decoy: float, noise: float = 0.01) -> Evidence:
-    """Eight networks; ridges at the axes after training, with either labels, and at the diagonals."""
-    generator = torch.Generator().manual_seed(4)
-    diagonals = distance(DISC.x, Lattice(2.0, 161).curve(lambda x: x[:, 0] ** 2 - x[:, 1] ** 2))
-    near, there = (AXES < 0.2).double(), (diagonals < 0.2).double()
-    after = torch.stack([ridge * near + decoy * there, shuffled * near])[:, None]
-    before = -RADIUS.expand(2, 1, -1)
-    volumes = torch.stack([before, before + after], 2)[:, :, :, None]  # (2, 1, 2, 1, m)
-    spread = noise * torch.randn(2, 8, 2, 1, 1, dtype=torch.float64, generator=generator)
-    away = {Curve.TASK: AXES.expand(8, -1), Curve.DECOY: diagonals.expand(8, -1)}
-    volumes = volumes + spread * near
-    return Evidence((3,), (0, 10), DISC, Zones(), 0.95, volumes, away, torch.ones(2, 8), "by hand")
-
-
-def test_evidence_finds_what_was_put_in() -> None:
-    found = evidence(0.5, 0.1, 0.0).comparisons()
-    assert list(found) == ["untrained", "shuffled labels", "decoy"]
-    for name, expected in (("untrained", 0.5), ("shuffled labels", 0.4)):
-        assert found[name].estimate.sigmas_from(torch.tensor(expected)) < 5
-    assert found["decoy"].mean > 0.5  # the ridge is far from the decoy, where it counts against it
-    grown = evidence(0.5, 0.1, 0.0).growth()
-    assert grown["near"].estimate.sigmas_from(torch.tensor(0.5)) < 5
-    assert grown["far"].mean == 0
-
-
-@pytest.mark.parametrize(
-    ("ridges", "stands"),
-    [
-        ((0.5, 0.1, 0.0), True),
-        ((0.0, 0.0, 0.0), False),  # nothing learned
-        ((-0.5, 0.0, 0.0), False),  # the opposite
-        ((0.5, 0.5, 0.0), False),  # any labels do it
-        ((0.5, 0.1, 0.6), False),  # the decoy has more
-    ],
-)
-def test_the_hypothesis_stands_only_against_every_control(ridges: tuple, stands: bool) -> None:
-    assert evidence(*ridges).magnifies is stands
-
-
-def test_one_network_in_many_may_lack_a_boundary() -> None:
-    some = evidence(0.5, 0.1, 0.0)
-    gone = some.away[Curve.TASK].clone()
-    gone[2] = math.inf
-    told = replace(some, away={**some.away, Curve.TASK: gone}).comparisons()
-    assert told["untrained"].estimate.count == 7
-    gone[1:] = math.inf
-    with pytest.raises(InputError, match="Only 1 of 8 networks"):
-        replace(some, away={**some.away, Curve.TASK: gone}).comparisons()
-    with pytest.raises(InputError, match="not known here"):
-        some.contrast(Curve.OWN)
-
-
-# The experiment itself.
+from numeric.training.course import Course
 
 FAST = xor().recipe.hastened(10)
 KIND = {"networks": 6, "recipe": FAST, "circles": 10, "device": "cpu"}
@@ -231,6 +81,33 @@ def test_a_second_run_finds_what_the_first_has_kept(tmp_path: Path, learned: Evi
         Hypothesis(xor(), (10,), **kind | {"seed": 1}).run(progress=False)
 
 
+def test_an_interrupted_experiment_goes_on_and_ends_alike(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Checkpoints come every thousand updates, so that the interrupt is in the middle of a shape."""
+    long = KIND | {"networks": 2, "circles": 4, "recipe": replace(FAST, epochs=1_100)}
+    whole = Hypothesis(xor(), (3,), **long).run(progress=False)[(3,)]
+    update = Course.update
+
+    def stopped(course: Course) -> None:
+        if course.step == 1_050:
+            raise KeyboardInterrupt
+        update(course)
+
+    monkeypatch.setattr(Course, "update", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        Hypothesis(xor(), (3,), keep=tmp_path, **long).run(progress=False)
+    assert [path.name for path in tmp_path.iterdir()] == ["xor-3-run.pt"]
+    calls: list[int] = []
+    monkeypatch.setattr(
+        Course, "update", lambda course: (calls.append(course.step), update(course))
+    )
+    again = Hypothesis(xor(), (3,), keep=tmp_path, **long).run(progress=False)[(3,)]
+    assert calls == list(range(1_000, 1_100))
+    assert torch.equal(again.log_volume, whole.log_volume)
+    assert torch.equal(again.away[Curve.OWN], whole.away[Curve.OWN])
+
+
 def test_points_of_one_s_own_are_tested_at_the_networks_own_boundaries() -> None:
     task = Task.of(*xor().data(0))
     found = Hypothesis(task, (10,), **KIND | {"networks": 3}).run(progress=False)[(10,)]
@@ -266,38 +143,3 @@ def test_seeds_and_shapes_do_not_depend_on_what_else_is_run() -> None:
 def test_bad_experiments_are_told(change: dict, told: str) -> None:
     with pytest.raises(InputError, match=told):
         Hypothesis(**{"task": xor(), "shapes": (3,)} | change)
-
-
-# Fields.
-
-
-def test_fields_are_those_of_the_paper_s_features() -> None:
-    """n^(-1/2) phi: the volume against autograd; R against moments of units, and of the map itself."""
-    net, lattice = perceptron((5, 4), seed=3), Lattice(1.5, 4)
-    found = field(net, lattice)
-    assert found.log_volume.shape == found.ricci.shape == found.condition.shape == (2, 4, 4)
-    for k, features in enumerate((net[:3], net[:6])):
-        J = torch.stack([torch.autograd.functional.jacobian(features, p) for p in lattice.x])
-        exact = torch.linalg.det(J.mT @ J).log() / 2
-        torch.testing.assert_close(found.log_volume[k].flatten(), exact, rtol=0, atol=1e-9)
-        R = geometry.ricci_scalar(features, lattice.x).value
-        torch.testing.assert_close(found.ricci[k].flatten(), R, rtol=1e-7, atol=1e-7)
-    first = ShallowNetwork(sigmoid, net.linear1.weight.detach(), net.linear1.bias.detach())
-    torch.testing.assert_close(
-        found.ricci[0].flatten(), first.ricci_scalar(lattice.x), rtol=1e-7, atol=1e-7
-    )
-    lead = net(lattice.x)[:, 1] - net(lattice.x)[:, 0]
-    torch.testing.assert_close(found.margin.flatten(), lead.detach())
-
-
-def test_two_units_are_flat_and_fields_follow_a_run() -> None:
-    net, lattice = perceptron(2, seed=1), Lattice(1.0, 6)
-    run = train(net, nn.CrossEntropyLoss(), xor().data(0), FAST.optimizer, steps=30, at=(10,),
-                device="cpu", progress=False)  # fmt: skip
-    seen = fields(run, lattice, progress=False)
-    assert list(seen) == [0, 10, 30]
-    torch.testing.assert_close(seen[0].log_volume, log_volume(net, lattice.x).unflatten(1, (6, 6)))
-    assert not torch.equal(seen[10].log_volume, seen[30].log_volume)
-    for one in seen.values():
-        assert one.ricci.abs().max() < 1e-9 * one.condition.max() ** 2
-        assert one.boundary.shape[1] == 2

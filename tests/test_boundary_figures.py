@@ -1,0 +1,238 @@
+"""Pictures of boundaries show what was measured; the panel trains, looks steps up, and can be dragged."""
+
+import json
+import math
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from matplotlib.figure import Figure
+
+from notebooks import boundary_figures as figures
+from notebooks import boundary_panel as boundary
+from notebooks import panels
+from numeric import geometry
+from numeric.boundary import Curve, Evidence, Hypothesis, Lattice, fields, perceptron, xor
+from numeric.training import train
+
+FAST = xor().recipe.hastened(20)
+LATTICE = Lattice(1.5, 12)
+
+
+@pytest.fixture(scope="module")
+def film() -> figures.Film:
+    run = train(perceptron((5, 4)), F.cross_entropy, xor().data(0), FAST.optimizer, steps=100,
+                at=(10,), device="cpu", progress=False)  # fmt: skip
+    return figures.Film(fields(run, LATTICE, progress=False), 1)
+
+
+@pytest.fixture(scope="module")
+def found() -> dict[str, Evidence]:
+    kind = {"networks": 4, "circles": 8, "recipe": FAST, "device": "cpu"}
+    some = Hypothesis(xor(), (3, 10), **kind).run(progress=False)
+    return {f"{shape[0]} units": one for shape, one in some.items()}
+
+
+def maps(figure: Figure) -> list:
+    return [axes for axes in figure.axes if axes.images]
+
+
+@pytest.mark.parametrize("layer", [0, 1])
+def test_films_show_layers_from_left_to_right(film: figures.Film, layer: int) -> None:
+    one = replace(film, layer=layer)
+    figure = figures.figure_films(
+        {"net": one, "again": one}, figures.VOLUME, xor().data(0), unit=10
+    )
+    shown = maps(figure)
+    assert [axes.get_title() for axes in shown] == ["epoch 0", "epoch 1", "epoch 10"] * 2
+    assert [axes.get_ylabel() for axes in shown] == ["net", "", "", "again", "", ""]
+    for axes, at in zip(shown, film.fields.values(), strict=False):
+        expected = at.log_volume[layer].numpy() / math.log(10)
+        np.testing.assert_allclose(axes.images[0].get_array(), expected)
+        assert axes.images[0].origin == "lower"
+    norms = {(axes.images[0].norm.vmin, axes.images[0].norm.vmax) for axes in shown}
+    assert len(norms) == 1  # a row has one scale
+    blue, orange = (part.get_offsets().tolist() for part in shown[0].collections)
+    assert blue == [[-1, -1], [1, 1]]
+    assert orange == [[-1, 1], [1, -1]]
+
+
+def test_outlines_are_zeros_of_the_margin(film: figures.Film) -> None:
+    last = film.fields[100]
+    line = figures.outline(last).T
+    line = line[~np.isnan(line).any(1)]
+    there = torch.cdist(torch.from_numpy(line), last.boundary).amin(1)
+    assert len(line) > 10
+    assert there.max() < 3 / 11  # a step of the lattice
+    flat = replace(last, margin=torch.ones_like(last.margin))
+    assert np.isnan(figures.outline(flat)).all()
+
+
+def test_curvature_has_its_sign_and_the_lead_its_own(film: figures.Film) -> None:
+    for what, pick in (
+        (figures.RICCI, lambda at: at.ricci[1]),
+        (figures.LEAD, lambda at: at.margin),
+    ):
+        one = film if what is figures.RICCI else replace(film, layer=0)
+        shown = maps(figures.figure_films({"net": one}, what))
+        for axes, at in zip(shown, film.fields.values(), strict=True):
+            np.testing.assert_allclose(axes.images[0].get_array(), pick(at).numpy())
+        norm = shown[0].images[0].norm
+        assert norm(0.0) == pytest.approx(0.5)
+        assert norm.vmin == -norm.vmax
+
+
+def test_courses_are_means_over_networks(found: dict[str, Evidence]) -> None:
+    figure = figures.figure_courses(found)
+    for axes, one in zip(figure.axes, found.values(), strict=True):
+        lines = [line for line in axes.lines if line.get_marker() == "o"]
+        here, there = one.contrast(Curve.TASK)[..., -1], one.contrast(Curve.DECOY)[..., -1]
+        for line, values in zip(lines, (here[0], there[0], here[1]), strict=True):
+            np.testing.assert_allclose(line.get_ydata(), values.mean(0))
+            np.testing.assert_allclose(line.get_xdata(), np.array(one.steps) / 100)
+        assert len(axes.collections) == 3
+
+
+def test_effects_show_intervals(found: dict[str, Evidence]) -> None:
+    told = {name: one.comparisons() for name, one in found.items()}
+    axes = figures.figure_effects(told).axes[0]
+    bars = [
+        line
+        for line in axes.lines
+        if len(line.get_xdata()) == 2 and line.get_color() != figures.INK
+    ]
+    every = [one for row in told.values() for one in row.values()]
+    assert len(bars) == len(every) == 6
+    for bar, one in zip(bars, every, strict=True):
+        np.testing.assert_allclose(bar.get_xdata(), [v.item() for v in one.interval])
+    assert [text.get_text() for text in axes.get_yticklabels()] == list(found)
+
+
+def test_profiles_find_a_ridge_and_nothing_in_a_function_of_the_radius(
+    found: dict[str, Evidence],
+) -> None:
+    one = next(iter(found.values()))
+    away, radius = one.away[Curve.TASK][0] / 1.5, one.disc.x.norm(dim=1)
+    volumes = -radius.expand_as(one.log_volume).clone()
+    volumes[0, :, -1] += 2.0 * (away < 0.2)
+    axes = figures.figure_profiles({"by hand": replace(one, log_volume=volumes)}, bins=6).axes[0]
+    trained, other, untrained = (
+        line.get_ydata() for line in axes.lines if line.get_marker() == "o"
+    )
+    assert np.abs([other, untrained]).max() < 1e-12
+    assert trained[:2].min() > 0.5 > -0.5 > trained[2:].max()  # a third of the axis is 0.2
+
+
+def test_many_shapes_fill_rows(found: dict[str, Evidence]) -> None:
+    one = next(iter(found.values()))
+    figure = figures.figure_courses({str(k): one for k in range(7)})
+    assert [axes.get_visible() for axes in figure.axes] == [True] * 7 + [False] * 3
+
+
+# The panel.
+
+
+@pytest.fixture(scope="module")
+def panel() -> panels.Panel:
+    return panels.Panel(boundary.play, boundary.CONTROLS, boundary.TITLES, boundary.relevant)
+
+
+def shown(panel: panels.Panel, axes: int) -> np.ndarray:
+    return np.asarray(panel.figure.axes[axes].images[0].get_array(), dtype=float)
+
+
+def test_the_panel_shows_the_geometry_of_a_trained_network(panel: panels.Panel) -> None:
+    panel.move(step=120, n=7, rate=-0.5)
+    x, y = xor().data(0)
+    net = perceptron(7)
+    optimizer = torch.optim.Adam(net.parameters(), lr=10**-0.5)
+    for _ in range(120):
+        optimizer.zero_grad()
+        F.cross_entropy(net(x), y).backward()
+        optimizer.step()
+    at = boundary.LATTICE.x
+    volume = geometry.log_volume(net, at, layer="phi1", progress=False).value / math.log(10)
+    expected = boundary.LATTICE.square(volume - volume.max()).numpy()
+    np.testing.assert_allclose(shown(panel, 0), expected, atol=1e-9)
+    ricci = 7 * geometry.ricci_scalar(net, at, layer="phi1").value
+    np.testing.assert_allclose(
+        shown(panel, 1), boundary.LATTICE.square(ricci).numpy(), rtol=1e-6, atol=1e-6
+    )
+    assert f"loss {F.cross_entropy(net(x), y).item():.4g}, 4 of 4 right" in panel.numbers
+
+
+def test_two_units_are_flat_in_the_panel(panel: panels.Panel) -> None:
+    panel.move(n=2)
+    assert np.abs(shown(panel, 1)).max() < 1e-3
+    assert np.abs(shown(panel, 0)).max() > 1
+
+
+def test_every_control_changes_the_picture_and_reset_undoes_it(panel: panels.Panel) -> None:
+    image = panel.view.children[3]
+    start, first = panel.values, image.value
+    moved = [[0.2, -1.0], *map(list, boundary.EIGHT[1:])]
+    moves = {"step": 50, "n": 4, "rate": -1.5, "task": boundary.OWN, "points": moved}
+    seen = [first]
+    for name, value in moves.items():
+        panel.move(**{name: value})
+        seen.append(image.value)
+    assert len(set(seen)) == len(seen)
+    panel.reset()
+    assert image.value == first
+    assert panel.values == start
+
+
+def test_points_are_trained_on_where_they_are_dragged(panel: panels.Panel) -> None:
+    panel.move(task=boundary.OWN, step=50)
+    lines = panel.figure.axes[0].lines
+    assert lines[boundary.ZERO].get_xydata().tolist() == [list(p) for p in boundary.EIGHT[:4]]
+    assert lines[boundary.ONE].get_xydata().tolist() == [list(p) for p in boundary.EIGHT[4:]]
+    before = shown(panel, 0)
+    panel.move(points=[[0.3, 0.1], *map(list, boundary.EIGHT[1:])])
+    assert lines[boundary.ZERO].get_xydata()[0].tolist() == [0.3, 0.1]
+    assert not np.allclose(before, shown(panel, 0))
+    panel.move(
+        points=[[0.5, 0.5]] * 8
+    )  # all in one place, with both labels: no boundary decides them
+    assert "4 of 8 right" in panel.numbers
+
+
+def test_steps_are_looked_up_and_not_trained_again(panel: panels.Panel) -> None:
+    boundary.trained.cache_clear()
+    for step in (0, 100, 200, 300):
+        panel.move(step=step)
+    told = boundary.trained.cache_info()
+    assert (told.misses, told.hits) == (1, 3)
+    assert "t = 300" in panel.numbers
+
+
+def test_a_network_that_learned_nothing_says_so(panel: panels.Panel) -> None:
+    panel.move(step=0)
+    assert "no boundary in sight" in panel.numbers
+    panel.move(step=300)
+    assert float(re.search(r"log volume ([+-][\d.]+) larger", panel.numbers)[1]) > 0.5
+
+
+def test_a_refusal_is_told_and_leaves_no_picture(panel: panels.Panel) -> None:
+    axes = panel.figure.axes[:2]
+    told = boundary.play(axes, "xor", 300, 5, 300.0, boundary.EIGHT).numbers
+    assert "Units are saturated" in told
+    assert np.isnan(shown(panel, 0)).all()
+    assert not any(line.get_xydata().size for line in axes[0].lines)
+
+
+def test_points_are_offered_where_they_are_the_task() -> None:
+    assert boundary.relevant("points", {"task": boundary.OWN})
+    assert not boundary.relevant("points", {"task": "xor"})
+    assert boundary.relevant("n", {"task": "xor"})
+
+
+def test_frames_show_training_step_by_step(panel: panels.Panel) -> None:
+    page = panel.frames(every=3)
+    frames = json.loads(re.search(r"const frames = (\{.*?\}), root", page, re.DOTALL)[1])
+    assert set(frames) == {"task", "step", "n", "rate"}
+    assert len({frame["picture"] for frame in frames["step"]}) == len(frames["step"]) > 3
+    assert all("<math" in frame["formula"] for frame in frames["step"])
