@@ -30,10 +30,14 @@ import sympy as sp
 import torch
 
 from analytic import catalogue
-from analytic.relu_dynamics import Neuron, boosted
+from analytic.relu_dynamics import Field, Kind, Neuron, boosted
 from notebooks import dynamics_figures as figures
-from notebooks import nngp_figures, ntk_figures
+from notebooks import dynamics_panel, nngp_figures, ntk_figures, panels
+from numeric.estimate import Estimate
 from numeric.relu_dynamics import Flow, Neurons
+from numeric.relu_dynamics.gathering import Gathering
+from numeric.relu_dynamics.gradient import Samples as Points
+from numeric.relu_dynamics.gradient import gradient
 from numeric.relu_dynamics.regimes import FAR, milestones
 
 m = {"quick": 500, "full": 1_000}[profile]
@@ -185,3 +189,117 @@ approach = {
     for end, sign in ((r"$-\infty$", -1), (r"$\infty$", 1))
 }
 nngp_figures.saved(ntk_figures.figure_laws(approach, r"$|\delta|$"), "09-limits")
+
+# %% [markdown]
+# ## Evidence: do knots gather at the samples?
+#
+# The share of neurons, weighted by $|r|$, whose knots are within $0.01$ of a sample, against how far training has come (the share of
+# the way that the residuals go). Networks are what is counted, since the neurons of one are not independent. The null is the law
+# of knots at the start, known in closed form. Bands are two standard errors.
+#
+# Knots do gather, on the way, for every $\delta$ that lets them move. Whether they stay depends on the data. Of six samples of the sinusoid
+# each is a corner, between neighbours that pull the other way: there knots stay, and the fit is the polygon through the samples. Of ten
+# samples not all are, and on the square wave, whose samples come in pairs, the settings of the text leave no cluster at its samples.
+
+# %%
+corners = figures.sinusoid(6)
+counts = {"quick": (100, 8), "full": (1_000, 24)}[profile]
+clusters = {
+    f"{data.title}, {len(data.x)} samples": {
+        delta: Gathering(data.x, data.y, delta, *counts, seed=seed).run(progress=False)
+        for delta in (-math.inf, 0.0, math.inf)
+    }
+    for data in (corners, sinusoid, square)
+}
+six, *others = clusters
+nngp_figures.saved(figures.figure_clusters(clusters), "09-clusters")
+
+# %% [markdown]
+# ## Verdict
+
+# %% tags=["verdict"]
+# Every neuron keeps its delta, at both ends one of its parts stands still.
+for delta, run in regimes.items():
+    first, last = run.at(0.0), run.final
+    if math.isfinite(delta):
+        size = last.c**2 + last.a**2 + last.b**2
+        assert ((last.delta - delta).abs() / size).max() < 1e-12, delta
+assert torch.equal(regimes[-math.inf].at(0.0).a, regimes[-math.inf].final.a)
+assert torch.equal(regimes[math.inf].at(0.0).c, regimes[math.inf].final.c)
+
+# The loss never grows, and the sinusoid is fitted at every delta; the square wave at minus infinity only.
+for run in (*regimes.values(), *limits.values(), *scaled.values(), *default.values()):
+    allowed = 1e-12 * run.losses[0]
+    assert (run.losses.diff() <= allowed).all(), run.losses.diff().max()
+assert max(run.losses[-1] for run in regimes.values()) < 1e-9
+kernel, stuck = (run.losses[-1].item() for run in limits.values())
+assert kernel < 1e-20 and abs(stuck - 2 / 3) < 1e-3, (kernel, stuck)
+
+# (19), corrected: r and theta move by -P times the gradient of the loss in them.
+some, h = start.rescaled(0.7), 1e-6
+short_run = Flow(sinusoid.x, sinusoid.y, some, time=h, tolerance=1e-9).run(progress=False)
+points, order = Points.of(sinusoid.x)
+slope = gradient(points, sinusoid.y[order], some.a, some.b, some.c, some.alpha)
+by_r = slope.c / (
+    m / some.alpha * some.lengths
+)  # dL/dr at fixed angle, with c the only one to move
+turn = some.b * slope.a - some.a * slope.b  # dL/dtheta: (a, b) = |w| (cos, -sin)
+rates = [catalogue[f"relu.{name}"].torch(delta=0.7, r=some.r, m=m, alpha=some.alpha)
+         for name in ("radial_rate", "angular_rate")]  # fmt: skip
+moved = [(short_run.final.r - some.r) / h, (short_run.final.theta - some.theta) / h]
+for found, rate, by in zip(moved, rates, (by_r, turn), strict=True):
+    assert (found + rate * by).abs().max() < 1e-4 * (rate * by).abs().max()
+
+# Limits are approached as 1 / delta^2, from both sides.
+slopes = [law.slope.value for column in approach.values() for law in column.values()]
+assert all(abs(value + 2) < 0.1 for value in slopes), slopes
+
+# Attractors: every knot that stands at a sample in Figure 9 is held by a green ray, or died at the last one.
+field = Field.of(sinusoid.x.tolist(), rho)
+held = {
+    (ray.index, ray.right, sign)
+    for ray in field.samples.rays
+    for sign in (1, -1)
+    if field.kind(ray, sign) in (Kind.ATTRACTOR, Kind.ABSORBING)
+}
+at = (network.knots[:, None] - sinusoid.x).abs()
+sliding = at.amin(1) < 1e-9
+there = {
+    (int(j), bool(a > 0), int(s))
+    for j, a, s in zip(at.argmin(1)[sliding], network.a[sliding], network.sign[sliding])
+}
+assert there and there <= held, there - held
+
+# Figure 8's cause: the mean of delta is 1/(3m) - 2/3, whatever the width.
+for n, net in networks.items():
+    off = Estimate.of(net.delta).sigmas_from(torch.tensor(1 / (3 * n) - 2 / 3).double())
+    assert off < 4, (n, off)
+
+# Clusters: none where knots stand still; on the way wherever they move; at the end where all samples are corners.
+last, most = {}, {}
+for title, by_delta in clusters.items():
+    still = by_delta[-math.inf]
+    assert (still.draws[:, 0, 0] == still.draws[:, -1, 0]).all()
+    for delta in (0.0, math.inf):
+        weight = by_delta[delta].found.mean[:, 1]
+        best = int(weight.argmax())
+        assert by_delta[delta].sigmas[best, 1] > 8, (title, delta)
+        assert weight[best] > 5 * still.chance, (title, delta)
+    last[title], most[title] = weight[-1].item(), weight[best].item()
+assert last[six] > 0.9, last
+assert all(last[title] < most[title] / 2 for title in others), (last, most)
+
+print(f"Networks reach their limits as delta^{slopes[0]:.2f} and delta^{slopes[1]:.2f}.")
+print(f"On the square wave delta = infinity ends at a loss of {stuck:.4f}, a local minimum.")
+print("Weight of knots at samples at delta = infinity:")
+for title, share in last.items():
+    print(f"  {title}: at most {most[title]:.0%}, after training {share:.0%}")
+
+# %% [markdown]
+# ## Play
+#
+# Move $\delta$ from end to end, and $t$ to watch training: first knots gather at samples, then residuals change sign and they leave.
+
+# %%
+show = dynamics_panel.Show.of(start, [sinusoid, square, corners], span)
+panels.Panel(show.play, show.controls, dynamics_panel.TITLES)

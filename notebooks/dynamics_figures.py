@@ -17,11 +17,13 @@ from numpy.typing import NDArray
 from analytic.relu_dynamics import Field, Kind, Samples
 from notebooks.nngp_figures import BLUE, INK, RED, new
 from numeric.relu_dynamics import Neurons, Trajectory
+from numeric.relu_dynamics.gathering import Shares
 from numeric.relu_dynamics.regimes import milestones, regime
 
 Array = NDArray[np.float64]
 GREEN, GREY = "#3a7d44", "#888888"
 GRID = torch.linspace(-1.3, 1.3, 1_041, dtype=torch.float64)
+SHADES = (INK, BLUE, RED)
 RAYS = {Kind.ATTRACTOR: (GREEN, "-", "attractor"), Kind.REPULSOR: (RED, "--", "repulsor")}
 
 
@@ -170,6 +172,23 @@ def figure_field(neurons: Neurons, data: Data, residuals: Sequence[Any]) -> Figu
     above[0].legend(frameon=False, fontsize=8, loc="upper right")
     draw_fit(_framed(below[0], "the network"), neurons, data)
     draw_plane(_framed(below[1], "its neurons"), neurons, data)
+    return figure
+
+
+def figure_clusters(clusters: Mapping[str, Mapping[float, Shares]]) -> Figure:
+    """The weight of knots at samples over training: a column for each data set, a line for each delta."""
+    figure = new(3.6 * len(clusters), 3.2)
+    columns = figure.subplots(1, len(clusters), sharey=True)
+    for axes, (title, by_delta) in zip(columns, clusters.items(), strict=True):
+        for (delta, shares), colour in zip(by_delta.items(), SHADES, strict=True):
+            mean, error = shares.found.mean[:, 1], 2 * shares.found.stderr[:, 1]
+            way = np.linspace(0, 1, len(mean))
+            axes.plot(way, mean, color=colour, lw=1.4, label=rf"$\delta$ = {spelled(delta)}")
+            axes.fill_between(way, mean - error, mean + error, color=colour, alpha=0.2, lw=0)
+        axes.axhline(shares.chance, color=GREY, ls=":", lw=1)
+        _framed(axes, title).set(xlabel="progress of training", ylim=(0, 1.02))
+    columns[0].set_ylabel("weight of knots at samples")
+    columns[-1].legend(frameon=False, fontsize=8, loc="upper left")
     return figure
 
 

@@ -8,7 +8,7 @@ from scipy.stats import binom
 
 from analytic.domain import InputError
 from numeric.relu_dynamics import Neurons
-from numeric.relu_dynamics.clusters import Clustering, chance, near
+from numeric.relu_dynamics.gathering import Gathering, chance, near
 from numeric.relu_dynamics.regimes import milestones, regime
 
 X = torch.linspace(-1, 1, 6, dtype=torch.float64)
@@ -46,14 +46,14 @@ def test_the_null_inside_is_a_quarter_of_what_is_covered() -> None:
 
 
 def test_neurons_that_stand_still_do_not_cluster() -> None:
-    shares = Clustering(X, Y, -math.inf, m=60, networks=5, device="cpu").run(progress=False)
+    shares = Gathering(X, Y, -math.inf, m=60, networks=5, device="cpu").run(progress=False)
     assert torch.equal(shares.draws[:, 0, 0], shares.draws[:, -1, 0])
     assert shares.found.sigmas_from(torch.tensor(shares.chance))[0, 0] < 4
 
 
 def test_knots_stay_at_samples_that_are_all_corners() -> None:
     """Between neighbours that pull the other way, a residual that vanishes leaves a knot where it is."""
-    shares = Clustering(X, Y, math.inf, m=60, networks=5, device="cpu").run(progress=False)
+    shares = Gathering(X, Y, math.inf, m=60, networks=5, device="cpu").run(progress=False)
     assert shares.found.mean[-1, 1] > 0.9 > 5 * shares.chance
     assert shares.sigmas[-1, 1] > 8
 
@@ -62,7 +62,7 @@ def test_knots_leave_samples_that_come_in_pairs() -> None:
     """The square wave's samples attract on the way, but their straight pieces need no knot there."""
     x = torch.linspace(-0.9, 0.9, 10, dtype=torch.float64)
     y = torch.sign(torch.cos(2.5 * math.pi * x))
-    shares = Clustering(x, y, math.inf, m=60, networks=5, device="cpu").run(progress=False)
+    shares = Gathering(x, y, math.inf, m=60, networks=5, device="cpu").run(progress=False)
     best = shares.found.mean[:, 1].max(0)
     assert shares.sigmas[best.indices, 1] > 8
     assert best.values > 5 * shares.chance
@@ -95,4 +95,4 @@ BAD = {
 @pytest.mark.parametrize(("more", "told"), BAD.values(), ids=BAD)
 def test_bad_input_is_refused(more: dict, told: str) -> None:
     with pytest.raises(InputError, match=told):
-        Clustering(**({"x": X, "y": Y, "delta": 0.0, "device": "cpu"} | more)).run(progress=False)
+        Gathering(**({"x": X, "y": Y, "delta": 0.0, "device": "cpu"} | more)).run(progress=False)
