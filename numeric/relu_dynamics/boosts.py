@@ -67,12 +67,13 @@ def outputs(rays: Rays, state: State) -> Tensor:
 
 
 def advance(
-    rays: Rays, delta: Tensor, state: State, residuals: Tensor, span: float
+    rays: Rays, delta: Tensor, state: State, residuals: Tensor, span: Tensor | float
 ) -> tuple[State, list[Hits]]:
-    """After a span of time in which the residuals stay as they are."""
+    """After a span of time, or one for each neuron, in which the residuals stay as they are."""
     field = rays.field(residuals)
     moving, hits = _released(rays, field, state)
-    left, who, state = torch.full_like(state.a, span), None, None
+    whole = span * torch.ones_like(state.a)
+    left, who, state = whole, None, None
     for _ in range(8 * rays.count):  # a force that stands still drives nobody round more than once
         felt = _felt(field.force, moving)
         time, fence = _next(rays, field, moving, felt)
@@ -83,7 +84,7 @@ def advance(
             return _on_shell(delta, state), hits
         moving, ray, kind = _at_fence(rays, field, moved.of(at), fence[at])
         who, left = at if who is None else who[at], (left - time)[at]
-        hits.append(Hits(span - left, who, ray, kind))
+        hits.append(Hits(whole[who] - left, who, ray, kind))
     raise ArithmeticError(f"neuron {int(who[0])} met more rays in one step than there are.")
 
 

@@ -1,8 +1,9 @@
-r"""Do knots gather at the samples? The share of them that are near, over training and over networks.
+"""Do knots cluster at samples? The share of knots near one, before and after training, and its null.
 
-Neurons of one network are not independent, since they feel the same residuals, so networks are what
-is counted. The null is the law of the knots b / a at the start, which training at delta = -infinity
-keeps: for a and b uniform on (-1, 1), $F(u) = \frac12 + \frac u4$ up to u = 1 and $1 - \frac1{4u}$ beyond.
+Under the null hypothesis knots do not know where in its cell, half-way to its neighbours, a sample lies.
+So samples are drawn anew, each uniformly in its cell, and the share of knots near those is what chance
+gives, however knots are spread over cells and whether or not neurons depend on each other. Neurons that
+are active at no sample are left out: those that die stop at an end sample.
 """
 
 from __future__ import annotations
@@ -12,101 +13,94 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
 from analytic.domain import InputError, whole
-from analytic.splines import INITIALISATIONS
-from numeric.estimate import Estimate
-from numeric.relu_dynamics.inputs import positive, samples
+from numeric.relu_dynamics.gradient import Samples
+from numeric.relu_dynamics.inputs import line, positive
 from numeric.relu_dynamics.neurons import Neurons
-from numeric.relu_dynamics.regimes import milestones, regime
 
-STEPS = 4096  # of the integral over a law of knots
-
-
-def near(neurons: Neurons, x: Tensor, distance: float) -> Tensor:
-    """(2,): the share of knots within a distance of a sample, by number and by weight |r|."""
-    close = ((neurons.knots[:, None] - x).abs().amin(1) <= distance).to(neurons.a)
-    weight = neurons.r.abs()
-    total = weight.sum()
-    return torch.stack([close.mean(), (close * weight).sum() / torch.where(total > 0, total, 1)])
+BLOCK = 2**22  # distances held at once
 
 
-def chance(x: Tensor, distance: float) -> float:
-    """That a knot of uniform slopes and biases is near a sample: its density, integrated."""
-    edges = torch.linspace(-distance, distance, STEPS + 1, dtype=torch.float64)
-    points = (x.double().cpu()[:, None] + (edges[1:] + edges[:-1]) / 2).flatten()
-    density = INITIALISATIONS["uniform"].knots.torch(u=points, A=1.0, B=1.0)
-    return density.sum().item() * 2 * distance / STEPS
+@dataclass(frozen=True)
+class Share:
+    """Of the knots near a sample, or of how it grew: beside what chance gives, with its spread."""
 
-
-@dataclass(frozen=True, eq=False)
-class Shares:
-    """Of near knots at milestones from the start to the end of training, by number and by weight."""
-
-    draws: Tensor  # (networks, milestones, 2)
-    chance: float  # of one knot before training
+    value: float
+    chance: float
+    spread: float
+    p_value: float  # of the null hypothesis, against more than chance
 
     @property
-    def found(self) -> Estimate:
-        """Over networks."""
-        return Estimate.of(self.draws)
-
-    @property
-    def rise(self) -> Estimate:
-        """Since the start, each network compared with itself."""
-        return Estimate.of(self.draws - self.draws[:, :1])
-
-    @property
-    def sigmas(self) -> Tensor:
-        """(milestones, 2): the mean rise in its standard errors, below 0 where it is a fall."""
-        return self.rise.mean.sign() * self.rise.sigmas_from(torch.zeros_like(self.rise.mean))
+    def effect(self) -> float:
+        return self.value - self.chance
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Clustering:
-    """Networks of uniform neurons, in pairs so that f = 0 at the start, trained at one delta."""
+    """Before training, after it, and by how much the share grew."""
 
-    x: Any  # (s,)
-    y: Any  # (s,)
-    delta: float
-    m: int = 200
-    networks: int = 12
-    span: float = 3e4
-    distance: float = 0.01
-    milestones: int = 11
-    scale: float = 1.0  # of a, b and c at the start
-    seed: int = 0
-    tolerance: float = 1e-3
-    device: str = "auto"
+    before: Share
+    after: Share
+    gain: Share
 
-    def __post_init__(self) -> None:
-        whole("m", self.m, 2)
-        whole("networks", self.networks, 2)
-        whole("milestones", self.milestones, 2)
-        whole("seed", self.seed, 0)
-        positive("distance", self.distance)
-        positive("scale", self.scale)
-        x, _ = samples(self.x, self.y, self._drawn(0).a)
-        gap = x.sort().values.diff().min().item() if len(x) > 1 else float("inf")
-        if 2 * self.distance >= gap:
-            raise InputError(
-                f"distance = {self.distance} was given, but it must be below half of the least gap "
-                f"{gap:.3g} between samples: take a smaller one."
-            )
 
-    def _drawn(self, k: int) -> Neurons:
-        widths = dict.fromkeys("abc", self.scale)
-        return Neurons.drawn(
-            self.m, self.seed + k, antisymmetric=True, device=self.device, **widths
+def clustering(
+    x: Any,
+    before: Neurons,
+    after: Neurons,
+    distance: float | None = None,
+    weighted: bool = False,
+    draws: int = 999,
+    seed: int = 0,
+) -> Clustering:
+    """Within a distance, a twentieth of the least gap unless given; each neuron counts one, or |r|."""
+    x = line("x", x, before.a).sort().values
+    if len(x) < 2 or not (gaps := x.diff()).min() > 0:
+        raise InputError(f"{len(x)} samples were given: clusters need at least 2, no one twice.")
+    least = gaps.min().item()
+    distance = least / 20 if distance is None else positive("distance", distance)
+    if 2 * distance >= least:
+        told = f"distance = {distance} was given, but the least gap between samples is {least}"
+        raise InputError(
+            f"{told}: take less than half of it, so that a knot is near one sample only."
         )
+    points = torch.cat([x[None], _displaced(x, whole("draws", draws, 19), seed)])  # (1 + draws, s)
+    shares = [_shares(points, x, neurons, distance, weighted) for neurons in (before, after)]
+    return Clustering(*map(_judged, (*shares, shares[1] - shares[0])))
 
-    def run(self, progress: bool = True) -> Shares:
-        draws = []
-        for k in tqdm(range(self.networks), desc="networks", disable=not progress, leave=False):
-            neurons = self._drawn(k)
-            x, y = samples(self.x, self.y, neurons.a)
-            run = regime(neurons, x, y, self.delta, self.span, self.tolerance)
-            times = milestones(run, self.milestones)
-            draws.append(torch.stack([near(run.at(t), x, self.distance) for t in times]))
-        return Shares(torch.stack(draws).cpu(), chance(x, self.distance))
+
+def _displaced(x: Tensor, draws: int, seed: int) -> Tensor:
+    """(draws, s): cells end in the middle between samples, and are symmetric at both ends."""
+    middles = (x[1:] + x[:-1]) / 2
+    lower = torch.cat([2 * x[:1] - middles[:1], middles])
+    upper = torch.cat([middles, 2 * x[-1:] - middles[-1:]])
+    uniform = torch.rand(
+        draws, len(x), generator=torch.Generator().manual_seed(seed), dtype=torch.float64
+    ).to(x)
+    return lower + uniform * (upper - lower)
+
+
+def _shares(points: Tensor, x: Tensor, neurons: Neurons, distance: float, weighted: bool) -> Tensor:
+    """(n, s) -> (n,)."""
+    samples, _ = Samples.of(x)
+    alive = samples.patterns(neurons.a, neurons.b) % (2 * len(x)) > 0
+    if not alive.any():
+        raise InputError("every neuron is dead: there is no knot to count.")
+    knots = neurons.knots[alive]
+    weights = neurons.r[alive].abs() if weighted else torch.ones_like(knots)
+    found = []
+    for some in points.split(max(1, BLOCK // len(knots))):
+        at = torch.searchsorted(some, knots.expand(len(some), -1).contiguous())  # (n, alive)
+        left, right = (some.gather(1, k.clamp(0, len(x) - 1)) for k in (at - 1, at))
+        near = torch.minimum((knots - left).abs(), (right - knots).abs()) <= distance
+        found.append(near.to(weights) @ weights)
+    return torch.cat(found) / weights.sum()
+
+
+def _judged(shares: Tensor) -> Share:
+    """The first is of the samples themselves."""
+    value, null = shares[0], shares[1:]
+    exceeded = int((null >= value).sum())
+    p_value = (1 + exceeded) / (1 + len(null))
+    return Share(value.item(), null.mean().item(), null.std().item(), p_value)
