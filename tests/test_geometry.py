@@ -103,47 +103,6 @@ def test_transformers_are_differentiated_though_fused_attention_is_not() -> None
     assert net.training
 
 
-def plain_norm(x: Tensor) -> Tensor:
-    centred = x - x.mean(1, keepdim=True)
-    return centred / (centred.square().mean(1, keepdim=True) + 1e-5).sqrt()
-
-
-SPELT_OUT = {
-    "layer_norm": (lambda x: nn.functional.layer_norm(x, (6,)), plain_norm),
-    "torch.layer_norm": (lambda x: torch.layer_norm(x, (6,)), plain_norm),
-    "LayerNorm": (nn.LayerNorm(6, **DOUBLE), plain_norm),
-    "InstanceNorm": (
-        nn.Sequential(nn.Unflatten(1, (1, 6)), nn.InstanceNorm1d(1, affine=True, **DOUBLE)), plain_norm,
-    ),
-    "SiLU": (nn.SiLU(), lambda x: x / (1 + torch.exp(-x))),
-    "Mish": (nn.Mish(), lambda x: x * torch.tanh(torch.log1p(torch.exp(x)))),
-    "GLU": (nn.GLU(), lambda x: x[:, :3] / (1 + torch.exp(-x[:, 3:]))),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("operation", SPELT_OUT)
-def test_operations_without_right_second_derivatives_are_composed(operation: str) -> None:
-    torch.manual_seed(2)
-    into, out = nn.Linear(2, 6).double(), nn.Linear(3 if operation == "GLU" else 6, 5).double()
-    given, plain = SPELT_OUT[operation]
-    x = points(3)
-    found = geometry.ricci_scalar(lambda y: torch.tanh(out(given(into(y)).flatten(1))), x)
-    expected = geometry.ricci_scalar(lambda y: torch.tanh(out(plain(into(y)))), x)
-    torch.testing.assert_close(found.value, expected.value, rtol=1e-10, atol=1e-12)
-
-
-def test_a_wrong_second_derivative_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As torch's own of a layer norm is: the mean and the variance count as constants."""
-    from numeric.geometry import composed
-
-    torch.manual_seed(2)
-    net = nn.Sequential(nn.Linear(2, 6), nn.LayerNorm(6), nn.Linear(6, 5), nn.Tanh()).double()
-    geometry.ricci_scalar(net, points())
-    monkeypatch.setattr(composed, "COMPOSED", {})
-    with pytest.raises(InputError, match="second derivative"):
-        geometry.ricci_scalar(net, points())
-
-
 def test_methods_and_networks_of_the_suite_are_feature_maps() -> None:
     net, x = model(), points()
     bound = geometry.metric(net.forward, x)

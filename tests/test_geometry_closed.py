@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 from mpmath import mp
-from torch import Tensor, nn
+from torch import Tensor
 
 from analytic import activations
 from analytic.activation import Activation
@@ -16,7 +16,7 @@ from analytic.finite.units import Units
 from numeric import geometry
 from numeric.geometry import closed
 from numeric.geometry.frame import product
-from numeric.geometry.hidden import HiddenLayer, hidden_layer
+from numeric.geometry.hidden import hidden_layer
 from numeric.shallow import ShallowNetwork
 
 DOUBLE = {"dtype": torch.float64}
@@ -169,63 +169,6 @@ def test_units_that_never_bend_or_are_equal() -> None:
     R, _ = exact(net, x)
     layer = hidden_layer(net)
     assert abs(closed.by_frames(layer, *layer.derivatives(x))[0].item() / R - 1) < 1e-13
-
-
-TABLE = {
-    "Sigmoid": nn.Sigmoid(), "Tanh": nn.Tanh(), "GELU": nn.GELU(), "GELU tanh": nn.GELU("tanh"),
-    "SiLU": nn.SiLU(), "Softplus": nn.Softplus(2.0), "LogSigmoid": nn.LogSigmoid(), "ELU": nn.ELU(),
-    "CELU": nn.CELU(0.5), "Softsign": nn.Softsign(), "Tanhshrink": nn.Tanhshrink(),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", TABLE)
-def test_modules_of_the_table_have_the_curvature_of_any_map(name: str) -> None:
-    torch.manual_seed(3)
-    net = nn.Sequential(nn.Linear(3, 10), TABLE[name]).double()
-    x = torch.randn(4, 3, generator=torch.Generator().manual_seed(0), **DOUBLE)
-    assert hidden_layer(net) is not None
-    ours, any_map = geometry.ricci_scalar(net, x), geometry.ricci_scalar(lambda y: net(y), x)
-    torch.testing.assert_close(ours.value, any_map.value, rtol=1e-10, atol=1e-12)
-    torch.testing.assert_close(ours.condition, any_map.condition, rtol=1e-11, atol=0)
-
-
-def test_what_is_recognised_as_a_hidden_layer() -> None:
-    linear, tail = nn.Linear(4, 5), (nn.Linear(5, 2), nn.Tanh())
-    yes = [
-        (nn.Sequential(linear, nn.Tanh()), None),
-        (nn.Sequential(linear, nn.Tanh(), *tail), "1"),
-        (nn.Sequential(nn.Flatten(), nn.Linear(4, 5, bias=False), nn.GELU()), None),
-        (ShallowNetwork(erf, torch.ones(5, 4), torch.ones(5)), None),
-    ]
-    no = [
-        (nn.Sequential(linear, nn.Tanh(), *tail), None),
-        (nn.Sequential(linear, nn.Tanh(), *tail), "3"),
-        (nn.Sequential(linear, nn.Tanh()), "0"),
-        (nn.Sequential(linear, nn.ReLU()), None),
-        (nn.Sequential(nn.LayerNorm(4), nn.Tanh()), None),
-        (nn.Sequential(linear), None),
-        (nn.Tanh(), None),
-        (torch.tanh, None),
-    ]
-    assert all(isinstance(hidden_layer(net, layer), HiddenLayer) for net, layer in yes)
-    assert all(hidden_layer(net, layer) is None for net, layer in no)
-
-
-def test_images_come_to_a_hidden_layer_through_flatten() -> None:
-    torch.manual_seed(0)
-    net = nn.Sequential(nn.Flatten(), nn.Linear(4, 9), nn.Tanh(), nn.Linear(9, 2)).double()
-    x = torch.randn(3, 1, 2, 2, generator=torch.Generator().manual_seed(0), **DOUBLE)
-    ours = geometry.ricci_scalar(net, x, layer="2")
-    torch.testing.assert_close(
-        ours.value, geometry.ricci_scalar(net[:3].forward, x).value, rtol=1e-11, atol=0
-    )
-
-
-def test_a_stack_of_networks_is_no_feature_map() -> None:
-    rng = torch.Generator().manual_seed(0)
-    stack = ShallowNetwork.gaussian(erf, 5, 2, 1.0, 1.0, generator=rng, stack=3)
-    with pytest.raises(InputError, match="one by one"):
-        geometry.ricci_scalar(stack, torch.ones(1, 2, **DOUBLE))
 
 
 def test_weights_that_are_no_numbers_are_refused() -> None:

@@ -1,4 +1,4 @@
-"""The Ricci scalar of known spaces, under changes of coordinates, and where there is none."""
+"""The Ricci scalar of known spaces, and under changes of coordinates."""
 
 from collections.abc import Callable
 
@@ -6,11 +6,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from analytic.activations import relu
-from analytic.domain import InputError
 from numeric import geometry
 from numeric.geometry.autodiff import flipped, ricci_by_nesting, textbook
-from numeric.shallow import ShallowNetwork
 
 DOUBLE = {"dtype": torch.float64}
 Map = Callable[[Tensor], Tensor]
@@ -189,78 +186,3 @@ def test_a_general_map_loses_the_condition_number_only_once(
         exact = geometry.ricci_scalar(net, at[None])
         assert found.condition.item() > stretch / 3
         assert abs(found.value / exact.value - 1).item() < tolerance
-
-
-CREASED = {
-    "ReLU": nn.ReLU(), "LeakyReLU": nn.LeakyReLU(), "PReLU": nn.PReLU(), "Hardtanh": nn.Hardtanh(),
-    "ReLU6": nn.ReLU6(), "Hardswish": nn.Hardswish(), "SELU": nn.SELU(), "ELU": nn.ELU(0.5),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", CREASED)
-def test_networks_with_creases_have_a_metric_and_no_ricci_scalar(name: str) -> None:
-    torch.manual_seed(0)
-    shallow = nn.Sequential(nn.Linear(2, 9), CREASED[name]).double()
-    deep = nn.Sequential(*shallow, nn.Linear(9, 9), nn.Tanh()).double()
-    x = points(3, 2)
-    for net in (shallow, deep):
-        assert geometry.metric(net, x).isfinite().all()
-        for quantity in (geometry.ricci_scalar, geometry.ricci_estimate):
-            with pytest.raises(InputError, match=rf"creases, by .*{name}.*smooth activation"):
-                quantity(net, x)
-    smooth = geometry.ricci_scalar(
-        nn.Sequential(nn.Linear(2, 9), nn.Tanh(), CREASED[name]).double(), x, "1"
-    )
-    assert smooth.value.isfinite().all()  # what follows the layer does not matter
-
-
-def test_creases_are_found_in_functions_too() -> None:
-    x, net = points(3, 2), network(2, 9)
-    with pytest.raises(InputError, match="jump where second derivatives are 0"):
-        geometry.ricci_scalar(lambda y: torch.relu(net[0](y)), x)
-    with pytest.raises(InputError, match="jump where second derivatives are 0"):
-        geometry.ricci_scalar(lambda y: net[0](y).abs(), x[:1])
-    random = ShallowNetwork.gaussian(
-        relu, 9, 2, 1.0, 1.0, generator=torch.Generator().manual_seed(0)
-    )
-    with pytest.raises(InputError, match="creases, by relu"):
-        geometry.ricci_scalar(random, x)
-
-
-def test_linear_maps_are_flat() -> None:
-    assert torch.equal(
-        geometry.ricci_scalar(network(3, 5)[0], points(4, 3)).value, torch.zeros(4, **DOUBLE)
-    )
-
-
-@pytest.mark.parametrize("features", [network(3, 2), lambda x: x[:, :2] ** 2])
-def test_more_inputs_than_features_have_a_metric_and_no_ricci_scalar(features: Map) -> None:
-    x = points(4, 3)
-    assert torch.linalg.matrix_rank(geometry.metric(features, x)).max() == 2
-    with pytest.raises(InputError, match="3 inputs and 2 features"):
-        geometry.ricci_scalar(features, x)
-
-
-def umbrella(x: Tensor) -> Tensor:
-    """Whitney's: smooth, but pinched at the origin."""
-    u, v = x.unbind(1)
-    return torch.stack([u, v**2, u * v], 1)
-
-
-def test_degenerate_points_are_told() -> None:
-    x = points(4, 2)
-    x[2] = 0
-    with pytest.raises(InputError, match=r"rank 1 of 2 at point 2 .* 1 of 4 points"):
-        geometry.ricci_scalar(umbrella, x)
-    collinear = network(2, 9)
-    collinear[0].weight.data[:, 1] = 2 * collinear[0].weight.data[:, 0]
-    with pytest.raises(InputError, match="rank 1 of 2"):
-        geometry.ricci_scalar(collinear, x)
-
-
-def test_second_derivatives_that_do_not_fit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    from numeric.geometry import ricci
-
-    monkeypatch.setattr(ricci, "MOST", 10)
-    with pytest.raises(InputError, match="ricci_estimate"):
-        geometry.ricci_scalar(saddle, points(2, 2) @ torch.ones(2, 3, **DOUBLE))

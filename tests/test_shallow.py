@@ -5,7 +5,7 @@ import sympy as sp
 import torch
 from mpmath import mp
 
-from analytic.activation import Activation
+from analytic.activation import Activation, activation
 from analytic.activations import erf, gelu, monomial, relu, sine
 from analytic.backends import compile_mpmath
 from analytic.domain import InputError
@@ -112,7 +112,7 @@ def test_bad_input_is_refused_with_a_reason(make: object, words: str) -> None:
 
 
 def test_kinks_away_from_zero_are_refused_for_curvature_only() -> None:
-    bent = Activation.of(sp.Max(z - 1, 0) + z**2 / 4, seconds=1.0)
+    bent = activation("bent", sp.Piecewise((z**2 / 4 + z - 1, z > 1), (z**2 / 4, True)), kinks=(1,))
     net, x = network(bent, 50, 2), torch.tensor([[0.3, -0.8]], dtype=torch.float64)
     assert net.magnification(x).item() > 0
     with pytest.raises(InputError, match="kinks"):

@@ -7,12 +7,13 @@ Arrays have the features last and are float64.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 
 import torch
 from torch import Tensor
 from torch.func import jvp
+from tqdm import tqdm
 
 from analytic.domain import InputError
 from numeric.geometry.feature_map import Opened
@@ -22,6 +23,8 @@ from numeric.geometry.trial import check_bend, check_slope
 
 BLOCK = 2**18  # features computed in one pass
 HELD = 2**18  # numbers of derivatives held for one chunk of points
+
+MOMENT = 2.0  # seconds
 
 Map = Callable[[Tensor], Tensor]
 
@@ -47,6 +50,11 @@ def bent_chunks(f: Opened, per_point: int) -> tuple[Tensor, ...]:
     """The same, if its second derivatives hold too."""
     check_bend(f, along, f.points)
     return chunks(f, per_point)
+
+
+def told(held: Sequence[Tensor], progress: bool) -> Iterator[Tensor]:
+    """With a bar where it takes more than a moment."""
+    return iter(tqdm(held, desc="points", disable=not progress, leave=False, delay=MOMENT))
 
 
 def jacobian(f: Opened, x: Tensor) -> Tensor:

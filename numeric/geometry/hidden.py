@@ -14,7 +14,7 @@ from numeric.geometry.feature_map import FeatureMap
 from numeric.geometry.slopes import Slopes, slopes_of, slopes_of_activation
 from numeric.shallow import ShallowNetwork
 
-BESIDE = 1e-9  # how far from 0 to look for a jump of phi'
+BESIDE = 1e-9  # how far from a kink to look for a jump of phi'
 JUMP = 1e-6
 
 
@@ -27,6 +27,7 @@ class HiddenLayer:
     slopes: Slopes
     factor: float
     name: str  # of phi
+    kinks: tuple[float, ...] = (0.0,)  # where phi' may jump
 
     @classmethod
     def of(cls, features: FeatureMap) -> HiddenLayer | None:
@@ -55,14 +56,19 @@ class HiddenLayer:
                 f"A stack of networks with weights of shape {tuple(weights.shape)} was given, but one "
                 "feature map is needed: take them one by one."
             )
-        slopes = slopes_of_activation(network.activation)
-        return cls(weights, biases, slopes, 1 / math.sqrt(len(weights)), network.activation.name)
+        act = network.activation
+        kinks, factor = tuple(map(float, act.kinks)), 1 / math.sqrt(len(weights))
+        return cls(weights, biases, slopes_of_activation(act), factor, act.name, kinks)
 
     def preactivations(self, x: Tensor) -> Tensor:
         """(m, d) -> (m, n)."""
         if x.shape[1] != self.weights.shape[1]:
             raise InputError(
                 f"x has {x.shape[1]} coordinates, but the layer takes {self.weights.shape[1]}."
+            )
+        if x.device != self.weights.device:
+            raise InputError(
+                f"x is on {x.device}, but the weights on {self.weights.device}: move one of them."
             )
         return torch.addmm(self.biases, x.double(), self.weights.T)
 
@@ -84,11 +90,15 @@ class HiddenLayer:
         return (log_scale.exp() * slope)[:, None] * self.weights.T
 
     def jumps(self) -> bool:
-        """Whether phi' jumps at 0, as that of ReLU does."""
-        beside = torch.tensor([[-BESIDE, BESIDE]], dtype=torch.float64)
-        scale, slope, _ = self.slopes(beside)
-        left, right = (slope * scale.exp()).flatten().tolist()
-        return abs(right - left) > JUMP * max(abs(left), abs(right))
+        """Whether phi' jumps at a kink, as that of ReLU does."""
+        if not self.kinks:
+            return False
+        at = self.weights.new_tensor(self.kinks)[:, None] + self.weights.new_tensor(
+            [-BESIDE, BESIDE]
+        )
+        scale, slope, _ = self.slopes(at)
+        sides = slope * scale.exp()  # (kinks, 2)
+        return bool((sides.diff().abs() > JUMP * sides.abs().amax(1, keepdim=True)).any())
 
 
 def hidden_layer(features: Any, layer: str | None = None) -> HiddenLayer | None:

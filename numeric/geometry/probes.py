@@ -11,13 +11,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
 from analytic.domain import whole
 from numeric.estimate import Estimate
-from numeric.geometry.closed import EPSILON
 from numeric.geometry.creases import creased_layers, refuse_creases
-from numeric.geometry.derivatives import BLOCK, along_two, bent_chunks, jacobian
+from numeric.geometry.derivatives import BLOCK, along_two, bent_chunks, jacobian, told
 from numeric.geometry.feature_map import FeatureMap, Opened
 from numeric.geometry.ricci import Ricci, enough, immersed
 
@@ -36,13 +34,11 @@ def ricci_estimate(
     """
     probes, chosen = whole("probes", probes, 2), FeatureMap.of(features, layer)
     generator = torch.Generator().manual_seed(seed)
-    parts = []
-    with chosen.on(x) as f, tqdm(total=len(x), disable=not progress, leave=False) as bar:
+    with chosen.on(x) as f:
         refuse_creases(creased_layers(f, chosen.module))
         enough(f.count, f.points.shape[1])
-        for points in bent_chunks(f, f.count * (f.points.shape[1] + probes)):
-            parts.append(_estimated(f, points, probes, generator))
-            bar.update(len(points))
+        held = bent_chunks(f, f.count * (f.points.shape[1] + probes))
+        parts = [_estimated(f, points, probes, generator) for points in told(held, progress)]
     value, stderr, condition, rank = (torch.cat(part) for part in zip(*parts, strict=True))
     immersed(rank, x)
     kind = {"dtype": x.dtype}
@@ -55,7 +51,7 @@ def _estimated(
     m, d = x.shape
     Q, R = torch.linalg.qr(jacobian(f, x).mT)  # (m, p, d), (m, d, d)
     singular = torch.linalg.svdvals(R)
-    rank = (singular > max(f.count, d) * EPSILON * singular[:, :1]).sum(1)
+    rank = (singular > max(f.count, d) * torch.finfo(x.dtype).eps * singular[:, :1]).sum(1)
     if (rank < d).any():
         nothing = torch.full_like(singular[:, 0], torch.nan)
         return nothing, nothing, nothing, rank

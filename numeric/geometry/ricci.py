@@ -21,9 +21,16 @@ import torch
 from torch import Tensor
 
 from analytic.domain import InputError
-from numeric.geometry.closed import EPSILON, curvature
+from numeric.geometry.closed import curvature
 from numeric.geometry.creases import creased_layers, piecewise_affine, refuse_creases
-from numeric.geometry.derivatives import HELD, bent_chunks, chunks, jacobian, jacobian_and_hessian
+from numeric.geometry.derivatives import (
+    HELD,
+    bent_chunks,
+    chunks,
+    jacobian,
+    jacobian_and_hessian,
+    told,
+)
 from numeric.geometry.feature_map import FeatureMap, Opened
 from numeric.geometry.frame import pick, whiten
 from numeric.geometry.gauss import Curved, pairs, scalar, unknown
@@ -42,13 +49,14 @@ class Ricci:
     stderr: Tensor | None = None  # (n,), of an estimate
 
 
-def metric(features: Any, x: Tensor, layer: str | None = None) -> Tensor:
+def metric(features: Any, x: Tensor, layer: str | None = None, progress: bool = True) -> Tensor:
     """g = J^T J: points (n, ...) of d coordinates in all -> (n, d, d), of the dtype of x."""
     chosen = FeatureMap.of(features, layer)
     hidden = HiddenLayer.of(chosen)
     if hidden is None:
         with chosen.on(x) as f:
-            parts = [_gram(jacobian(f, some)) for some in chunks(f, f.count * f.points.shape[1])]
+            held = chunks(f, f.count * f.points.shape[1])
+            parts = [_gram(jacobian(f, some)) for some in told(held, progress)]
     else:
         held = chosen.checked(x).split(max(1, HELD // hidden.weights.numel()))
         parts = [_gram(hidden.jacobian(some)) for some in held]
@@ -59,7 +67,9 @@ def _gram(J: Tensor) -> Tensor:
     return J @ J.mT
 
 
-def ricci_scalar(features: Any, x: Tensor, layer: str | None = None) -> Ricci:
+def ricci_scalar(
+    features: Any, x: Tensor, layer: str | None = None, progress: bool = True
+) -> Ricci:
     """At points (n, ...); refused where the metric is degenerate, and for maps with creases."""
     chosen = FeatureMap.of(features, layer)
     hidden = HiddenLayer.of(chosen)
@@ -67,11 +77,12 @@ def ricci_scalar(features: Any, x: Tensor, layer: str | None = None) -> Ricci:
         with chosen.on(x) as f:
             refuse_creases(creased_layers(f, chosen.module))
             enough(f.count, f.points.shape[1])
-            value, condition, rank = _generic(f)
+            value, condition, rank = _generic(f, progress)
     else:
         points = chosen.checked(x)
         refuse_creases([hidden.name] if hidden.jumps() else [])
         enough(*hidden.weights.shape)
+        _few(*hidden.weights.shape)
         value, condition, rank = curvature(hidden, points)
     immersed(rank, x)
     if not torch.isfinite(value).all():
@@ -82,15 +93,10 @@ def ricci_scalar(features: Any, x: Tensor, layer: str | None = None) -> Ricci:
     return Ricci(value.to(x.dtype), condition.to(x.dtype), rank)
 
 
-def _generic(f: Opened) -> Curved:
+def _generic(f: Opened, progress: bool) -> Curved:
     d = f.points.shape[1]
-    size = f.count * d * (d + 1) // 2
-    if size > MOST:
-        raise InputError(
-            f"{f.count} features of {d} inputs have {size} second derivatives at a point: use "
-            "ricci_estimate, which needs none of them one by one."
-        )
-    found = [_embedded(f, x) for x in bent_chunks(f, size)]
+    held = bent_chunks(f, _few(f.count, d))
+    found = [_embedded(f, x) for x in told(held, progress)]
     if d > 1 and not any(bent for _, bent in found) and piecewise_affine(f):
         refuse_creases(["slopes that jump where second derivatives are 0"])
     return tuple(torch.cat(part) for part in zip(*(curved for curved, _ in found), strict=True))
@@ -105,7 +111,7 @@ def _embedded(f: Opened, x: Tensor) -> tuple[Curved, bool]:
     J = jacobian(f, x)
     m, d, p = J.shape
     ones, largest = J.new_ones(m, p), J.square().sum(1).amax(1, keepdim=True).sqrt()
-    picked = pick(J, ones, max(p, d) * EPSILON * largest)
+    picked = pick(J, ones, max(p, d) * torch.finfo(x.dtype).eps * largest)
     if (picked.rank < d).any():
         return unknown(picked.rank), True
     # Unit vectors of size 0 come along, and tell the frame in the coordinates of x.
@@ -126,6 +132,17 @@ def _turned(H: Tensor, axes: Tensor) -> Tensor:
     place[first, second] = place[second, first] = torch.arange(len(first), device=H.device)
     half = axes @ H[:, place.flatten()].unflatten(1, (d, d)).flatten(2)
     return (axes[:, None] @ half.unflatten(2, (d, -1)))[:, first, second]
+
+
+def _few(features: int, inputs: int) -> int:
+    """The number of second derivatives at a point, if they can be held."""
+    size = features * inputs * (inputs + 1) // 2
+    if size > MOST:
+        raise InputError(
+            f"{features} features of {inputs} inputs have {size} second derivatives at a point: use "
+            "ricci_estimate, which needs none of them one by one."
+        )
+    return size
 
 
 def enough(features: int, inputs: int) -> None:

@@ -1,0 +1,137 @@
+"""Where there is a metric and no Ricci scalar: creases, too few features, degenerate points."""
+
+from collections.abc import Callable
+from copy import deepcopy
+
+import pytest
+import sympy as sp
+import torch
+from torch import Tensor, nn
+
+from analytic.activation import activation
+from analytic.activations import elu, relu
+from analytic.domain import InputError
+from analytic.symbols import z
+from numeric import geometry
+from numeric.shallow import ShallowNetwork
+
+DOUBLE = {"dtype": torch.float64}
+Map = Callable[[Tensor], Tensor]
+
+
+def points(n: int, d: int) -> Tensor:
+    return 0.4 + torch.rand(n, d, generator=torch.Generator().manual_seed(0), **DOUBLE)
+
+
+def network(d: int, *widths: int) -> nn.Sequential:
+    torch.manual_seed(0)
+    layers = [(nn.Linear(a, b), nn.Tanh()) for a, b in zip((d, *widths), widths, strict=False)]
+    return nn.Sequential(*(part for pair in layers for part in pair)).double()
+
+
+def saddle(x: Tensor) -> Tensor:
+    return torch.cat([x, x.prod(1, keepdim=True)], 1)
+
+
+CREASED = {
+    "ReLU": nn.ReLU(), "LeakyReLU": nn.LeakyReLU(), "PReLU": nn.PReLU(), "Hardtanh": nn.Hardtanh(),
+    "ReLU6": nn.ReLU6(), "Hardswish": nn.Hardswish(), "SELU": nn.SELU(), "ELU": nn.ELU(0.5),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CREASED)
+def test_networks_with_creases_have_a_metric_and_no_ricci_scalar(name: str) -> None:
+    torch.manual_seed(0)
+    shallow = nn.Sequential(nn.Linear(2, 9), CREASED[name]).double()
+    deep = nn.Sequential(*shallow, nn.Linear(9, 9), nn.Tanh()).double()
+    x = points(3, 2)
+    for net in (shallow, deep):
+        assert geometry.metric(net, x).isfinite().all()
+        for quantity in (geometry.ricci_scalar, geometry.ricci_estimate):
+            with pytest.raises(InputError, match=rf"creases, by .*{name}.*smooth activation"):
+                quantity(net, x)
+    smooth = geometry.ricci_scalar(
+        nn.Sequential(nn.Linear(2, 9), nn.Tanh(), CREASED[name]).double(), x, "1"
+    )
+    assert smooth.value.isfinite().all()  # what follows the layer does not matter
+
+
+def test_creases_are_found_in_functions_too() -> None:
+    x, net = points(3, 2), network(2, 9)
+    with pytest.raises(InputError, match="jump where second derivatives are 0"):
+        geometry.ricci_scalar(lambda y: torch.relu(net[0](y)), x)
+    with pytest.raises(InputError, match="jump where second derivatives are 0"):
+        geometry.ricci_scalar(lambda y: net[0](y).abs(), x[:1])
+    random = ShallowNetwork.gaussian(
+        relu, 9, 2, 1.0, 1.0, generator=torch.Generator().manual_seed(0)
+    )
+    with pytest.raises(InputError, match="creases, by relu"):
+        geometry.ricci_scalar(random, x)
+
+
+def test_creases_away_from_zero_are_found() -> None:
+    bent = activation("bent", sp.Piecewise((z**2 / 4 + z - 1, z > 1), (z**2 / 4, True)), kinks=(1,))
+    random = ShallowNetwork.gaussian(
+        bent, 9, 2, 1.0, 1.0, generator=torch.Generator().manual_seed(0)
+    )
+    assert geometry.metric(random, points(3, 2)).isfinite().all()
+    with pytest.raises(InputError, match="creases"):
+        geometry.ricci_scalar(random, points(3, 2))
+    soft = ShallowNetwork(elu, random.weights, random.biases)  # its slope has a kink, and no jump
+    assert geometry.ricci_scalar(soft, points(3, 2)).value.isfinite().all()
+
+
+def test_linear_maps_are_flat() -> None:
+    assert torch.equal(
+        geometry.ricci_scalar(network(3, 5)[0], points(4, 3)).value, torch.zeros(4, **DOUBLE)
+    )
+
+
+@pytest.mark.parametrize("features", [network(3, 2), lambda x: x[:, :2] ** 2])
+def test_more_inputs_than_features_have_a_metric_and_no_ricci_scalar(features: Map) -> None:
+    x = points(4, 3)
+    assert torch.linalg.matrix_rank(geometry.metric(features, x)).max() == 2
+    with pytest.raises(InputError, match="3 inputs and 2 features"):
+        geometry.ricci_scalar(features, x)
+
+
+def umbrella(x: Tensor) -> Tensor:
+    """Whitney's: smooth, but pinched at the origin."""
+    u, v = x.unbind(1)
+    return torch.stack([u, v**2, u * v], 1)
+
+
+def test_degenerate_points_are_told() -> None:
+    x = points(4, 2)
+    x[2] = 0
+    with pytest.raises(InputError, match=r"rank 1 of 2 at point 2 .* 1 of 4 points"):
+        geometry.ricci_scalar(umbrella, x)
+    collinear = network(2, 9, 8)
+    collinear[0].weight.data[:, 1] = 1.7 * collinear[0].weight.data[:, 0]
+    single = deepcopy(collinear).float()
+    for net, at in ((collinear[:2], x), (collinear, x), (single, x.float())):
+        with pytest.raises(InputError, match="rank 1 of 2"):
+            geometry.ricci_scalar(net, at)
+
+
+def test_second_derivatives_that_do_not_fit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    from numeric.geometry import ricci
+
+    monkeypatch.setattr(ricci, "MOST", 8)
+    for features in (saddle, network(2, 9)):
+        with pytest.raises(InputError, match="ricci_estimate"):
+            geometry.ricci_scalar(features, points(2, 2))
+
+
+def test_a_bar_shows_only_what_takes_its_time(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from numeric.geometry import derivatives
+
+    geometry.ricci_scalar(saddle, points(4, 2))
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(derivatives, "MOMENT", 0.0)
+    geometry.ricci_scalar(saddle, points(4, 2))
+    assert "points" in capsys.readouterr().err
+    geometry.ricci_scalar(saddle, points(4, 2), progress=False)
+    assert capsys.readouterr().err == ""
