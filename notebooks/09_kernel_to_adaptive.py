@@ -40,7 +40,7 @@ from numeric.relu_dynamics.gradient import Samples as Points
 from numeric.relu_dynamics.gradient import gradient
 from numeric.relu_dynamics.regimes import FAR, milestones
 
-m = {"quick": 500, "full": 1_000}[profile]
+m = {"quick": 300, "full": 1_000}[profile]
 span = 3e4  # long enough for every loss below to settle
 sinusoid, square = figures.sinusoid(), figures.square_wave()
 start = Neurons.drawn(m, seed, antisymmetric=True)  # alpha = sqrt(m), and f = 0
