@@ -11,6 +11,7 @@ from scipy.optimize import linprog
 from torch import Tensor
 
 from analytic.domain import InputError
+from analytic.relu_dynamics.variation import affine_cost
 from numeric.estimate import Estimate, power_law
 from numeric.relu_dynamics import Neurons
 from numeric.relu_dynamics.mean_field import MeanField
@@ -182,6 +183,14 @@ def test_least_variation_is_that_of_a_linear_programme(neurons: Neurons) -> None
     least = least_by_programme(neurons)
     assert found.least <= least * (1 + 1e-9) < found.least * (1 + 1e-4)
     assert found.spent >= found.least - 1e-12
+
+
+@pytest.mark.parametrize(("slope", "level"), [(2.0, 1.0), (1.0, -2.0), (0.0, 3.0), (-1.5, 0.0)])
+def test_a_line_costs_what_its_formula_says(slope: float, level: float) -> None:
+    found = variation(neurons_of((slope, -level, 1), (-slope, level, -1)))
+    exact = affine_cost.evaluate(l1=slope, l0=level)
+    assert found.bending < 1e-15
+    assert found.affine == pytest.approx(float(exact), rel=1e-14)
 
 
 def test_variation_of_one_neuron_is_its_size_with_the_corrected_weight() -> None:

@@ -6,6 +6,7 @@ import pytest
 import torch
 from mpmath import mp
 
+from analytic import catalogue
 from analytic.domain import InputError
 from numeric.relu_dynamics import Neurons
 
@@ -68,6 +69,13 @@ def test_both_parts_of_a_neuron_keep_their_digits_where_they_differ_most() -> No
             c, length = mp.sqrt((root + delta) / 2), mp.sqrt((root - delta) / 2)
             assert abs(found.c.item() / c - 1) < 4e-16
             assert abs(found.lengths.item() / length - 1) < 4e-16
+
+
+def test_readout_squared_is_the_formula_of_the_catalogue() -> None:
+    neurons = Neurons.drawn(50, 4, alpha=3.0)
+    for delta in (-5.0, 0.0, 2.0):
+        exact = catalogue["relu.c_squared"].torch(delta=delta, r=neurons.r, m=50, alpha=3.0)
+        assert (neurons.rescaled(delta).c ** 2 / exact - 1).abs().max() < 2e-15
 
 
 def test_laws() -> None:

@@ -16,7 +16,8 @@ from torch import Tensor
 from numeric.relu_dynamics.rays import ORIGIN, Field, Rays
 from numeric.relu_dynamics.trajectory import Kind
 
-KINDS = (Kind.CROSSING, Kind.SLIDING, Kind.LEAVING, Kind.DYING)
+KINDS = tuple(Kind)
+CROSSING, SLIDING, LEAVING, DYING = range(len(KINDS))
 TINY = 1e-30
 
 
@@ -114,7 +115,7 @@ def _released(rays: Rays, field: Field, state: State) -> tuple[State, list[Hits]
     free = (onward < rays.count).nonzero()[:, 0]
     if not len(free):
         return state, []
-    who, kind = held[free], torch.full_like(free, KINDS.index(Kind.LEAVING))
+    who, kind = held[free], torch.full_like(free, LEAVING)
     hits = Hits(torch.zeros_like(state.a[who]), who, ray[free], kind)
     return replace(state, mode=state.mode.index_copy(0, who, onward[free])), [hits]
 
@@ -123,7 +124,8 @@ def _next(rays: Rays, field: Field, state: State, felt: Felt) -> tuple[Tensor, T
     """When each neuron meets a fence, and which; infinite where it does not.
 
     The way to a fence is the integral of c. With e = exp(|g| t) - 1 and J = |g| way it is the least
-    positive root of (c - p) e^2 + 2 (c - J) e - 2 J = 0, where p = <w, g> / |g|.
+    positive root of (c - p) e^2 + 2 (c - J) e - 2 J = 0, where p = <w, g> / |g|. A ray holds nobody
+    whose c changes its sign, at (1 + e)^2 = (p + c) / (p - c): the second fence of those who slide.
     """
     fences, toward = rays.fences[:, :, state.mode], field.toward[:, state.mode]
     height = fences[:, 0] * state.a + fences[:, 1] * state.d
@@ -134,6 +136,8 @@ def _next(rays: Rays, field: Field, state: State, felt: Felt) -> tuple[Tensor, T
     roots = torch.stack([q / (p - c), 2 * J / q])
     roots = torch.where(roots > 0, roots, torch.inf).amin(0)
     roots = torch.where((height == 0) & (c * toward > 0), 0.0, roots)
+    turn = ((p + c) / (p - c)).sqrt() - 1
+    roots[1] = torch.where((state.mode >= rays.count) & (turn > 0), turn, roots[1])
     time, fence = roots.min(0)
     return torch.where(felt.size > 0, torch.log1p(time) / felt.size, torch.inf), fence
 
@@ -144,15 +148,18 @@ def _at_fence(
     """Neurons at the fences that they have reached, each in its new mode; its ray and what it did."""
     ray = rays.beyond[fence, state.mode]
     inner = ray == ORIGIN
+    turned = (state.mode >= rays.count) & ~inner  # where c = 0, and then what it becomes decides
+    c = torch.where(turned, -_felt(field.force, state).dot, state.c)
     ray = torch.where(inner, state.mode - rays.count, ray)
     length = rays.along(ray, state.a, state.d)
     if rays.count == 2:  # one sample: both fences of a half plane are one line, but two rays
         ray, length = torch.where(~inner & (length < 0), 1 - ray, ray), length.abs()
     dead = inner | (length <= 0)
-    mode = torch.where(dead, 0, rays.onward(field, ray, state.c))
+    mode = torch.where(dead, 0, rays.onward(field, ray, c))
+    kind = torch.where(mode == 0, DYING, torch.where(mode >= rays.count, SLIDING, CROSSING))
     a, d = rays.direction[:, ray] * torch.where(dead, 0.0, length)
-    kind = torch.where(mode == 0, 3, torch.where(mode >= rays.count, 1, 0))
-    return State(a, d, state.c, mode), ray, kind
+    moved = State(a, d, torch.where(turned, 0.0, state.c), mode)
+    return moved, ray, torch.where(turned, LEAVING, kind)
 
 
 def _on_shell(delta: Tensor, state: State) -> State:

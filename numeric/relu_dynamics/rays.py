@@ -92,9 +92,10 @@ class Rays:
 
     @cached_property
     def beyond(self) -> Tensor:
-        """(2, 4s): the ray behind each fence, or ORIGIN."""
+        """(2, 4s): the ray behind each fence, or ORIGIN; who slides is on his ray itself."""
         free = torch.stack([self.number.roll(1), self.number])
-        return torch.cat([free, torch.full_like(free, ORIGIN)], 1)
+        slide = torch.stack([torch.full_like(self.number, ORIGIN), self.number])
+        return torch.cat([free, slide], 1)
 
     def forces(self, residuals: Tensor) -> Tensor:
         """(..., s) -> (..., 2, 4s): g in each mode; whoever slides feels what is along his ray."""
