@@ -6,7 +6,10 @@ from torch import Tensor, nn
 
 from analytic.domain import InputError
 from numeric import geometry
-from numeric.geometry import composed
+from numeric.geometry import composed, slopes
+from numeric.geometry.composed import Composed
+from numeric.geometry.derivatives import along_two
+from numeric.geometry.surviving import SURVIVING
 
 DOUBLE = {"dtype": torch.float64}
 
@@ -52,3 +55,48 @@ def test_a_wrong_second_derivative_is_noticed(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(composed, "COMPOSED", {})
     with pytest.raises(InputError, match="second derivative"):
         geometry.ricci_scalar(net, points())
+
+
+OUT = torch.tensor([-300.3, -30.2, -8.1, -2.0, -1e-3, 0.0, 1e-3, 2.0, 8.1, 30.2, 300.3], **DOUBLE)
+TAILS = {
+    "sigmoid": (torch.sigmoid, slopes.sigmoid),
+    "sigmoid method": (lambda z: z.sigmoid(), slopes.sigmoid),
+    "tanh": (nn.Tanh(), slopes.tanh),
+    "softplus": (nn.Softplus(), slopes.softplus),
+    "log sigmoid": (nn.LogSigmoid(), slopes.log_sigmoid),
+    "gelu": (nn.GELU(), slopes.gelu),
+    "gelu tanh": (nn.GELU("tanh"), slopes.gelu_tanh),
+    "silu": (nn.SiLU(), slopes.silu),
+}
+
+
+@pytest.mark.parametrize("name", TAILS)
+def test_derivatives_by_torch_survive_saturation(name: str) -> None:
+    phi, triple = TAILS[name]
+    z = OUT / 25 if name == "gelu tanh" else OUT / 10 if name == "gelu" else OUT
+    one = torch.ones_like(z)
+    with Composed(SURVIVING):
+        slope, bend = along_two(phi, z, one, one)
+        value = phi(z)
+    log_scale, *exact = triple(z)
+    torch.testing.assert_close(value, phi(z), rtol=1e-13, atol=1e-15)
+    for found, part in zip((slope, bend), exact, strict=True):
+        torch.testing.assert_close(found, part * log_scale.exp(), rtol=2e-13, atol=1e-300)
+
+
+def test_torchs_own_derivatives_do_not() -> None:
+    one = torch.ones(1, **DOUBLE)
+    slope, _ = along_two(torch.tanh, 20 * one, one, one)
+    assert slope.item() == 0
+
+
+def test_saturated_maps_have_the_curvature_of_the_closed_form() -> None:
+    """As modules they have closed forms, as functions they are differentiated by torch."""
+    for seed, act in enumerate((nn.Tanh(), nn.Sigmoid(), nn.Softplus(), nn.SiLU())):
+        torch.manual_seed(seed)
+        net = nn.Sequential(nn.Linear(2, 8), act).double()
+        net[0].weight.data *= 20
+        closed = geometry.ricci_scalar(net, points())
+        found = geometry.ricci_scalar(lambda y, net=net: net(y), points())
+        assert net[0](points()).abs().max() > 25
+        torch.testing.assert_close(found.value, closed.value, rtol=1e-10, atol=0)

@@ -7,7 +7,7 @@ Those of `silu`, `mish` and `glu` have no forward mode.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -15,14 +15,20 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+Operation = Callable[..., Any]
+
 
 class Composed(TorchFunctionMode):
-    """While entered, each of these operations is the composition below."""
+    """While entered, operations of a table are their compositions."""
+
+    def __init__(self, table: Mapping[Operation, Operation]) -> None:
+        super().__init__()
+        self.table = table
 
     def __torch_function__(
-        self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
+        self, func: Operation, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        return COMPOSED.get(func, func)(*args, **(kwargs or {}))
+        return self.table.get(func, func)(*args, **(kwargs or {}))
 
 
 def layer_norm(
@@ -77,7 +83,7 @@ def _affine(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
     return x if bias is None else x + bias
 
 
-COMPOSED: dict[Callable[..., Any], Callable[..., Tensor]] = {
+COMPOSED: dict[Operation, Operation] = {
     F.layer_norm: layer_norm,
     torch.layer_norm: layer_norm,
     F.instance_norm: instance_norm,

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from analytic.domain import InputError
+from numeric.geometry import composed
 from numeric.geometry.composed import Composed
 from numeric.geometry.trial import tried
 
@@ -72,7 +73,7 @@ class FeatureMap:
         with ExitStack() as stack:
             stack.enter_context(torch.no_grad())
             stack.enter_context(_plain_attention())
-            stack.enter_context(Composed())
+            stack.enter_context(Composed(composed.COMPOSED))
             if self.module is not None:
                 stack.enter_context(evaluating(self.module))
             run = self.body if self.layer is None else stack.enter_context(self._tapped(x))

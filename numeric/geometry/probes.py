@@ -14,10 +14,12 @@ from torch import Tensor
 
 from analytic.domain import whole
 from numeric.estimate import Estimate
+from numeric.geometry.composed import Composed
 from numeric.geometry.creases import creased_layers, refuse_creases
 from numeric.geometry.derivatives import BLOCK, along_two, bent_chunks, jacobian, told
 from numeric.geometry.feature_map import FeatureMap, Opened
 from numeric.geometry.ricci import Ricci, enough, immersed
+from numeric.geometry.surviving import SURVIVING
 
 
 def ricci_estimate(
@@ -34,7 +36,7 @@ def ricci_estimate(
     """
     probes, chosen = whole("probes", probes, 2), FeatureMap.of(features, layer)
     generator = torch.Generator().manual_seed(seed)
-    with chosen.on(x) as f:
+    with chosen.on(x) as f, Composed(SURVIVING):
         refuse_creases(creased_layers(f, chosen.module))
         enough(f.count, f.points.shape[1])
         held = bent_chunks(f, f.count * (f.points.shape[1] + probes))

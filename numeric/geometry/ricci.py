@@ -4,7 +4,8 @@ r"""Metric and Ricci scalar of any feature map, in closed form where it is one h
     ricci_scalar(features, x)   # .value, .condition, .rank
 
 Accuracy, relative to 40-digit values: one hidden layer 1e-13 at any condition number of its Jacobian J
-(`closed`); any other map about 1e-15 times that condition number, which the derivatives themselves lose.
+(`closed`); any other map at worst about 1e-15 times that condition number, which coordinates that are as
+badly chosen lose, and no more than the closed form where saturated units are the reason (`surviving`).
 Where R is small against the second fundamental form, that form is what errors are relative to (`gauss`).
 
 Cost, from slopes that `make bench` prints: proportional to the points and, nearly, to width or features;
@@ -22,6 +23,7 @@ from torch import Tensor
 
 from analytic.domain import InputError
 from numeric.geometry.closed import curvature
+from numeric.geometry.composed import Composed
 from numeric.geometry.creases import creased_layers, piecewise_affine, refuse_creases
 from numeric.geometry.derivatives import (
     HELD,
@@ -35,6 +37,7 @@ from numeric.geometry.feature_map import FeatureMap, Opened
 from numeric.geometry.frame import pick, whiten
 from numeric.geometry.gauss import Curved, pairs, scalar, unknown
 from numeric.geometry.hidden import HiddenLayer
+from numeric.geometry.surviving import SURVIVING
 
 MOST = 2**27  # second derivatives at one point, 1 GB
 
@@ -54,7 +57,7 @@ def metric(features: Any, x: Tensor, layer: str | None = None, progress: bool = 
     chosen = FeatureMap.of(features, layer)
     hidden = HiddenLayer.of(chosen)
     if hidden is None:
-        with chosen.on(x) as f:
+        with chosen.on(x) as f, Composed(SURVIVING):
             held = chunks(f, f.count * f.points.shape[1])
             parts = [_gram(jacobian(f, some)) for some in told(held, progress)]
     else:
@@ -74,7 +77,7 @@ def ricci_scalar(
     chosen = FeatureMap.of(features, layer)
     hidden = HiddenLayer.of(chosen)
     if hidden is None:
-        with chosen.on(x) as f:
+        with chosen.on(x) as f, Composed(SURVIVING):
             refuse_creases(creased_layers(f, chosen.module))
             enough(f.count, f.points.shape[1])
             value, condition, rank = _generic(f, progress)
