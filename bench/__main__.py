@@ -3,13 +3,28 @@
 import os
 import platform
 
-from bench import catalogue, geometry, gram, imports, learned, relu, shallow, sliders, splines
+from bench import (
+    catalogue,
+    geometry,
+    gram,
+    imports,
+    learned,
+    log_volume,
+    relu,
+    shallow,
+    sliders,
+    splines,
+)
+
+BENCHMARKS = (
+    imports, catalogue, shallow, geometry, log_volume, gram, learned, splines, relu, sliders,
+)  # fmt: skip
 
 
 def main() -> None:
     machine = platform.processor() or platform.machine()
     print(f"{machine}, {os.cpu_count()} cores, Python {platform.python_version()}")
-    for benchmark in (imports, catalogue, shallow, geometry, gram, learned, splines, relu, sliders):
+    for benchmark in BENCHMARKS:
         print(f"\n{benchmark.__doc__.splitlines()[0]}")
         for line in benchmark.run():
             print(f"  {line}")

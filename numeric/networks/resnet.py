@@ -57,7 +57,7 @@ class ResNet(nn.Module):
             whole("blocks", count)
         self.features = 8 * EXPANSION * whole("width", width)
         stages, channels = [], width
-        with torch.device(generator.device):
+        with torch.device("meta"):  # where nothing is drawn from the global generator
             self.stem = _convolution(3, width, 3)
             for stage, count in enumerate(blocks):
                 inner, parts = width * 2**stage, []
@@ -68,9 +68,11 @@ class ResNet(nn.Module):
                 stages.append(nn.Sequential(*parts))
         self.stages = nn.Sequential(*stages)
         self.phi = nn.GELU()
-        self.to(dtype)
+        self.to(dtype).to_empty(device=generator.device)
         for part in self.modules():
-            if isinstance(part, nn.Conv2d):
+            if isinstance(part, nn.BatchNorm2d):
+                part.reset_parameters()
+            elif isinstance(part, nn.Conv2d):
                 half = 1 / math.sqrt(part.weight[0].numel())
                 nn.init.uniform_(part.weight, -half, half, generator=generator)
 
