@@ -161,7 +161,7 @@ def cost_law() -> Iterator[str]:
             nn.Linear(d, 64), nn.Tanh(), nn.Linear(64, features), nn.Tanh()
         ).double()
         x = torch.randn(points, d, generator=_seeded(), **DOUBLE)
-        return lambda: geometry.ricci_scalar(net, x)
+        return lambda: geometry.ricci_scalar(net, x, progress=False)
 
     for name, make, middle in (
         ("hidden layer by frames", hidden, "width"), ("any map", deep, "features"),

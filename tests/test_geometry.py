@@ -69,8 +69,9 @@ def test_a_model_is_left_as_it_was_found() -> None:
 
 def test_a_model_is_left_as_it_was_found_after_an_error_too() -> None:
     net = model()
-    with pytest.raises(InputError, match="fails on a batch"):
-        geometry.metric(net, points(d=3))
+    for layer in (None, "2"):
+        with pytest.raises(InputError, match="fails on a batch"):
+            geometry.metric(net, points(d=3), layer=layer)
     with pytest.raises(InputError, match="NaN"):
         geometry.metric(net, points() * torch.nan)
     assert all(part.training for part in net.modules())
@@ -158,10 +159,6 @@ def test_blocks_and_chunks_do_not_change_the_result(monkeypatch: pytest.MonkeyPa
     torch.testing.assert_close(geometry.metric(net, x), metric, rtol=1e-13, atol=1e-15)
 
 
-def trained_norm(x: Tensor) -> Tensor:
-    return nn.BatchNorm1d(2, **DOUBLE)(x)
-
-
 @pytest.mark.parametrize(
     ("features", "words"),
     [
@@ -174,7 +171,7 @@ def trained_norm(x: Tensor) -> Tensor:
         (lambda x: (-x.square()).sqrt(), "NaN"),
         (lambda x: x.square().sum(1, keepdim=True).sub(x[:1].square().sum()).abs().sqrt(), "batch"),
         (lambda x: x - x.mean(0), "in a batch"),
-        (trained_norm, "eval mode"),
+        (lambda x: nn.BatchNorm1d(2, **DOUBLE)(x), "eval mode"),
         (lambda x: nn.functional.dropout(x, 0.5), "random"),
         (lambda x: x.detach() ** 2, "not that of its values"),
         (lambda x: x**2 + (x**3).detach(), "not that of its values"),

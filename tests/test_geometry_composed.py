@@ -92,11 +92,11 @@ def test_torchs_own_derivatives_do_not() -> None:
 
 def test_saturated_maps_have_the_curvature_of_the_closed_form() -> None:
     """As modules they have closed forms, as functions they are differentiated by torch."""
-    for seed, act in enumerate((nn.Tanh(), nn.Sigmoid(), nn.Softplus(), nn.SiLU())):
+    for seed, act in enumerate((nn.Tanh(), nn.Sigmoid(), nn.Softplus())):
         torch.manual_seed(seed)
         net = nn.Sequential(nn.Linear(2, 8), act).double()
-        net[0].weight.data *= 20
+        net[0].weight.data *= 30
         closed = geometry.ricci_scalar(net, points())
         found = geometry.ricci_scalar(lambda y, net=net: net(y), points())
-        assert net[0](points()).abs().max() > 25
+        assert net[0](points()).abs().max() > 20
         torch.testing.assert_close(found.value, closed.value, rtol=1e-10, atol=0)

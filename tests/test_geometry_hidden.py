@@ -46,6 +46,8 @@ def test_what_is_recognised_as_a_hidden_layer() -> None:
         (nn.Sequential(linear, nn.ReLU()), None),
         (nn.Sequential(nn.LayerNorm(4), nn.Tanh()), None),
         (nn.Sequential(linear), None),
+        (nn.Sequential(), None),
+        (nn.Sequential(linear, nn.Flatten(), nn.Tanh()), None),
         (nn.Tanh(), None),
         (torch.tanh, None),
     ]
@@ -61,6 +63,20 @@ def test_images_come_to_a_hidden_layer_through_flatten() -> None:
     torch.testing.assert_close(
         ours.value, geometry.ricci_scalar(net[:3].forward, x).value, rtol=1e-11, atol=0
     )
+
+
+def test_a_layer_that_is_repeated_over_parts_of_a_point_has_no_closed_form() -> None:
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(2, 5), nn.Tanh()).double()
+    x = torch.randn(3, 2, 2, generator=torch.Generator().manual_seed(0), **DOUBLE)
+    g = geometry.metric(net, x)
+    assert g.shape == (3, 4, 4)
+    blocks = torch.stack([geometry.metric(net, x[:, k]) for k in range(2)], 1)
+    torch.testing.assert_close(g[:, :2, :2], blocks[:, 0], rtol=1e-13, atol=1e-15)
+    both = sum(
+        geometry.ricci_scalar(net, x[:, k]).value for k in range(2)
+    )  # of a product of spaces
+    torch.testing.assert_close(geometry.ricci_scalar(net, x).value, both, rtol=1e-11, atol=1e-12)
 
 
 def test_a_stack_of_networks_is_no_feature_map() -> None:

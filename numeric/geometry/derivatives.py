@@ -23,7 +23,6 @@ from numeric.geometry.trial import check_bend, check_slope
 
 BLOCK = 2**18  # features computed in one pass
 HELD = 2**18  # numbers of derivatives held for one chunk of points
-
 MOMENT = 2.0  # seconds
 
 Map = Callable[[Tensor], Tensor]

@@ -23,7 +23,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from analytic.domain import InputError
 from numeric.geometry import composed
 from numeric.geometry.composed import Composed
-from numeric.geometry.trial import tried
+from numeric.geometry.trial import attempted, tried
 
 NAMES = 40  # layers that an error lists
 
@@ -118,7 +118,7 @@ class FeatureMap:
         target = self.module.get_submodule(self.layer)
         calls: list[Any] = []
         with hooked(target, lambda _, __, output: calls.append(output)):
-            self.body(x[:1].detach())
+            attempted(self.body, x[:1].detach())
         if len(calls) != 1:
             raise InputError(
                 f"The layer {self.layer!r} runs {len(calls)} times in one pass, so that it is not clear "

@@ -37,12 +37,13 @@ class HiddenLayer:
             return cls._shallow(body)
         if type(body) is not nn.Sequential:
             return None
-        parts = [(n, m) for n, m in body.named_children() if type(m) is not nn.Flatten]
-        last = features.layer or parts[-1][0]
-        if len(parts) < 2 or parts[1][0] != last or type(parts[0][1]) is not nn.Linear:
+        parts = list(body.named_children())
+        if parts and type(parts[0][1]) is nn.Flatten:
+            parts = parts[1:]
+        if len(parts) < 2 or (features.layer or parts[-1][0]) != parts[1][0]:
             return None
         linear, activation = parts[0][1], parts[1][1]
-        if (slopes := slopes_of(activation)) is None:
+        if type(linear) is not nn.Linear or (slopes := slopes_of(activation)) is None:
             return None
         weights = linear.weight.detach().double()
         biases = weights.new_zeros(len(weights)) if linear.bias is None else linear.bias.detach()
@@ -93,10 +94,8 @@ class HiddenLayer:
         """Whether phi' jumps at a kink, as that of ReLU does."""
         if not self.kinks:
             return False
-        at = self.weights.new_tensor(self.kinks)[:, None] + self.weights.new_tensor(
-            [-BESIDE, BESIDE]
-        )
-        scale, slope, _ = self.slopes(at)
+        kinks = self.weights.new_tensor(self.kinks)[:, None]
+        scale, slope, _ = self.slopes(torch.cat([kinks - BESIDE, kinks + BESIDE], 1))
         sides = slope * scale.exp()  # (kinks, 2)
         return bool((sides.diff().abs() > JUMP * sides.abs().amax(1, keepdim=True)).any())
 

@@ -22,18 +22,11 @@ Along = Callable[[Map, Tensor, Tensor], Tensor]  # f, points, directions -> slop
 def tried(run: Callable[..., Any], call: Map, points: Tensor, shape: torch.Size) -> int:
     """The number of features of a map that passes."""
     one, two = _pair(points)
-    try:
-        raw = run(torch.stack([one, two]).reshape(2, *shape))
-        alone = [run(point.reshape(1, *shape)) for point in (one, two)]
-    except Exception as error:
-        raise InputError(
-            f"The map fails on a batch of one or two points of shape {tuple(shape)}: "
-            f"{str(error).splitlines()[0] if str(error) else type(error).__name__} Try it there; batch "
-            "normalisation inside a function must be put into eval mode by hand."
-        ) from error
-    _check_shape(raw, 2)
+    pair = attempted(run, torch.stack([one, two]).reshape(2, *shape))
+    alone = [attempted(run, point.reshape(1, *shape)) for point in (one, two)]
+    _check_shape(pair, 2)
     _check_shape(alone[0], 1)
-    both, apart = raw.flatten(1), torch.cat(alone).flatten(1)
+    both, apart = pair.flatten(1), torch.cat(alone).flatten(1)
     if not torch.isfinite(apart[0]).all():
         raise InputError(
             f"The map gives NaN or infinity at the point {_told(one)}: move it, or mend the map."
@@ -47,6 +40,18 @@ def tried(run: Callable[..., Any], call: Map, points: Tensor, shape: torch.Size)
     if call(points[:1]).device != points.device:
         raise InputError("The map moves its points to another device: keep to that of x.")
     return both.shape[1]
+
+
+def attempted(run: Callable[..., Any], x: Tensor) -> Any:
+    """run(x), or an error that says on what it failed."""
+    try:
+        return run(x)
+    except Exception as error:
+        told = (str(error).splitlines() or [type(error).__name__])[0]
+        raise InputError(
+            f"The map fails on a batch of shape {tuple(x.shape)}: {told} Try it there; batch normalisation "
+            "inside a function must be put into eval mode by hand."
+        ) from error
 
 
 def check_slope(call: Map, along: Along, points: Tensor) -> None:
