@@ -13,7 +13,8 @@ from torch.func import jacrev, vmap
 
 from analytic.activations import erf
 from numeric import geometry
-from numeric.geometry.volume import SAFE
+from numeric.geometry.scaled_qr import graded
+from numeric.geometry.volume import MILD, SAFE
 from numeric.shallow import ShallowNetwork
 
 WIDE = {"dtype": torch.float64}
@@ -69,9 +70,11 @@ def _agree(f: Callable, x: Tensor, digits: float = 1e-12, **kwargs: Any) -> None
         _deep(2, 30, 30),  # forward mode
         _deep(12, 30, 5),  # reverse mode
         _deep(6, 6, 6),
+        _deep(1, 5, 3),
+        _deep(4, 5, 1),
         _drawn(nn.Sequential(nn.Linear(3, 40), nn.ReLU(), nn.Linear(40, 7))),
     ],
-    ids=["hidden", "wide", "forward", "reverse", "square", "relu"],
+    ids=["hidden", "wide", "forward", "reverse", "square", "line", "function", "relu"],
 )
 def test_any_map_agrees_with_svd(net: nn.Sequential) -> None:
     _agree(net, _points(7, net[0].in_features))
@@ -209,13 +212,12 @@ def test_ill_conditioned_maps_to_what_their_entries_determine(condition: float) 
     assert abs(found.condition.item() / condition - 1) < 0.01
 
 
-def test_plain_qr_is_left_before_it_errs() -> None:
-    """Rows of two scales at the largest condition that a plain QR still gets."""
-    rows = _points(40, 8, 7)
-    rows[4:] /= 0.5 * SAFE
-    with mp.workdps(60):
-        J = mp.matrix(rows.tolist())
-        exact = mp.log(mp.det(J.T * J)) / 2
-    found = _volume(lambda x: x @ rows.T, _points(1, 8))
-    assert found.condition < SAFE
-    assert abs(found.value.item() - exact) < 1e-10
+@pytest.mark.parametrize(("largest", "digits"), [(MILD, 1e-12), (SAFE, 1e-10)], ids=["gram", "qr"])
+def test_each_factor_is_left_before_it_errs(largest: float, digits: float) -> None:
+    """Rows of two scales at the largest condition that a Gram matrix, or a plain QR, still gets."""
+    rows = _points(150, 70, 7)
+    rows[30:] *= 3 / largest
+    exact = graded(torch.zeros(150, **WIDE), rows).log_volume  # see test_scaled_qr
+    found = _volume(lambda x: x @ rows.T, _points(1, 70))
+    assert largest / 2 < found.condition < largest
+    assert abs(found.value.item() - exact) < digits

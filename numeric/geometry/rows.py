@@ -153,10 +153,10 @@ def _pull(x: Tensor, out: Tensor, features: Tensor) -> Tensor:
 
 def _measure(f: Opened) -> tuple[int, int, bool]:
     """Bytes of the graph of one point and of one row, and whether torch takes rows together."""
-    with Meter() as forward:
-        x, out = _graph(f, f.points[:1])
-    first = torch.arange(min(2, f.count), device=x.device)
+    first = torch.arange(min(2, f.count), device=f.points.device)
     try:
+        with Meter() as forward:
+            x, out = _graph(f, f.points[:1])
         with Meter() as back:
             _pull(x, out, first[:1])
     except RuntimeError as error:

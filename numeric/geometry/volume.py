@@ -4,12 +4,15 @@ By a Cholesky factor of the Gram matrix up to condition `MILD`, by a plain QR up
 where scales of rows do not fit into floats, by the QR of `scaled_qr`, which keeps all digits. Saturated
 units of a hidden layer count even when their derivatives underflow, since the logarithms are known in
 closed form.
+
+A point with p features of d inputs costs min(p, d) passes through the map, none for a hidden layer, and
+O(p d min(p, d)) operations for the factor.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,13 +32,17 @@ SAFE = 1e5  # condition up to which a plain QR is right to 1e-10
 ROUNDS = 6  # of power iteration
 LARGE = 64  # rows of a Gram matrix of which it pays to compute half
 
+Result = tuple[Tensor, Tensor, Tensor]  # what was measured, rank, condition
+
 
 @dataclass(frozen=True, eq=False)
 class LogVolume:
     """log sqrt(det g) at each point; where the rank is below d, along the directions that count.
 
-    `condition` is the largest over the smallest nonzero singular value of the Jacobian, to about a
-    tenth of itself: inf above what floats hold.
+    A direction counts if it stands out of the uncertainty of the rows: max(p, d) times the epsilon of
+    float64, or 32 times that of the model, relative to each row (`scaled_qr`, `rows`). `condition` is the
+    largest over the smallest nonzero singular value of the Jacobian, to about a tenth of itself: inf
+    above what floats hold.
     """
 
     value: Tensor  # (n,), natural log; 0 where the rank is 0
@@ -80,13 +87,7 @@ def log_volume(
 
     `memory` is what may be held beside the model and its points, in bytes.
     """
-    parts = []
-    for some in _factored(features, x, layer, memory, progress):
-        value = (some.triangles.diagonal(dim1=1, dim2=2).abs().log() + some.scale[:, None]).sum(1)
-        for point, found in some.logged.items():
-            value[point] = found.log_volume
-        parts.append((value, some.rank, some.condition))
-    return LogVolume(*_joined(parts))
+    return LogVolume(*_everywhere(_volumes, features, x, layer, memory, progress))
 
 
 def spectrum(
@@ -97,20 +98,45 @@ def spectrum(
     progress: bool = True,
 ) -> Spectrum:
     """The singular values of the Jacobian at points (n, ...), each with its own digits."""
-    parts = []
-    for some in _factored(features, x, layer, memory, progress):
-        values = torch.full_like(some.triangles[:, 0], -math.inf)
-        safe = [point for point in range(len(values)) if point not in some.logged]
-        values[safe] = torch.linalg.svdvals(some.triangles[safe]).log() + some.scale[safe, None]
-        condition = (values[:, 0] - values[:, -1]).exp()
-        for point, found in some.logged.items():
-            values[point, : found.rank] = found.log_singular
-            condition[point] = some.condition[point]
-        parts.append((values, some.rank, condition))
-    return Spectrum(*_joined(parts))
+    return Spectrum(*_everywhere(_spectra, features, x, layer, memory, progress))
 
 
-def _joined(parts: list[tuple[Tensor, Tensor, Tensor]]) -> tuple[Tensor, Tensor, Tensor]:
+def _volumes(some: _Factored) -> Result:
+    value = (some.triangles.diagonal(dim1=1, dim2=2).abs().log() + some.scale[:, None]).sum(1)
+    for point, found in some.logged.items():
+        value[point] = found.log_volume
+    return value, some.rank, some.condition
+
+
+def _spectra(some: _Factored) -> Result:
+    values = torch.full_like(some.triangles[:, 0], -math.inf)
+    safe = [point for point in range(len(values)) if point not in some.logged]
+    values[safe] = torch.linalg.svdvals(some.triangles[safe]).log() + some.scale[safe, None]
+    condition = (values[:, 0] - values[:, -1]).exp()
+    for point, found in some.logged.items():
+        values[point, : found.rank] = found.log_singular
+        condition[point] = some.condition[point]
+    return values, some.rank, condition
+
+
+def _everywhere(
+    measure: Callable[[_Factored], Result],
+    features: Any,
+    x: Tensor,
+    layer: str | None,
+    memory: int,
+    progress: bool,
+) -> Result:
+    """What is measured of the Jacobian's factors, joined over all points."""
+    whole("memory", memory)
+    chosen = FeatureMap.of(features, layer)
+    if hidden := HiddenLayer.of(chosen):
+        given = _hidden(hidden, chosen.checked(x), memory, progress)
+        parts = [measure(_factor(logs, rows, None)) for logs, rows in given]
+    else:
+        with chosen.on(x) as f:
+            known, given = tolerance(f), jacobians(f, memory, progress)
+            parts = [measure(_factor(logs, rows, known)) for logs, rows in given]
     first, rank, condition = (torch.cat(part) for part in zip(*parts, strict=True))
     if not rank.any():
         raise InputError(
@@ -118,21 +144,6 @@ def _joined(parts: list[tuple[Tensor, Tensor, Tensor]]) -> tuple[Tensor, Tensor,
             "is saturated beyond what floats hold; take features that vary."
         )
     return first, rank, condition
-
-
-def _factored(
-    features: Any, x: Tensor, layer: str | None, memory: int, progress: bool
-) -> Iterator[_Factored]:
-    whole("memory", memory)
-    chosen = FeatureMap.of(features, layer)
-    if hidden := HiddenLayer.of(chosen):
-        for logs, rows in _hidden(hidden, chosen.checked(x), memory, progress):
-            yield _factor(logs, rows, None)
-        return
-    with chosen.on(x) as f:
-        known = tolerance(f)
-        for logs, rows in jacobians(f, memory, progress):
-            yield _factor(logs, rows, known)
 
 
 def _hidden(layer: HiddenLayer, x: Tensor, memory: int, progress: bool) -> Iterator[Scaled]:
