@@ -59,7 +59,7 @@ def against_triples(width: int = 500, part: int = 32) -> Iterator[str]:
             lambda: geometry.ricci_scalar(net, x),
         ),
         time.process_time,
-        5,
+        9,
     )
     triples = min(slow, times[0]) * len(x) / len(some)
     off = (geometry.ricci_scalar(net, some).value / triple_sum(net, some, 1) - 1).abs().max()
