@@ -38,7 +38,7 @@ POINTS = Handles(
     "points", "data", EIGHT, limits=Box(-REACH, REACH, -REACH, REACH),
     names=("0",) * HALF + ("1",) * HALF, colours=(CLASSES[0],) * HALF + (CLASSES[1],) * HALF,
 )  # fmt: skip
-CONTROLS = (TASK, step, width, rate, POINTS)
+CONTROLS = (step, TASK, width, rate, POINTS)  # time first: frames open with it
 TITLES = (r"$\log_{10}\sqrt{\det g}$ less its largest", "$R$")
 BOUNDARY, ZERO, ONE = range(3)  # the lines of a map, by position
 FORMULA = r"\Phi_j(x) = n^{-1/2}\,\sigma(w_j\cdot x + b_j),\qquad g = (\partial\Phi)^T\partial\Phi"
@@ -56,11 +56,9 @@ def _data(task: str, points: tuple[Place, ...]) -> tuple[Tensor, Tensor]:
     return {"xor": xor, "sinusoid": sinusoid}[task]().data(0)
 
 
-@lru_cache(
-    maxsize=64
-)  # so that only a new task, width or rate is trained anew, and steps are looked up
+@lru_cache(maxsize=64)
 def trained(task: str, n: int, rate: float, points: tuple[Place, ...]) -> Run:
-    """Adam on all data at once, for a person waits."""
+    """Adam on all data at once, for a person waits; steps are looked up in what it leaves."""
     return train(
         perceptron(n), F.cross_entropy, _data(task, points), partial(torch.optim.Adam, lr=10**rate),
         steps=LAST, at=range(0, LAST + 1, EVERY), device="cpu", progress=False,
