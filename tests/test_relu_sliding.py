@@ -222,4 +222,15 @@ def test_knots_gather_at_samples_and_a_long_run_keeps_its_digits() -> None:
     assert found.loss(1e4) > 0.1
     assert found.loss(end) < 1e-12
     outputs = Neurons(*found.at(end), start.c, start.alpha).predict(x)
-    torch.testing.assert_close(outputs - y, found.residuals(end), rtol=0, atol=1e-11)
+    torch.testing.assert_close(outputs - y, found.residuals(end), rtol=0, atol=2e-12)
+
+
+@pytest.mark.parametrize(("s", "m", "rest"), [(6, 60, 0.05), (10, 200, 0.0)])
+def test_nobody_changes_once_only_rounding_moves(s: int, m: int, rest: float) -> None:
+    """Whether a loss remains or not."""
+    start, end = Neurons.drawn(m, 2), 1e8
+    x = torch.linspace(-0.9, 0.9, s, dtype=torch.float64)
+    found = flow(start.a, start.b, start.c, x, torch.sin(2 * math.pi * x), end, alpha=start.alpha)
+    assert found.loss(end) == pytest.approx(rest, rel=0.2, abs=1e-25)
+    last = found.events[-1]
+    assert found.loss(last.time) - found.loss(end) > 1e-6

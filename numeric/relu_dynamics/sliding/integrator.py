@@ -23,7 +23,6 @@ from numeric.relu_dynamics.store import fingerprint, recall
 from numeric.relu_dynamics.store import keep as store
 
 PAUSE = 5.0  # seconds between two times that a run is kept
-FLOOR = 2.0**-44  # residuals, relative to targets and those at the start, that are rounding
 STALL = 10_000  # changes, at most, in an instant
 INSTANT = 1e-9  # of the time so far
 RECENT = 8  # changes that tell how soon the next one may be
@@ -49,8 +48,8 @@ def integrate(
     a, b, c, x, y = (part.detach().to("cpu", torch.float64) for part in (a, b, c, x, y))
     points, order = Samples.of(x)
     start = Neurons(a, b, c, alpha).predict(x) - y
-    floor = FLOOR * float(torch.linalg.norm(start) + torch.linalg.norm(y))
-    net = Net(Tables.of(points), (c / alpha).numpy(), floor)
+    scale = float(torch.linalg.norm(start) + torch.linalg.norm(y))
+    net = Net(Tables.of(points), (c / alpha).numpy(), scale)
     run = fingerprint("a and b", a, b, c, alpha, x, y, end)
     kept = None if keep is None else recall(keep, run)
     if kept is None:

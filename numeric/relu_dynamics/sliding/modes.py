@@ -13,6 +13,8 @@ import numpy as np
 
 from numeric.relu_dynamics.sliding.tables import Array, Tables
 
+FLOOR = 8 * np.finfo(float).eps
+
 
 @dataclass(frozen=True, eq=False)
 class Modes:
@@ -40,11 +42,13 @@ class Modes:
     def residuals(self, time: float) -> Array:
         return self.vectors @ np.exp(-self.rates * time)
 
-    def quiet(self, floor: float) -> float:
-        """When all modes that decay are this small."""
-        size = np.sqrt((self.vectors**2).sum(0))
-        loud = (self.rates > 0) & (size > floor)
-        return float((np.log(size[loud] / floor) / self.rates[loud]).max(initial=0.0))
+    def quiet(self, scale: float) -> float:
+        """When what moves neurons is rounding of residuals of this size."""
+        root = np.sqrt(self.rates)
+        loud = root * np.sqrt((self.vectors**2).sum(0))
+        floor = FLOOR * scale * root.max()
+        heard = loud > floor
+        return float((np.log(loud[heard] / floor) / self.rates[heard]).max(initial=0.0))
 
     def force(self, time: float) -> Array:
         """A @ residuals: (4s, 2)."""

@@ -28,7 +28,7 @@ class Net:
 
     tables: Tables
     push: Array  # (m,): c/alpha
-    floor: float  # residuals below it are rounding
+    scale: float  # of residuals and targets at the start
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ simultaneous changes do not matter to each other.
 A fence counts as reached when a neuron is beyond it by more than rounding, and an exit when a speed has
 changed its sign by more than rounding. So every change takes time, a neuron that only touches a ray
 stays in its sector, and none comes back to a ray that it has just left.
-Once all residuals that still decay are rounding, nobody changes his mode any more.
+Once all that moves neurons is rounding, nobody changes his mode any more.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def step(net: Net, state: State, end: float, guess: float) -> tuple[State, Chang
     sums = Sums.of(
         modes.rates, fences.distance, fences.approach(net, modes), exits.hold(net, modes)
     )
-    horizon = min(end - state.time, modes.quiet(net.floor))
+    horizon = min(end - state.time, modes.quiet(net.scale))
     if (found := earliest(sums, horizon, guess)) is None:
         return replace(state.after(modes, end - state.time), time=end), None
     time, which = found
