@@ -41,18 +41,18 @@ def test_shares_are_counted_and_weighed() -> None:
 @pytest.mark.parametrize("weighted", [False, True])
 def test_chance_gives_any_p_value_alike(weighted: bool) -> None:
     """Knots that know of no sample: p values are uniform, and shares what lengths say."""
-    p_values, off = [], []
+    found, off = [], []
     for seed in range(150):
         first, last = (at_knots(scattered(60, 2 * seed + k)) for k in (0, 1))
-        found = clustering(X, first, last, 0.02, weighted, draws=199, seed=seed)
-        p_values.append(found.gain.p_value)
-        off.append(found.after.effect)
-        assert found.after.chance == pytest.approx(0.04 / 0.2, rel=0.25)
-    p_values = torch.tensor(p_values, dtype=torch.float64)
-    middle = Estimate.of(p_values)
-    assert middle.sigmas_from(torch.tensor(0.5)).item() < 3.5
-    assert abs(middle.spread.item() - math.sqrt(1 / 12)) < 0.05
-    assert (p_values <= 0.05).double().mean() < 0.05 + 3.5 * math.sqrt(0.05 * 0.95 / 150)
+        one = clustering(X, first, last, 0.02, weighted, draws=199, seed=seed)
+        found.append([one.after.p_value, one.gain.p_value])
+        off.append(one.after.effect)
+        assert one.after.chance == pytest.approx(0.04 / 0.2, rel=0.25)
+    for p_values in torch.tensor(found, dtype=torch.float64).T:
+        middle = Estimate.of(p_values)
+        assert middle.sigmas_from(torch.tensor(0.5)).item() < 3.5
+        assert abs(middle.spread.item() - math.sqrt(1 / 12)) < 0.05
+        assert (p_values <= 0.05).double().mean() < 0.05 + 3.5 * math.sqrt(0.05 * 0.95 / 150)
     assert Estimate.of(torch.tensor(off, dtype=torch.float64)).sigmas_from(torch.tensor(0.0)) < 3.5
 
 
