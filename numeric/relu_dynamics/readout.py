@@ -36,7 +36,8 @@ class Readout:
 
     def residuals(self, times: Tensor) -> Tensor:
         """(k,) -> (k, s)."""
-        return self.start - (self._share(times) * self._weights) @ self.samples.T
+        share = self._share(times.to(self.start))
+        return self.start - (share * self._weights) @ self.samples.T
 
     def __call__(self, time: float) -> Neurons:
         share = self._share(torch.tensor([time], dtype=self.start.dtype, device=self.start.device))
@@ -45,14 +46,13 @@ class Readout:
 
     def times(self, end: float) -> Tensor:
         """From a thousandth of the fastest mode's time on, evenly in their logarithms, up to the end."""
-        kind = {"dtype": self.start.dtype, "device": self.start.device}
         if not len(self.sizes):
-            return torch.tensor([0.0, end], **kind)
+            return torch.tensor([0.0, end], dtype=torch.float64)
         first, last = 1e-3 / self.sizes[0] ** 2, 50 / self.sizes[-1] ** 2
         last = min(last.item(), end)
         first = min(first.item(), last / 2)
-        grid = torch.logspace(0, 1, POINTS, base=last / first, **kind) * first
-        tail = torch.tensor([end], **kind)
+        grid = torch.logspace(0, 1, POINTS, base=last / first, dtype=torch.float64) * first
+        tail = torch.tensor([end], dtype=torch.float64)
         return torch.cat([torch.zeros_like(tail), grid[grid < end], tail])
 
     @property
