@@ -22,6 +22,7 @@ from numeric.relu_dynamics.trajectory import Event, Trajectory
 
 PAUSE = 5.0  # seconds between two times that a run is kept
 MARKS = 256  # states that are kept at most, and half as many at least where there are more steps
+NEURONS = 2**21  # in all of them, if they are many
 
 
 @dataclass(eq=False)
@@ -48,7 +49,7 @@ class Record:
         self.span = found.span
         if (n := len(self.held)) % self.stride == 0:
             self.marks[n] = found.state
-        if len(self.marks) > MARKS:
+        if len(self.marks) > min(MARKS, max(16, NEURONS // len(found.state.c))):
             self.stride *= 2
             self.marks = {k: state for k, state in self.marks.items() if k % self.stride == 0}
 
