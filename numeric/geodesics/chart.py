@@ -51,6 +51,10 @@ class Chart:
         """(m, d), (m, d)."""
         return Transport.along(self.features, self.places(y), self.tensor(v))
 
+    def refuse_singular(self, y: Array) -> None:
+        """An error where the metric at one of the places (m, d) is."""
+        self.transport(y, np.zeros_like(y)).refuse_singular(self.places(y))
+
     def speeds(self, y: Array, v: Array) -> Array:
         """|J v|: (m, d), (m, d) -> (m,)."""
         pushed = self.features.push(self.places(y), self.tensor(v))
@@ -65,6 +69,8 @@ class Chart:
 def charted(features: Any, points: Tensor, layer: str | None) -> Iterator[tuple[Chart, Tensor]]:
     """A chart around the first of points (n, ...), and all of them flat, (n, d)."""
     chosen = FeatureMap.of(features, layer)
+    if isinstance(points, Tensor):
+        points = points.contiguous()  # torch does not differentiate rows that share memory
     with chosen.on(points) as f:
         d = f.points.shape[1]
         if f.count < d:

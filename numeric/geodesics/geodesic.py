@@ -19,19 +19,20 @@ CONJUGATE = 1e-6  # a stability this close to 0 is 0 up to rounding and discreti
 class Geodesic:
     r"""A path at constant speed over $0 \le t \le 1$.
 
-    `residual` is the greatest covariant acceleration over the length, an angle: 0 for a geodesic. A
-    path that was relaxed only (`refined` is False: the map is piecewise linear, or d is large) has
-    for it the relative change of the length when its segments were doubled.
+    `residual` is the angle by which it turns in all where a geodesic does not, the integral of the
+    covariant acceleration over the length; the length is off by about its square. A path that was
+    relaxed only (`refined` is False: the map has creases, or d is large) has for it the relative
+    change of its length when its segments were doubled last.
 
     `stability` is the least of $1 - \int\langle R(V, x')x', V\rangle/\int|DV|^2$ over fields V that
     vanish at the ends, on the unit sphere $1 - (\text{length}/\pi)^2$: above 0 no path close by is
-    shorter, below 0 one is, and at 0 the ends are conjugate, so that paths close by are as short.
+    shorter, below 0 one is, and at 0 the ends are conjugate. None where the path was relaxed only.
     """
 
     length: float
     energy: float  # of the squared speed over t, without a half: the length squared
     residual: float
-    stability: float | None  # None where it was relaxed only
+    stability: float | None
     refined: bool
     origin: Tensor = field(repr=False)
     curve: Curve = field(repr=False)  # displacements from the origin, flat

@@ -1,4 +1,8 @@
-"""What geodesics need of a feature map: values and derivatives, by torch or in closed form."""
+"""What geodesics need of a feature map: values and derivatives, by torch or in closed form.
+
+A derivative along v takes two passes back: J^T c is linear in c, and its pullback takes v to J v. That
+costs a fraction of torch's forward mode, whose rules are Python, at the few points of a path.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,8 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.func import jvp, vjp
 
-from numeric.geometry.derivatives import along, along_two
+from analytic.domain import InputError
 from numeric.geometry.hidden import HiddenLayer
 
 Map = Callable[[Tensor], Tensor]  # (m, d) -> (m, p)
@@ -17,31 +20,37 @@ Map = Callable[[Tensor], Tensor]  # (m, d) -> (m, p)
 
 @dataclass(frozen=True, eq=False)
 class Smooth:
-    """Any map, by forward mode on copies of the points, one for each axis."""
+    """Any map that torch differentiates twice, on copies of the points, one for each axis."""
 
     features: Map
 
     def push(self, x: Tensor, v: Tensor) -> Tensor:
         """J v: (m, d), (m, d) -> (m, p)."""
-        return along(self.features, x, v)
+        with torch.enable_grad():
+            x = x.detach().requires_grad_()
+            return _along(self.features(x), x, v, False)
 
     def bend(self, x: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """J and H(v, .): (m, d), (m, d) -> twice (m, p, d)."""
-        d = x.shape[1]
         many, axes = _copies(x)
-        J, H = along_two(self.features, many, v.repeat_interleave(d, 0), axes)
-        return J.unflatten(0, x.shape).mT, H.unflatten(0, x.shape).mT
+        with torch.enable_grad():
+            J = _along(self.features(many), many, axes, True)
+            H = _along(J, many, v.repeat_interleave(x.shape[1], 0), False)
+        return J.detach().unflatten(0, x.shape).mT, H.unflatten(0, x.shape).mT
 
     def contract(self, x: Tensor, c: Tensor) -> Tensor:
         """The sum of c_k H_k over features: (m, d), (m, p) -> (m, d, d)."""
         many, axes = _copies(x)
-        c = c.repeat_interleave(x.shape[1], 0)
-        return jvp(lambda at: self.pull(at)[1](c), (many,), (axes,))[1].unflatten(0, x.shape)
+        with torch.enable_grad():
+            slope = _back(self.features(many), many, c.repeat_interleave(x.shape[1], 0), True)
+            return _back(slope, many, axes, False).unflatten(0, x.shape)
 
     def pull(self, x: Tensor) -> tuple[Tensor, Map]:
         """Features (m, p), and what takes c to J^T c: (m, p) -> (m, d)."""
-        value, back = vjp(self.features, x)
-        return value, lambda c: back(c)[0]
+        with torch.enable_grad():
+            x = x.detach().requires_grad_()
+            value = self.features(x)
+        return value.detach(), lambda c: _back(value, x, c, False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +85,26 @@ class Shallow:
 
 
 def _copies(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Each point once for every axis, and the axes: twice (m d, d)."""
+    """Each point once for every axis, to be differentiated, and the axes: twice (m d, d)."""
     m, d = x.shape
-    return x.repeat_interleave(d, 0), torch.eye(d, dtype=x.dtype, device=x.device).repeat(m, 1)
+    many = x.detach().repeat_interleave(d, 0).requires_grad_()
+    return many, torch.eye(d, dtype=x.dtype, device=x.device).repeat(m, 1)
+
+
+def _along(y: Tensor, x: Tensor, v: Tensor, again: bool) -> Tensor:
+    """The derivative of y along v, to be differentiated again or not; in the shape of y."""
+    c = torch.zeros_like(y, requires_grad=True)
+    return _back(_back(y, x, c, True), c, v, again)
+
+
+def _back(y: Tensor, x: Tensor, c: Tensor, again: bool) -> Tensor:
+    """The derivative of c.y by x, in the shape of x."""
+    if not y.requires_grad:  # y is constant
+        return torch.zeros_like(x)
+    try:
+        return torch.autograd.grad(y, x, c, create_graph=again, materialize_grads=True)[0]
+    except (RuntimeError, NotImplementedError) as error:
+        raise InputError(
+            f"torch cannot differentiate the map twice ({str(error).splitlines()[0]}): write it with "
+            "differentiable torch operations, without numpy or gradients of one's own."
+        ) from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from torch import Tensor
@@ -13,7 +14,7 @@ from numeric.geodesics.chart import Chart
 from numeric.geodesics.elements import Array, Curve
 from numeric.geodesics.geodesic import Geodesic
 from numeric.geodesics.refinement import UNKNOWNS, refined
-from numeric.geodesics.relaxation import even, relaxed, tightened
+from numeric.geodesics.relaxation import even, followed, relaxed, tightened
 from numeric.geodesics.variation import Variation, energy, length
 
 DEGREE = 12  # of a piece
@@ -23,6 +24,7 @@ ALIKE = 0.05  # relaxed paths this close, beside their size, lead to one geodesi
 SAME = 1e-4  # geodesics this close are one
 SHORTER = 0.99  # a start that failed below this share of the length found may be what was sought
 SEGMENTS = 128  # of a path that is relaxed only
+ROWS = 2**12  # of derivatives that a search for singular points takes at most
 FEW = 16  # segments that are relaxed from each start
 
 
@@ -64,6 +66,7 @@ def found(chart: Chart, p: Tensor, end: Array, search: Search) -> list[Geodesic]
     still = Curve.through(breaks, np.zeros((DEGREE * PIECES + 1, len(end))))
     if not end.any():
         return [Geodesic(0.0, 0.0, 0.0, 1.0, True, p.detach(), still)]
+    chart.refuse_singular(np.stack([np.zeros_like(end), end]))
     lines = search.lines(still.times, end)
     if chart.creases or _piecewise_linear(chart, Curve.through(breaks, lines[0])):
         return [drawn(chart, p, end, SEGMENTS, search)]
@@ -102,16 +105,18 @@ def drawn(chart: Chart, p: Tensor, end: Array, segments: int, search: Search) ->
     if not end.any():
         still = Curve.through(np.linspace(0, 1, segments + 1), np.zeros((segments + 1, len(end))))
         return Geodesic(0.0, 0.0, 0.0, None, False, p.detach(), still)
+    chart.refuse_singular(np.stack([np.zeros_like(end), end]))
     counts = [segments, segments // 2]
     while counts[-1] > FEW:
         counts.append(counts[-1] // 2)
-    starts = search.lines(np.linspace(0, 1, counts.pop() + 1), end)
-    nodes, length = min((tightened(chart, start) for start in starts), key=lambda line: line[1])
+    lines = search.lines(np.linspace(0, 1, counts.pop() + 1), end)
+    nodes = min((tightened(chart, line) for line in lines), key=partial(followed, chart))
     for count in reversed(counts):
-        last = length
-        nodes, length = tightened(chart, even(chart, nodes, count)[0])
+        last, nodes = nodes, tightened(chart, even(chart, nodes, count)[0])
+    chart.refuse_singular(nodes[:: 1 + nodes.size // ROWS])
+    length, before = followed(chart, nodes), followed(chart, last)
     curve = Curve.through(np.linspace(0, 1, segments + 1), nodes)
-    return Geodesic(length, length**2, abs(1 - last / length), None, False, p.detach(), curve)
+    return Geodesic(length, length**2, abs(1 - before / length), None, False, p.detach(), curve)
 
 
 def _distinct(

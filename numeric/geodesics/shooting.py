@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from numeric.geodesics.geodesic import like, times
 from numeric.geodesics.refinement import NotConverged
 from numeric.geodesics.transport import told
 
+CALLS = 10_000  # of the right hand side
 SAMPLES = 129  # times at which the speed is looked at
 
 
@@ -71,8 +73,8 @@ def shoot(
     with charted(features, p[None], layer) as (chart, _):
         if chart.creases:
             raise InputError(
-                f"The map has creases, by {', '.join(chart.creases[:3])}. They refract paths, which the geodesic "
-                "equation does not know: use between or relax, which find shortest ones."
+                f"The map has creases, by {', '.join(chart.creases[:3])}. They refract paths, which the "
+                "geodesic equation does not know: use between or relax, which find shortest ones."
             )
         flat = array(v).reshape(-1, p.numel())
         precision = tolerance or chart.unit**0.7
@@ -91,16 +93,17 @@ def shoot(
 def _solved(chart: Chart, v: Array, time: float, precision: float) -> OdeSolution:
     """Of the state (2, k, d): displacements and velocities."""
 
-    def rate(_: float, state: Array) -> Array:
+    calls = count()
+
+    def rate(t: float, state: Array) -> Array:
         y, u = state.reshape(2, *v.shape)
-        transport = chart.transport(y, u)
-        condition = transport.condition()
-        if condition.isinf().any():
-            where = told(chart.places(y)[condition.isinf()][0])
-            raise InputError(
-                f"The metric is singular at the point {where}, which the geodesic comes to: shoot for a "
-                "shorter time, elsewhere, or take more features."
+        if next(calls) == CALLS:
+            raise NotConverged(
+                f"The geodesic has come to t = {t:.4g} of {time:g} in {CALLS} steps, at the point "
+                f"{told(chart.places(y)[0])}: it runs away, or into a singular point. Take a shorter time."
             )
+        transport = chart.transport(y, u)
+        transport.refuse_singular(chart.places(y))
         return np.stack([u, array(transport.acceleration(chart.tensor(u)))]).ravel()
 
     start = np.stack([np.zeros_like(v), v]).ravel()

@@ -45,6 +45,15 @@ class Transport:
         least = max(self.frame.shape[1:]) * torch.finfo(values.dtype).eps * values[:, 0]
         return torch.where(values[:, -1] > least, values[:, 0] / values[:, -1], torch.inf)
 
+    def refuse_singular(self, x: Tensor) -> None:
+        """An error where the Jacobian is singular; x are the points (m, d)."""
+        singular = self.condition().isinf()
+        if singular.any():
+            raise InputError(
+                f"The metric is singular at the point {told(x[singular][0])}, so that some directions there "
+                "have no length: take more features, or points whose path keeps away from it."
+            )
+
     def acceleration(self, v: Tensor) -> Tensor:
         """x'' of a geodesic, (m, d)."""
         push = self.drift @ v.to(self.drift)[:, :, None]

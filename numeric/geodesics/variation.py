@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh
+from scipy.linalg import LinAlgError, cholesky_banded, eigh, solveh_banded
 
 from numeric.geodesics.chart import Chart, array
 from numeric.geodesics.elements import Array, Curve
@@ -33,6 +33,7 @@ class Variation:
     rigid: Array  # (n d, n d), of |DV|^2
     tide: Array  # (n d, n d), of <R(V, x')x', V>
     inner: slice  # all but the ends
+    width: int  # of the band on each side of the diagonal
 
     @classmethod
     def at(cls, chart: Chart, curve: Curve) -> Variation:
@@ -59,12 +60,17 @@ class Variation:
             blocks = np.zeros((k, d, k, d))
             blocks[every, :, every] = tide[piece]
             tides[here, here] += blocks.reshape(k * d, k * d)
-        return cls(float((weights * speed**2).sum()), first, rigid, tides, slice(d, n - d))
+        return cls(float((weights * speed**2).sum()), first, rigid, tides, slice(d, n - d), k * d)
 
     def _inner(self) -> tuple[Array, Array]:
         """The second variation with the ends held, and its part |DV|^2."""
         rigid = self.rigid[self.inner, self.inner]
         return rigid - self.tide[self.inner, self.inner], rigid
+
+    def _band(self, matrix: Array) -> Array:
+        """The upper half of the band, as scipy keeps it."""
+        rows = range(min(self.width, len(matrix)) - 1, -1, -1)
+        return np.stack([np.pad(matrix.diagonal(row), (row, 0)) for row in rows])
 
     def stability(self) -> float:
         """The least second variation over that of |DV|^2 alone."""
@@ -82,8 +88,8 @@ class Variation:
         second, rigid = self._inner()
         slope = self.first[self.inner]
         try:
-            cho_factor(second - FLAT * rigid)
-            step = -cho_solve(cho_factor(second), slope)
+            cholesky_banded(self._band(second - FLAT * rigid))
+            step = -solveh_banded(self._band(second), slope)
         except LinAlgError:
             values, fields = eigh(second, rigid)
             size = np.abs(values)

@@ -1,0 +1,326 @@
+"""Geodesics on surfaces whose geodesics are known, in charts that do not show them."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from scipy.integrate import quad
+from torch import Tensor, nn
+
+from analytic.activations import erf
+from numeric import geodesics, geometry
+from numeric.estimate import power_law
+from numeric.geodesics import Search
+from numeric.geodesics.chart import charted
+from numeric.geodesics.elements import Curve
+from numeric.geodesics.variation import length, settle
+from numeric.shallow import ShallowNetwork
+
+ONE = Search(starts=1)
+ALPHA = 0.7  # half the opening angle of the cone
+SHEAR = torch.tensor([[1.0, 2.0, 3.0], [0.0, 1.0, -1.0]], dtype=torch.float64)
+
+
+def point(*values: float) -> Tensor:
+    return torch.tensor(values, dtype=torch.float64)
+
+
+def flat(x: Tensor) -> Tensor:
+    return x @ SHEAR
+
+
+def polar(x: Tensor) -> Tensor:
+    r, t = x.T
+    return torch.stack([r * t.cos(), r * t.sin()], 1)
+
+
+def stereographic(x: Tensor) -> Tensor:
+    s = (x * x).sum(1, keepdim=True)
+    return torch.cat([2 * x, 1 - s], 1) / (1 + s)
+
+
+def spherical(x: Tensor) -> Tensor:
+    t, p = x.T
+    return torch.stack([t.sin() * p.cos(), t.sin() * p.sin(), t.cos()], 1)
+
+
+def cylinder(x: Tensor) -> Tensor:
+    t, z = x.T
+    return torch.stack([t.cos(), t.sin(), z], 1)
+
+
+def cone(x: Tensor) -> Tensor:
+    r, t = x.T
+    return torch.stack([r * math.sin(ALPHA) * t.cos(), r * math.sin(ALPHA) * t.sin(), r], 1)
+
+
+def torus(x: Tensor) -> Tensor:
+    u, v = x.T
+    return torch.stack([(2 + u.cos()) * v.cos(), (2 + u.cos()) * v.sin(), u.sin()], 1)
+
+
+def pseudosphere(x: Tensor) -> Tensor:
+    u, v = x.T
+    return torch.stack([v.cos() / u.cosh(), v.sin() / u.cosh(), u - u.tanh()], 1)
+
+
+def straight(f: Callable[[Tensor], Tensor], p: Tensor, q: Tensor) -> float:
+    return (f(p[None]) - f(q[None])).norm().item()
+
+
+def arc(f: Callable[[Tensor], Tensor], p: Tensor, q: Tensor) -> float:
+    return 2 * math.asin(straight(f, p, q) / 2)
+
+
+def on_cylinder(_: object, p: Tensor, q: Tensor) -> float:
+    return (p - q).norm().item()
+
+
+def on_cone(_: object, p: Tensor, q: Tensor) -> float:
+    """Unrolled: slant heights, and angles times the sine of the opening angle."""
+    (a, s), (b, t) = p.tolist(), q.tolist()
+    slant = math.hypot(1, math.sin(ALPHA))
+    angle = (s - t) * math.sin(ALPHA) / slant
+    return slant * math.sqrt((a - b) ** 2 + 4 * a * b * math.sin(angle / 2) ** 2)
+
+
+def on_half_plane(_: object, p: Tensor, q: Tensor) -> float:
+    """v and cosh u are the coordinates of the hyperbolic half-plane."""
+    (a, s), (b, t) = ((math.cosh(u), v) for u, v in (p.tolist(), q.tolist()))
+    return 2 * math.asinh(math.hypot(a - b, s - t) / (2 * math.sqrt(a * b)))
+
+
+KNOWN = {
+    "flat": (flat, (-1.0, 0.0), (1.0, 0.3), straight),
+    "polar": (polar, (1.0, 0.0), (2.0, 2.0), straight),
+    "polar, close to the origin": (polar, (1.0, 0.0), (1.0, 2.9), straight),
+    "sphere": (stereographic, (0.1, 0.2), (0.9, -0.7), arc),
+    "sphere, far": (stereographic, (0.1, 0.2), (2.9, -2.7), arc),
+    "sphere of three dimensions": (stereographic, (0.1, 0.2, -0.4), (0.9, -0.7, 0.5), arc),
+    "circle": (stereographic, (0.1,), (1.5,), arc),
+    "sphere in angles": (spherical, (1.2, 0.0), (1.9, 1.4), arc),
+    "sphere in angles, by the pole": (spherical, (0.4, 0.0), (0.5, 2.4), arc),
+    "cylinder": (cylinder, (0.2, 0.0), (2.0, 1.3), on_cylinder),
+    "cylinder, more than once around": (cylinder, (0.0, 0.0), (8.0, 1.0), on_cylinder),
+    "cone": (cone, (1.0, 0.0), (1.7, 2.5), on_cone),
+    "meridian of a torus": (torus, (-0.9, 0.4), (0.8, 0.4), on_cylinder),
+    "pseudosphere": (pseudosphere, (0.5, 0.0), (1.0, 1.3), on_half_plane),
+    "pseudosphere, near its edge": (pseudosphere, (0.1, 0.0), (0.2, 3.0), on_half_plane),
+}
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_lengths_are_known_ones(name) -> None:
+    """To 14 digits, where sums over a few hundred nodes leave some ulps."""
+    f, p, q, exact = KNOWN[name]
+    path = geodesics.between(f, point(*p), point(*q), search=ONE)
+    assert path.length == pytest.approx(exact(f, point(*p), point(*q)), rel=3e-14)
+    assert path.energy == pytest.approx(path.length**2, rel=1e-13)
+    assert path.refined
+    assert path.residual < 5.5e-7
+    assert path.minimum
+
+
+def test_a_path_is_a_great_circle_at_constant_speed() -> None:
+    path = geodesics.between(stereographic, point(0.1, 0.2), point(0.9, -0.7), search=ONE)
+    t = torch.linspace(0, 1, 201, dtype=torch.float64)
+    on = stereographic(path.at(t))
+    a, b = on[0], on[-1]
+    L = path.length
+    exact = (torch.sin((1 - t) * L)[:, None] * a + torch.sin(t * L)[:, None] * b) / math.sin(L)
+    assert (on - exact).abs().max() < 1e-11
+    g = geometry.metric(stereographic, path.at(t))
+    v = path.velocity(t)
+    speed = torch.einsum("ni,nij,nj->n", v, g, v).sqrt()
+    assert (speed / L - 1).abs().max() < 1e-10
+
+
+def test_times_come_in_any_shape() -> None:
+    p, q = point(0.1, 0.2), point(0.9, -0.7)
+    path = geodesics.between(stereographic, p, q, search=ONE)
+    assert path.at(0.5).shape == (2,)
+    assert path.at([0.0, 0.5, 1.0]).shape == (3, 2)
+    assert path.at(np.zeros((2, 3))).shape == path.velocity(torch.zeros(2, 3)).shape == (2, 3, 2)
+    assert (path.at(0) - p).abs().max() < 1e-15
+    assert (path.at(1) - q).abs().max() < 1e-15
+    step = 1e-5
+    slope = (path.at(0.3 + step) - path.at(0.3 - step)) / (2 * step)
+    assert (slope - path.velocity(0.3)).abs().max() < 1e-8
+    assert torch.equal(path.log, path.velocity(0.0))
+
+
+@pytest.mark.parametrize("f", [torus, pseudosphere], ids=["torus", "pseudosphere"])
+def test_clairaut(f) -> None:
+    """On a surface of revolution the radius times the sine of the angle with meridians is constant."""
+    path = geodesics.between(f, point(0.3, 0.0), point(1.4, 1.1), search=ONE)
+    t = torch.linspace(0, 1, 101, dtype=torch.float64)
+    at, v = path.at(t), path.velocity(t)
+    radius = f(at)[:, :2].norm(dim=1)
+    momentum = radius**2 * v[:, 1] / path.length
+    assert (momentum / momentum[0] - 1).abs().max() < 1e-8
+    turned = path.at(t).clone()
+    turned[:, 1] += 0.01 * torch.sin(math.pi * t)  # no geodesic
+    slope = v[:, 1] + 0.01 * math.pi * torch.cos(math.pi * t)
+    wrong = f(turned)[:, :2].norm(dim=1) ** 2 * slope
+    assert (wrong / wrong[0] - 1).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize("size", [1e-2, 1e-5, 1e-8, 1e-12])
+def test_close_points_keep_their_digits(size) -> None:
+    p = point(0.5, 1.3)
+    q = p + size * point(1.0, -0.3)
+    chord = (q - p).norm().item() / math.sqrt((1 + p @ p) * (1 + q @ q))
+    path = geodesics.between(stereographic, p, q, search=ONE)
+    assert path.length == pytest.approx(2 * math.asin(chord), rel=1e-14)
+    assert path.residual < 5.5e-7
+
+
+def test_coordinates_of_any_scale_do() -> None:
+    scale = point(1.0, 1e-5)
+    p, q = point(0.1, 0.2), point(0.9, -0.7)
+    own = geodesics.distance(stereographic, p, q, search=ONE)
+    scaled = geodesics.distance(
+        lambda x: stereographic(x * scale), p / scale, q / scale, search=ONE
+    )
+    assert scaled == pytest.approx(own, rel=1e-13)
+
+
+def test_stability_on_the_sphere() -> None:
+    """Jacobi fields sin(pi t) across the path: 1 - (L/pi)^2, below 0 beyond the far point."""
+    for angle in (0.5, 2.0, 3.0, 4.0):
+        p, q = point(math.pi / 2, 0.0), point(math.pi / 2, angle)
+        path = geodesics.between(spherical, p, q, search=ONE)
+        assert path.length == pytest.approx(angle, rel=1e-14)
+        assert path.stability == pytest.approx(1 - (angle / math.pi) ** 2, abs=1e-11)
+        assert path.minimum == (angle < math.pi)
+        assert not path.conjugate
+
+
+@pytest.mark.parametrize("f", [flat, pseudosphere], ids=["flat", "hyperbolic"])
+def test_stability_without_positive_curvature(f) -> None:
+    """Fields along the path have 1, and no other has less."""
+    path = geodesics.between(f, point(0.5, 0.0), point(1.0, 1.3), search=ONE)
+    assert path.stability == pytest.approx(1, abs=1e-10)
+
+
+def test_opposite_points_are_conjugate() -> None:
+    found = geodesics.several(stereographic, point(0.5, 0.0), point(-2.0, 0.0))
+    assert len(found) > 1
+    for path in found:
+        assert path.length == pytest.approx(math.pi, rel=1e-13)
+        assert path.conjugate
+        assert not path.minimum
+
+
+def test_several_geodesics_of_a_torus() -> None:
+    """Half around the outer equator, two mirror images are shorter than the equator, which is no minimum."""
+    up, down, equator = geodesics.several(torus, point(0.0, 0.0), point(0.0, 3.0))
+    assert up.length == pytest.approx(down.length, rel=1e-13)
+    assert (up.at(0.5) + down.at(0.5) - point(0.0, 3.0)).abs().max() < 1e-7
+    assert up.minimum
+    assert down.minimum
+    assert equator.length == pytest.approx(9.0, rel=1e-14)
+    assert equator.stability < 0
+    assert up.length < 9
+
+
+def network(width: int = 100, seed: int = 0, d: int = 2) -> ShallowNetwork:
+    generator = torch.Generator().manual_seed(seed)
+    return ShallowNetwork.gaussian(erf, width, d, 1.5, 0.5, generator=generator)
+
+
+def test_length_on_a_network_by_quadrature_and_by_chords() -> None:
+    """The metric of `geometry` along the path, and chords in feature space that approach it as h^2."""
+    net = network()
+    path = geodesics.between(net, point(-1.0, -1.0), point(1.5, 1.0))
+
+    def speed(t: float) -> float:
+        v = path.velocity(t)
+        return math.sqrt(v @ geometry.metric(net, path.at([t]))[0] @ v)
+
+    assert path.length == pytest.approx(quad(speed, 0, 1, epsrel=1e-10)[0], rel=1e-10)
+    counts, errors = (8, 16, 32, 64), []
+    for count in counts:
+        on = net(path.at(torch.linspace(0, 1, count + 1, dtype=torch.float64)))
+        errors.append(path.length - (on[1:] - on[:-1]).norm(dim=1).sum().item())
+    slope = power_law(counts, errors)
+    assert slope.value == pytest.approx(-2, abs=0.05)
+
+
+def test_a_network_in_closed_form_and_by_torch() -> None:
+    net = network()
+    p, q = point(-1.0, -1.0), point(1.5, 1.0)
+    closed, general = (geodesics.between(f, p, q, search=ONE) for f in (net, lambda x: net(x)))
+    assert closed.length == pytest.approx(general.length, rel=1e-13)
+    assert (closed.at(0.37) - general.at(0.37)).abs().max() < 1e-10
+    assert closed.stability == pytest.approx(general.stability, abs=1e-10)
+
+
+def test_no_path_nearby_is_shorter() -> None:
+    """Second differences of the energy along random fields are not below what stability allows."""
+    net = network()
+    path = geodesics.between(net, point(-1.0, -1.0), point(1.5, 1.0))
+    t = torch.linspace(0, 1, 2001, dtype=torch.float64)
+    base = path.at(t)
+    generator = torch.Generator().manual_seed(0)
+
+    def chords(x: Tensor) -> float:
+        on = net(x)
+        return (on[1:] - on[:-1]).norm(dim=1).sum().item()
+
+    for _ in range(10):
+        shape = torch.randn(3, 2, generator=generator, dtype=torch.float64)
+        field = torch.sin(math.pi * torch.outer(t, torch.arange(1.0, 4.0).double())) @ shape
+        assert chords(base + 0.02 * field) > chords(base)
+
+
+def test_pieces_converge_at_twice_their_degree() -> None:
+    p, q = point(0.1, 0.2), point(0.9, -0.7)
+    exact, counts, errors = arc(stereographic, p, q), (4, 6, 8, 12), []
+    with charted(stereographic, torch.stack([p, q]), None) as (chart, _):
+        for count in counts:
+            breaks = np.linspace(0, 1, count + 1)
+            start = Curve.through(breaks, np.zeros((3 * count + 1, 2)))
+            nodes = np.outer(start.times, (q - p).numpy())
+            curve = settle(chart, Curve.through(breaks, nodes))
+            errors.append(abs(length(chart, curve) - exact))
+    assert power_law(counts, errors).value == pytest.approx(-6, abs=0.2)
+
+
+def test_distances_are_a_metric() -> None:
+    net = network()
+    x = 1.5 * torch.randn(6, 2, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    D = geodesics.distances(net, x, progress=False)
+    assert torch.equal(D, D.T)
+    assert not D.diagonal().any()
+    assert (D[:, :, None] + D[None] - D[:, None] >= -1e-9).all()  # D_ij + D_jk >= D_ik
+    on = net(x)
+    assert (torch.cdist(on, on) - 1e-12 <= D).all()
+    back = geodesics.distance(net, x[0], x[1])
+    assert back == pytest.approx(D[0, 1].item(), rel=1e-12)
+    assert geodesics.distance(net, x[1], x[0]) == pytest.approx(back, rel=1e-12)
+
+
+def test_single_precision_points_and_any_shape_of_point() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(4, 30), nn.GELU(), nn.Linear(30, 20), nn.Tanh())
+    p, q = torch.zeros(2, 2), torch.ones(2, 2)
+    single = geodesics.between(model, p, q, search=ONE)
+    assert single.at([0.0, 1.0]).shape == (2, 2, 2)
+    assert single.at(0.5).dtype == single.log.dtype == torch.float32
+    double = geodesics.between(model.double(), p.double(), q.double(), search=ONE)
+    assert single.length == pytest.approx(double.length, rel=1e-6)
+    assert (single.at(0.5) - double.at(0.5)).abs().max() < 1e-4
+    inner = geodesics.between(model, p.double(), q.double(), layer="1", search=ONE)
+    assert inner.length == pytest.approx(straight(model[:2], p.double(), q.double()), rel=1e-13)
+
+
+def test_models_are_left_as_they_were() -> None:
+    model = nn.Sequential(nn.Linear(2, 20), nn.Dropout(0.5), nn.Tanh(), nn.Linear(20, 9)).double()
+    path = geodesics.between(model, point(0.0, 0.0), point(1.0, 1.0), search=ONE)
+    assert model.training
+    assert model[1].training
+    assert not path.at(0.5).requires_grad
+    assert all(p.grad is None for p in model.parameters())
