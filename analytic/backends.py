@@ -173,7 +173,7 @@ def host_symbols(expr: sp.Expr) -> set[sp.Symbol]:
 def expand_heads(expr: sp.Expr) -> sp.Expr:
     """Textbook functions in place of our own; `share` stays, because its value at 0/0 is its point."""
     for head in HEADS:
-        if head is not share:
+        if head is not share and any(node.func is head for node in expr.atoms(sp.Function)):
             expr = expr.replace(head, head.exact)
     return expr
 

@@ -70,12 +70,14 @@ class Claim:
         return error
 
     def holds(self) -> bool:
-        return bool(self.points) and self.worst_error() <= mpf(10) ** -self.digits
+        """Whether no point differs; the first that does is enough."""
+        pairs, bound = zip(self.points, self.found, strict=True), mpf(10) ** -self.digits
+        return bool(self.points) and all(self._error(*pair) <= bound for pair in pairs)
 
-    def about(self, statement: Formula) -> Claim:
-        """The same route, asked about another statement in the same arguments."""
-        other = replace(self, statement=statement)
-        if "found" in self.__dict__:  # the route need not run again
+    def about(self, statement: Formula, **more: Any) -> Claim:
+        """The same route, asked about another statement; it may have more arguments, with values."""
+        other = replace(self, statement=statement, points=tuple(p | more for p in self.points))
+        if more or "found" in self.__dict__:  # the route need not run again
             other.__dict__["found"] = self.found
         return other
 
@@ -114,42 +116,99 @@ def _inside(formula: Formula, values: Mapping[sp.Symbol, Any]) -> bool:
     return True
 
 
-def mutants(expr: sp.Expr) -> Iterator[tuple[str, sp.Expr]]:
-    """Wrong versions of an expression: a coefficient off by one percent, a sign, an exponent."""
-    yield "the whole by one percent", expr * sp.Rational(101, 100)
+@dataclass(frozen=True)
+class Change:
+    """What makes an expression wrong: a node of it changes by some part, as far as a switch is on."""
+
+    node: sp.Expr
+    part: sp.Expr
+    what: str
+    by: Callable[[sp.Expr, sp.Expr, sp.Expr], sp.Expr]  # node, part, switch
+
+    def __str__(self) -> str:
+        return self.what.format(node=self.node, part=self.part)
+
+
+def _percent(node: sp.Expr, part: sp.Expr, on: sp.Expr) -> sp.Expr:
+    return node + on * part / 100
+
+
+def _sign(node: sp.Expr, part: sp.Expr, on: sp.Expr) -> sp.Expr:
+    return node - 2 * on * part
+
+
+def _power(node: sp.Expr, part: sp.Expr, on: sp.Expr) -> sp.Expr:
+    return node * part**on
+
+
+def changes(expr: sp.Expr) -> Iterator[Change]:
+    """A coefficient off by one percent, a sign, an exponent."""
+    yield Change(expr, expr, "the whole by one percent", _percent)
     nodes = sorted(set(sp.preorder_traversal(expr)), key=sp.default_sort_key)
     powers = [p.exp for p in expr.atoms(sp.Pow) if z in p.base.free_symbols]
     fixed = {node for power in powers for node in sp.preorder_traversal(power)}
     for node in nodes:
         averaged = z in node.free_symbols  # a new sign or power there might not be integrable
         if isinstance(node, sp.Add) and node not in fixed:
-            first, last = node.args[0], node.args[-1]
-            yield f"{last} by one percent", expr.xreplace({node: node + last / 100})
+            yield Change(node, node.args[-1], "{part} by one percent", _percent)
             if not averaged:
-                yield f"sign of {first}", expr.xreplace({node: node - 2 * first})
+                yield Change(node, node.args[0], "sign of {part}", _sign)
         elif isinstance(node, sp.Pow) and node.base.free_symbols and not averaged:
-            yield f"exponent of {node}", expr.xreplace({node: node * node.base})
+            yield Change(node, node.base, "exponent of {node}", _power)
+
+
+def switched(expr: sp.Expr, chosen: Mapping[sp.Expr, Change]) -> sp.Expr:
+    """The expression with a switch for each change, so that one compilation tries them all."""
+    made: dict[sp.Basic, sp.Basic] = {}
+
+    def build(node: sp.Basic) -> sp.Basic:
+        if node not in made:
+            args = tuple(map(build, node.args))
+            new = node if args == node.args else node.func(*args)
+            made[node] = new
+            for switch, change in chosen.items():
+                if change.node == node:
+                    new = change.by(new, build(change.part), switch)
+            made[node] = new
+        return made[node]
+
+    return build(expr)
+
+
+def mutants(expr: sp.Expr) -> Iterator[tuple[str, sp.Expr]]:
+    """Wrong versions of an expression."""
+    return ((str(change), switched(expr, {sp.S.One: change})) for change in changes(expr))
 
 
 def survivors(claim: Claim, most: int = 6) -> list[str]:
     """Mutants of the statement that the route fails to refuse; those equal to it do not count."""
-    alive, different = [], 0
-    everywhere = sample(claim.statement, 2, seed=1)
-    chosen = list(mutants(claim.statement.expr))
-    for change, expr in chosen[:: max(1, len(chosen) // most)]:
-        wrong = claim.about(replace(claim.statement, expr=expr, stable=None))
-        if not wrong.holds():
+    statement, found = claim.statement, list(changes(claim.statement.expr))
+    chosen = found[:: max(1, len(found) // most)]
+    switches = sp.symbols(f"wrong:{len(chosen)}", integer=True, nonnegative=True)
+    family = replace(
+        statement,
+        args=(*statement.args, *switches),
+        expr=switched(statement.expr, dict(zip(switches, chosen, strict=True))),
+        stable=None,
+    )
+    off = dict.fromkeys(map(str, switches), 0)
+    if not claim.about(family, **off).holds():  # else a refusal would say nothing about the change
+        return ["the statement itself, once it has switches"]
+    everywhere, alive, different = sample(statement, 2, seed=1), [], 0
+    for switch, change in zip(switches, chosen, strict=True):
+        on = off | {str(switch): 1}
+        if not claim.about(family, **on).holds():
             different += 1
-        elif not _same(claim.statement, wrong.statement, everywhere):
-            alive.append(change)
+        elif not _same(statement, family, everywhere, on):
+            alive.append(str(change))
     return alive if alive or different else ["every mutant equals the statement"]
 
 
-def _same(one: Formula, two: Formula, points: tuple[Point, ...]) -> bool:
-    """Whether two formulas agree at points that no route has chosen."""
+def _same(one: Formula, two: Formula, points: tuple[Point, ...], more: Point) -> bool:
+    """Whether two formulas agree at points that no route has chosen; the second has more arguments."""
     for point in points:
         try:
-            left, right = one.evaluate(20, **point), two.evaluate(20, **point)
+            left, right = one.evaluate(20, **point), two.evaluate(20, **point, **more)
         except (ValueError, ArithmeticError):
             return False
         if abs(left - right) > mpf(10) ** -18 * max(abs(left), abs(right)):

@@ -4,7 +4,7 @@ import sympy as sp
 from mpmath import mp
 
 from analytic.activation import PSD
-from analytic.claims import Claim, mutants, sample, survivors
+from analytic.claims import Claim, changes, mutants, sample, survivors, switched
 from analytic.formula import Formula
 from analytic.symbols import d, kxx, kxy, kyy, r, sigma
 
@@ -56,6 +56,24 @@ def test_mutants_differ_from_the_original() -> None:
     found = dict(mutants(expr))
     assert len(found) >= 5
     assert all(sp.expand(wrong - expr) != 0 for wrong in found.values())
+
+
+def test_switches_make_each_mutant_and_leave_the_statement_alone() -> None:
+    expr = sp.exp(-sigma) * (d - 2) * r**3 + sp.sqrt(1 + r) / (1 + r * (d - 2)) ** 2
+    chosen = dict(zip(sp.symbols("on:9", integer=True, nonnegative=True), changes(expr)))
+    family = switched(expr, chosen)
+    assert family.free_symbols >= set(chosen)
+    off = dict.fromkeys(chosen, 0)
+    assert sp.simplify(family.subs(off) - expr) == 0
+    for (switch, change), (name, mutant) in zip(chosen.items(), mutants(expr)):
+        assert str(change) == name
+        assert sp.simplify(family.subs(off | {switch: 1}) - mutant) == 0
+
+
+def test_a_statement_that_cannot_be_evaluated_refuses_no_mutant() -> None:
+    """A refusal counts only where the statement itself, written with switches, is accepted."""
+    zero = Claim(Formula("root", (r,), sp.sqrt(-r)), "none", lambda r: mp.sqrt(r), POINTS)
+    assert survivors(zero) == ["the statement itself, once it has switches"]
 
 
 def test_blind_route_is_found_out() -> None:
