@@ -201,7 +201,7 @@ CONTROLS = (
     LogSlider("n", "n", 1, 6, 1000.0),
 )
 CORRECTED = r"1 + \frac{1}{n}\left[\frac{y^2\|x_a\|^{-2q} - 1}{4}\,(\chi - d) + \kappa\right]"
-TITLES = ("mean volume, over that of infinite width", "the same by target")  # no slow formulas
+TITLES = ("mean volume over its limit", "the same by target")  # no slow formulas
 
 
 def relevant(control: str, values: Any) -> bool:

@@ -223,11 +223,11 @@ def test_every_corner_of_the_sliders_has_finite_numbers() -> None:
 
 
 def test_frames_are_whole_and_move_every_control(panel: panels.Panel) -> None:
-    page = panel.frames()
+    page = panel.frames(every=3)
     assert not re.search(r"(src|href)=.?https?:|url\(", page)
     frames = json.loads(re.search(r"const frames = (\{.*?\}), root", page, re.DOTALL)[1])
     assert set(frames) == set(START)
     for control in figures.CONTROLS:
         pictures = {frame["picture"] for frame in frames[control.name]}
-        assert len(pictures) == len(control.stops()), control.name
+        assert len(control.stops()) > len(pictures) == len(frames[control.name]) > 2, control.name
     assert all("<math" in frame["formula"] for frame in frames["n"])
