@@ -199,7 +199,9 @@ nngp_figures.saved(ntk_figures.figure_laws(approach, r"$|\delta|$"), "09-limits"
 #
 # Knots do gather, on the way, for every $\delta$ that lets them move. Whether they stay depends on the data. Of six samples of the sinusoid
 # each is a corner, between neighbours that pull the other way: there knots stay, and the fit is the polygon through the samples. Of ten
-# samples not all are, and on the square wave, whose samples come in pairs, the settings of the text leave no cluster at its samples.
+# samples not all are, and as residuals change sign knots leave. On the square wave these networks end in the local minimum of Figure 6,
+# with no more weight at samples than by chance. Some wide networks that start from a random function get past it, and keep about half;
+# `numeric.relu_dynamics.clustering` tests one network at a time.
 
 # %%
 corners = figures.sinusoid(6)

@@ -3,6 +3,7 @@ r"""Do knots gather at the samples? The share of them that are near, over traini
 Neurons of one network are not independent, since they feel the same residuals, so networks are what
 is counted. The null is the law of the knots b / a at the start, which training at delta = -infinity
 keeps: for a and b uniform on (-1, 1), $F(u) = \frac12 + \frac u4$ up to u = 1 and $1 - \frac1{4u}$ beyond.
+Neurons that die in training stop at an end sample, and count there. For one network see `clusters`.
 """
 
 from __future__ import annotations
