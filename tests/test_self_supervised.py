@@ -168,6 +168,7 @@ def test_arrays_and_tensors_give_the_same() -> None:
     x, partners = pairs(15, 2)
     learned = SelfSupervisedKernel(components=2)
     features = learned.fit_transform(x.numpy(), partners.numpy())
+    assert (learned.predict(x.numpy()) == features).all()
     assert isinstance(features, np.ndarray)
     assert (clone(learned).fit_transform(x, partners) == torch.tensor(features)).all()
     assert learned.set_params(components=3).get_params()["components"] == 3

@@ -71,6 +71,10 @@ class SelfSupervisedKernel(TransformerMixin, BaseEstimator):
         """(n, d) -> (n, components), an array or a tensor as X is."""
         return returned(self._features(X), X)
 
+    def predict(self, X: Any) -> Any:
+        """What it learns to tell of a point is its representation: the same as `transform`."""
+        return self.transform(X)
+
     def gram(self, X: Any, Y: Any = None) -> Any:
         """k_ss (F.19): (n, d), (m, d) -> (n, m)."""
         left = self._features(X)
