@@ -12,6 +12,7 @@ the impulses of both halves. On its way a neuron is off by up to $\frac12|g_1 - 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -25,6 +26,7 @@ from numeric.relu_dynamics.rays import Rays
 from numeric.relu_dynamics.stepper import Plan
 
 RAPIDITY = 0.5  # of one step, at most
+BEYOND = 100.0  # of half a step, which floats could not hold for long and no step may have
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +51,8 @@ class Boosts:
 
         def plan(span: float) -> Plan:
             first = modes.impulse(span / 2)
+            if not torch.hypot(*rays.forces(first)).max() < BEYOND:
+                return Plan(first, math.inf)
             half = boosted(rays.forces(first / (span / 2)), state, span / 2)
             total = Modes.of(kernel(rays, half), residuals).impulse(span)
             parts = torch.stack([first, total - first, total - modes.impulse(span)])
