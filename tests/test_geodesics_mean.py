@@ -121,4 +121,4 @@ def test_bad_input() -> None:
     torch.manual_seed(0)
     creased = nn.Sequential(nn.Linear(2, 20), nn.ReLU()).double()
     with pytest.raises(InputError, match="creases"):
-        geodesics.mean(creased, x, progress=False)
+        geodesics.mean(creased, x[:2], search=Search(1), progress=False)

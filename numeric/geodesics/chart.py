@@ -16,7 +16,6 @@ from numeric.geodesics.elements import Array
 from numeric.geodesics.maps import Map, Shallow, Smooth
 from numeric.geodesics.transport import Transport
 from numeric.geometry.creases import creased_layers
-from numeric.geometry.derivatives import along
 from numeric.geometry.feature_map import FeatureMap
 from numeric.geometry.hidden import HiddenLayer
 from numeric.geometry.trial import check_bend, check_slope
@@ -78,15 +77,23 @@ def charted(features: Any, points: Tensor, layer: str | None) -> Iterator[tuple[
                 f"{d} coordinates and {f.count} features: the metric is singular everywhere, and points "
                 "may have distance 0. Take a wider layer."
             )
-        check_slope(f, along, f.points)
-        creases = tuple(creased_layers(f, chosen.module))
         hidden = HiddenLayer.of(chosen)
-        if hidden is not None and hidden.jumps():
-            creases = (hidden.name,)
-        if hidden is None and not creases:
-            check_bend(f, along, f.points)
         own = Smooth(f) if hidden is None else Shallow(f, hidden)
-        yield Chart(own, f.points[0], creases), f.points
+        creases = creased_layers(f, chosen.module)
+        if hidden is not None and hidden.jumps():
+            creases = [hidden.name]
+
+        def along(call: Map, x: Tensor, u: Tensor) -> Tensor:
+            """What is tried is what is used: J u, and of J u itself H(u, u)."""
+            if call is f:
+                return own.push(x, u)
+            _, H = own.bend(x, u)
+            return (H @ u.to(H)[:, :, None])[..., 0]
+
+        check_slope(f, along, f.points)
+        if not creases:
+            check_bend(f, along, f.points)
+        yield Chart(own, f.points[0], tuple(creases)), f.points
 
 
 def alike(**points: Any) -> Tensor:
