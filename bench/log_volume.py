@@ -80,8 +80,8 @@ def derivatives(clock: Clock) -> Iterator[str]:
     off = (ours(x).value - published(net, x)).abs().max().item()
     yield (
         f"784-2000 network: closed form {1e3 * one:.0f} ms a point, rows by autograd and SVD "
-        f"{loop / one:.0f} times that, the published code {rival / one:.0f} ({batch / BATCH / one:.0f} in batches of {BATCH}; "
-        f"it differs by {off:.0e} nat)"
+        f"{loop / one:.0f} times that, the published code {rival / one:.0f} ({batch / BATCH / one:.0f} in batches "
+        f"of {BATCH}; it differs by {off:.0e} nat)"
     )
 
 

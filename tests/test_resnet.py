@@ -83,7 +83,7 @@ def test_log_volume_of_a_small_one(memory: int) -> None:
         net.train()
     values = torch.linalg.svdvals(J)
     rank = int((values[0] > 1e-12 * values[0, 0]).sum())
-    assert rank < 64  # one pixel is left in the last stage, and its block adds fewer channels than it has
+    assert rank < 64  # the last stage has one pixel, and its block adds fewer channels than it has
     found = geometry.spectrum(net, x, memory=memory, progress=False)
     assert net.training
     assert found.rank.tolist() == [rank, rank]
