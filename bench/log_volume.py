@@ -81,8 +81,8 @@ def derivatives(clock: Clock) -> Iterator[str]:
     off = (ours(x).value - published(net, x)).abs().max().item()
     yield (
         f"784-2000 network: closed form {1e3 * one:.0f} ms a point, rows by autograd and SVD "
-        f"{loop:.0f} times that, the published code {rival:.0f} ({batch / BATCH:.0f} in batches of {BATCH}; it "
-        f"differs by {off:.0e} nat)"
+        f"{loop:.0f} times that, the published code {rival:.0f} ({batch / BATCH:.0f} in batches of {BATCH}; "
+        f"it differs by {off:.0e} nat)"
     )
 
 
