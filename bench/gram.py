@@ -89,16 +89,16 @@ def memory(n: int, d: int) -> str:
     gram = net.ntk(x)
     seconds, size = time.perf_counter() - start, gram.numel() * gram.element_size()
     return (
-        f"ReLU, N = {n}, d = {d}: {seconds:.1f} s, at most {(_peak() - before) / size:.1f} Gram matrices "
-        f"of memory beside the points, peak of the process {_peak() / GIGABYTE:.2f} GB"
+        f"ReLU, N = {n}, d = {d}: {seconds:.1f} s, at most {(peak() - before) / size:.1f} Gram matrices "
+        f"of memory beside the points, peak of the process {peak() / GIGABYTE:.2f} GB"
     )
 
 
 def _resident() -> int:
-    return _told_by_linux("VmRSS") or _peak()
+    return _told_by_linux("VmRSS") or peak()
 
 
-def _peak() -> int:
+def peak() -> int:
     """Linux counts the process that started this one into ru_maxrss, but not into VmHWM."""
     unit = 1 if sys.platform == "darwin" else 1024
     return _told_by_linux("VmHWM") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

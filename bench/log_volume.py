@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.autograd.functional import jacobian
 
 from bench.clock import interleaved
-from bench.gram import GIGABYTE, _peak
+from bench.gram import GIGABYTE, peak
 from numeric import geometry, networks
 from numeric.estimate import power_law
 from numeric.geometry.scaled_qr import graded
@@ -162,13 +162,13 @@ def memory(name: str) -> str:
     """Of a process that computes one log volume and nothing else."""
     net = getattr(networks, name)()
     x = torch.randn(1, 3, 32, 32, generator=_seeded())
-    before, start = _peak(), time.perf_counter()
+    before, start = peak(), time.perf_counter()
     cpu = time.process_time()
     found = geometry.log_volume(net, x, memory=BUDGET)
     return (
         f"{name}, untrained, float32, 2048 features of 3 x 32 x 32 inputs: log volume "
         f"{found.value.item():.3f}, rank {found.rank.item()}, condition {found.condition.item():.0e}; peak "
-        f"{_peak() / GIGABYTE:.2f} GB resident, {before / GIGABYTE:.2f} of them before; "
+        f"{peak() / GIGABYTE:.2f} GB resident, {before / GIGABYTE:.2f} of them before; "
         f"{time.perf_counter() - start:.0f} s, {time.process_time() - cpu:.0f} s of CPU time"
     )
 
