@@ -119,7 +119,6 @@ def test_many_depths_at_once_are_refused(many) -> None:
             call(**AT | {"depth": many})
 
 
-@pytest.mark.xfail(strict=True, reason="only what has a shape is seen to be many")
 def test_a_list_of_depths_is_refused_in_words() -> None:
     with pytest.raises(InputError, match="depth must be one number"):
         TARGET.numpy(**AT | {"depth": [1, 2]})

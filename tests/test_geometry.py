@@ -239,9 +239,3 @@ def test_only_modules_have_layers() -> None:
     long = nn.Sequential(*(nn.Identity() for _ in range(60)))
     with pytest.raises(InputError, match="and 20 more"):
         geometry.metric(long, points(), layer="x")
-
-
-def test_unknown_names_are_told() -> None:
-    with pytest.raises(AttributeError, match="ricci_scalar"):
-        geometry.riemann  # noqa: B018
-    assert "metric" in dir(geometry)
