@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from test_geodesics import network, point, polar, pseudosphere, stereographic, torus
 from torch import Tensor, nn
 
 from analytic.activations import relu
@@ -12,7 +13,6 @@ from numeric import geodesics, geometry
 from numeric.estimate import power_law
 from numeric.geodesics import NotConverged, Search
 from numeric.shallow import ShallowNetwork
-from tests.test_geodesics import network, point, polar, pseudosphere, stereographic, torus
 
 
 def great_circle(p: Tensor, v: Tensor, t: Tensor) -> Tensor:

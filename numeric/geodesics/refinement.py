@@ -12,13 +12,18 @@ from analytic.domain import InputError
 from numeric.geodesics.chart import Chart, array
 from numeric.geodesics.elements import Array, Curve
 from numeric.geodesics.transport import told
-from numeric.geodesics.variation import length, settle
+from numeric.geodesics.variation import energy, length, settle
 
 EPSILON = np.finfo(float).eps
 GAIN = 1e-3  # how far one halving lowers what a smooth piece turns by, at least
-STALLED = 3  # partitions in turn that do not halve the residual
+STALLED = 4  # partitions in turn that do not halve the residual
 GROWN = 3  # how the condition number grows, if a singular point is close, as pieces shrink
-UNKNOWNS = 4000  # at most, for dense matrices in them
+UNKNOWNS = (
+    2000  # for dense matrices in them; twice as many where the first partition has most of these
+)
+STILL = (
+    1e-6  # share of the energy that the last partition changed, if the map is just not very smooth
+)
 
 
 class NotConverged(InputError):
@@ -68,27 +73,37 @@ class Examination:
         return turns > np.maximum(good, self.noise)
 
 
-def refined(chart: Chart, curve: Curve, tolerance: float) -> tuple[Curve, float]:
-    """A geodesic from a curve near it, with its residual."""
-    best, stalled, first = math.inf, 0, None
+def refined(chart: Chart, curve: Curve, tolerance: float | None) -> tuple[Curve, float]:
+    """A geodesic from a curve near it, with its residual.
+
+    Without a tolerance it is the rounding unit to the power 0.4, or what the map allows: where its
+    second derivatives jump, as those of ELU do, halving a piece gains little, but the length is
+    known long before.
+    """
+    limit = chart.unit**0.4 if tolerance is None else tolerance
+    most = max(UNKNOWNS, 2 * curve.values.size)
+    best, stalled, first, last = math.inf, 0, None, math.inf
     while True:
         try:
             curve, singular = settle(chart, curve), False
         except LinAlgError:  # some field V has no |DV|^2
             singular = True
-        seen = Examination.of(chart, curve)
+        seen, total = Examination.of(chart, curve), energy(chart, curve)
         first = first or seen.condition.max()
         singular = singular or math.isinf(seen.condition.max())
-        poor = seen.poor(tolerance)
+        poor = seen.poor(limit)
         if not singular and not poor.any():
             return curve, seen.residual
         stalled = 0 if seen.residual < best / 2 else stalled + 1
         best = min(best, seen.residual)
-        full = (len(poor) + poor.sum()) * curve.values[0].size > UNKNOWNS
+        full = (len(poor) + poor.sum()) * curve.values[0].size > most
         if singular or full or stalled == STALLED:
             singular = singular or seen.condition.max() > GROWN * first
-            raise NotConverged(_told(chart, curve, seen, singular, tolerance))
-        curve = curve.split(poor)
+            still = abs(total - last) < STILL * total
+            if tolerance is None and still and not singular:
+                return curve, seen.residual
+            raise NotConverged(_told(chart, curve, seen, singular, limit))
+        curve, last = curve.split(poor), total
 
 
 def _told(chart: Chart, curve: Curve, seen: Examination, singular: bool, tolerance: float) -> str:

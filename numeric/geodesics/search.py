@@ -34,7 +34,7 @@ class Search:
 
     starts: int = 4
     seed: int = 0
-    tolerance: float | None = None  # of the residual; by default 5e-7 in float64, 2e-3 in float32
+    tolerance: float | None = None  # of the residual; by default 5e-7, or what smoothness allows
 
     def __post_init__(self) -> None:
         whole("starts", self.starts)
@@ -50,17 +50,13 @@ class Search:
         straight, size = np.outer(times, end), np.linalg.norm(end)
         return [straight, *(straight + size * waves @ bulge for bulge in bulges)]
 
-    def limit(self, chart: Chart) -> float:
-        """The tolerance in the precision of a chart."""
-        return self.tolerance or chart.unit**0.4
-
 
 STANDARD = Search()
 
 
 def found(chart: Chart, p: Tensor, end: Array, search: Search) -> list[Geodesic]:
     """Geodesics from the origin to a displacement, shortest first; p is the origin in its own shape."""
-    if 2 * PIECES * DEGREE * len(end) > UNKNOWNS:
+    if PIECES * DEGREE * len(end) > UNKNOWNS:
         return [drawn(chart, p, end, SEGMENTS, search)]
     breaks = np.linspace(0, 1, PIECES + 1)
     still = Curve.through(breaks, np.zeros((DEGREE * PIECES + 1, len(end))))
@@ -88,7 +84,7 @@ def found(chart: Chart, p: Tensor, end: Array, search: Search) -> list[Geodesic]
 
 def settled(chart: Chart, p: Tensor, curve: Curve, search: Search) -> Geodesic:
     """The geodesic that a curve near it leads to."""
-    curve, residual = refined(chart, curve, search.limit(chart))
+    curve, residual = refined(chart, curve, search.tolerance)
     return Geodesic(
         length(chart, curve),
         energy(chart, curve),

@@ -19,6 +19,8 @@ from numeric.geodesics.elements import Array, Curve
 STEPS = 20  # of Newton's method
 SETTLED = 1e-9  # a step this small beside the length: the next would be its square
 FLAT = 1e-8  # a second variation this small is 0 up to rounding, and is not divided by
+SHIFT = 1e-3  # of the second variation, the least that is tried where it is not positive
+STIFF = 1e6  # a shift that leaves nothing but |DV|^2
 SHORTEST = 1e-6  # share of a step that is tried
 SLOPE = 0.1  # share of the expected gain that a step must bring
 NOISE = 100  # rounding units by which an energy may be off
@@ -86,15 +88,17 @@ class Variation:
     def step(self) -> tuple[Array, float]:
         """Newton's step downhill with the ends held, and its length in |DV|."""
         second, rigid = self._inner()
-        slope = self.first[self.inner]
-        try:
-            cholesky_banded(self._band(second - FLAT * rigid))
-            step = -solveh_banded(self._band(second), slope)
-        except LinAlgError:
-            values, fields = eigh(second, rigid)
-            size = np.abs(values)
-            step = -fields @ (fields.T @ slope / np.where(size < FLAT, 1.0, size))
-        return step, math.sqrt(step @ rigid @ step)
+        slope, shift = self.first[self.inner], 0.0
+        while True:
+            try:
+                cholesky_banded(self._band(second + (shift - FLAT) * rigid))
+                break
+            except LinAlgError:
+                if shift > STIFF:
+                    raise
+                shift = max(SHIFT, 4 * shift)
+        step = -solveh_banded(self._band(second + shift * rigid), slope)
+        return step, math.sqrt(max(0.0, step @ rigid @ step))
 
 
 def speeds(chart: Chart, curve: Curve) -> Array:
