@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from itertools import combinations, combinations_with_replacement, permutations, product
 from math import factorial, prod
 from numbers import Rational
@@ -213,12 +214,22 @@ class Minors:
     def _sets(self) -> Iterator[tuple[int, ...]]:
         return combinations(range(self.units.n), self.units.d - 1)
 
+    @cached_property
+    def _minors(self) -> dict[tuple[int, tuple[int, ...]], Any]:
+        pairs = product(range(self.units.n), self._sets())
+        return {(i, rest): self.units.minor(i, *rest) for i, rest in pairs}
+
     def _minor(self, i: int, rest: tuple[int, ...]) -> Any:
-        return self.units.minor(i, *rest)
+        return self._minors[i, rest]
+
+    @cached_property
+    def _weights(self) -> dict[tuple[int, ...], Any]:
+        """phi'^2 of each unit of a set, in all orders."""
+        squares, orders = [slope**2 for slope in self.units.slopes], factorial(self.units.d - 1)
+        return {chosen: orders * prod(squares[j] for j in chosen) for chosen in self._sets()}
 
     def _weight(self, chosen: tuple[int, ...]) -> Any:
-        """phi'^2 of each unit of a set, in all orders."""
-        return factorial(len(chosen)) * prod(self.units.slopes[j] ** 2 for j in chosen)
+        return self._weights[chosen]
 
     def _joined(self, i: int, k: int) -> Any:
         """phi' phi'' of two units times their minors with every set of others."""
