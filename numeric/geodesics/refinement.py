@@ -18,12 +18,8 @@ EPSILON = np.finfo(float).eps
 GAIN = 1e-3  # how far one halving lowers what a smooth piece turns by, at least
 STALLED = 4  # partitions in turn that do not halve the residual
 GROWN = 3  # how the condition number grows, if a singular point is close, as pieces shrink
-UNKNOWNS = (
-    2000  # for dense matrices in them; twice as many where the first partition has most of these
-)
-STILL = (
-    1e-6  # share of the energy that the last partition changed, if the map is just not very smooth
-)
+UNKNOWNS = 2000  # for matrices that are kept dense; twice those of the first partition, if more
+STILL = 1e-5  # share of the energy that a partition changes where a map is only not very smooth
 
 
 class NotConverged(InputError):
