@@ -17,7 +17,7 @@ from numeric.shallow import ShallowNetwork
 
 def great_circle(p: Tensor, v: Tensor, t: Tensor) -> Tensor:
     """In space, from the start and its velocity there."""
-    start, velocity = torch.func.jvp(stereographic, (p[None],), (v[None],))
+    start, velocity = torch.autograd.functional.jvp(stereographic, p[None], v[None])
     speed = velocity.norm()
     angle = (t * speed)[:, None]
     return start * angle.cos() + velocity / speed * angle.sin()
