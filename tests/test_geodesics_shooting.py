@@ -137,7 +137,9 @@ def test_singular_points_and_runaways_are_told(monkeypatch) -> None:
     monkeypatch.setattr("numeric.geodesics.shooting.CALLS", 200)
     with pytest.raises(NotConverged, match=r"t = 0\.[23].* of 1 in 200 steps"):  # x = 0 is at 1/3
         geodesics.shoot(cubic, point(-1.0, 0.0), point(1.0, 0.1))
-    with pytest.raises(NotConverged, match=r"of 2 in 200 steps, at the point"):  # infinity is opposite
+    with pytest.raises(
+        NotConverged, match=r"of 2 in 200 steps, at the point"
+    ):  # infinity is opposite
         geodesics.shoot(stereographic, point(0.0, 0.0), point(1.0, 0.0), 2.0)
 
 
