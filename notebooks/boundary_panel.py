@@ -16,7 +16,7 @@ from torch import Tensor
 from analytic.domain import InputError
 from notebooks.boundary_figures import CLASSES, RICCI, VOLUME, outline
 from notebooks.pad import Box, Handles, Place
-from notebooks.panels import Caption, Choice, Slider
+from notebooks.panels import Caption, Choice, Slider, freeze
 from numeric.boundary import Disc, Field, Lattice, Task, Zones, distance, field, perceptron
 from numeric.boundary.fields import log_volume
 from numeric.boundary.tasks import sinusoid, xor
@@ -122,11 +122,4 @@ def _begin(axes: Sequence[Axes]) -> None:
         for colour in CLASSES:
             where.plot([], [], "o", color=colour, mec="white")
         where.set(xlim=(-REACH, REACH), ylim=(-REACH, REACH), xlabel="$x_1$", ylabel="$x_2$")
-    figure.canvas.draw()
-    still = np.array(figure.canvas.buffer_rgba())
-    for where in axes:
-        where.set_axis_off()
-        where.set_title("", y=1)
-    for bar in figure.axes[len(axes) :]:
-        bar.set_visible(False)
-    figure.figimage(still, zorder=-1)
+    freeze(axes)

@@ -20,7 +20,7 @@ from analytic.domain import InputError
 from analytic.finite.bumps import Bump, bumps, log_determinant
 from notebooks.nngp_figures import BLUE, INK, RED, new
 from notebooks.pad import Handles, Mark
-from notebooks.panels import Caption, Slider
+from notebooks.panels import Caption, Slider, freeze
 
 TURN = 3**0.5 / 2
 CIRCLE = ((1.0, 0.0), (-0.5, TURN), (-0.5, -TURN))  # the weights of (B.65)
@@ -238,11 +238,4 @@ def _begin(axes: Sequence[Axes]) -> None:
     for one, where in zip((VOLUME, RICCI), axes, strict=True):
         one.begin(where, np.full(COARSE.shape[:2], np.nan))
         where.set(xlabel="$x_1$", ylabel="$x_2$")
-    figure.canvas.draw()
-    still = np.array(figure.canvas.buffer_rgba())
-    for where in axes:
-        where.set_axis_off()
-        where.set_title("", y=1)
-    for bar in figure.axes[len(axes) :]:
-        bar.set_visible(False)
-    figure.figimage(still, zorder=-1)
+    freeze(axes)

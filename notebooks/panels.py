@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import ipywidgets as W
+import numpy as np
 from IPython.display import HTML, display
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -23,7 +24,7 @@ from notebooks.report import mathml
 
 __all__ = [
     "Caption", "Choice", "Control", "Panel", "Scale", "Slider",
-    "curve", "degree", "dimension", "sigma", "zeta",
+    "curve", "degree", "dimension", "freeze", "sigma", "zeta",
 ]  # fmt: skip
 
 FRAMES = "KERNEL_GEOMETRY_FRAMES"  # set by the runner: every k-th stop as a frame, no live widgets
@@ -46,6 +47,21 @@ def curve(axes: Axes, x: Any, y: Any, **style: Any) -> None:
         axes.autoscale_view()
     else:
         axes.plot(x, y, **style)
+
+
+def freeze(axes: Sequence[Axes]) -> None:
+    """Frames, numbers, legends and colour bars become a picture behind the rest: they cost most to draw."""
+    figure = axes[0].figure
+    figure.canvas.draw()
+    still = np.array(figure.canvas.buffer_rgba())
+    for where in axes:
+        where.set_axis_off()
+        where.set_title("", y=1)
+        if legend := where.get_legend():
+            legend.remove()
+    for bar in figure.axes[len(axes) :]:
+        bar.set_visible(False)
+    figure.figimage(still, zorder=-1)
 
 
 class Panel:

@@ -18,7 +18,7 @@ from analytic.splines import INITIALISATIONS, Initialisation
 from notebooks.nngp_figures import BLUE, INK, RED, new
 from notebooks.ntk_figures import Law
 from notebooks.pad import Box, Handles
-from notebooks.panels import Caption, Choice, Slider
+from notebooks.panels import Caption, Choice, Slider, freeze
 from numeric.estimate import Estimate
 from numeric.features import RandomFeatures
 from numeric.splines import SplineInterpolant
@@ -231,11 +231,5 @@ def _begin(left: Axes, right: Axes) -> None:
         for name, (colour, dash, width) in DRAWN.items():
             where.plot([], [], dash, color=colour, lw=width, label=name)
     left.legend(frameon=False, fontsize=8, loc="lower left")
-    left.figure.canvas.draw()
-    still = np.array(left.figure.canvas.buffer_rgba())
-    for where in (left, right):
-        where.set_axis_off()
-        where.set_title("", y=1)
-    left.get_legend().remove()
-    left.figure.figimage(still, zorder=-1)
+    freeze((left, right))
     left.plot([], [], "o", color=INK, ms=5)
