@@ -8,7 +8,6 @@ import pytest
 import sympy as sp
 import torch
 from mpmath import mp, mpf
-from test_activations import COLLINEAR, GENERAL, faults
 
 from analytic import activations as A
 from analytic.activation import GRAM, PARTS, Activation
@@ -16,6 +15,7 @@ from analytic.domain import InputError
 from analytic.elasticity import elasticities
 from analytic.formula import Formula
 from analytic.symbols import V, z
+from test_activations import COLLINEAR, GENERAL, faults
 
 NAMES = "kxx", "kxy", "kyy"
 PHI = {

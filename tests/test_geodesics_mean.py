@@ -4,12 +4,12 @@ import math
 
 import pytest
 import torch
-from test_geodesics import flat, network, point, polar, spherical, stereographic
 from torch import Tensor, nn
 
 from analytic.domain import InputError
 from numeric import geodesics
 from numeric.geodesics import Search
+from test_geodesics import flat, network, point, polar, spherical, stereographic
 
 TWO = Search(starts=2)
 

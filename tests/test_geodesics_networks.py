@@ -5,12 +5,12 @@ import math
 import pytest
 import torch
 from scipy.integrate import quad
-from test_geodesics import ONE, network, point, straight
 from torch import Tensor, nn
 
 from numeric import geodesics, geometry
 from numeric.estimate import power_law
 from numeric.geodesics import NotConverged, Search
+from test_geodesics import ONE, network, point, straight
 
 
 def test_length_on_a_network_by_quadrature_and_by_chords() -> None:

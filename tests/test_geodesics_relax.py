@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import torch
 from scipy.optimize import minimize
-from test_geodesics import ONE, arc, network, point, polar, spherical, stereographic
 from torch import Tensor, nn
 
 from analytic.domain import InputError
 from numeric import geodesics
 from numeric.estimate import power_law
 from numeric.geodesics import NotConverged, Search
+from test_geodesics import ONE, arc, network, point, polar, spherical, stereographic
 
 
 def fold(x: Tensor) -> Tensor:

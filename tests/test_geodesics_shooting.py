@@ -4,7 +4,6 @@ import math
 
 import pytest
 import torch
-from test_geodesics import network, point, polar, pseudosphere, stereographic, torus
 from torch import Tensor, nn
 
 from analytic.activations import relu
@@ -13,6 +12,7 @@ from numeric import geodesics, geometry
 from numeric.estimate import power_law
 from numeric.geodesics import NotConverged, Search
 from numeric.shallow import ShallowNetwork
+from test_geodesics import network, point, polar, pseudosphere, stereographic, torus
 
 
 def great_circle(p: Tensor, v: Tensor, t: Tensor) -> Tensor:

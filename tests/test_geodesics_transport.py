@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 import torch
-from test_geodesics import flat, network, pseudosphere, stereographic
 from torch import Tensor, nn
 from torch.func import jacrev, vmap
 
@@ -17,6 +16,7 @@ from numeric.geodesics.maps import Shallow, Smooth
 from numeric.geodesics.refinement import Examination
 from numeric.geodesics.transport import Transport
 from numeric.geodesics.variation import Variation, energy
+from test_geodesics import flat, network, pseudosphere, stereographic
 
 
 def deep() -> nn.Module:

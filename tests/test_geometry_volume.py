@@ -12,28 +12,10 @@ from torch import Tensor, nn
 from torch.func import jacrev, vmap
 
 from analytic.activations import erf
-from numeric import geometry
+from drawn_networks import WIDE, deep, drawn, points, spectrum_of, volume_of
 from numeric.geometry.scaled_qr import graded
 from numeric.geometry.volume import MILD, SAFE
 from numeric.shallow import ShallowNetwork
-
-WIDE = {"dtype": torch.float64}
-
-
-def _points(n: int, d: int, seed: int = 0) -> Tensor:
-    return torch.randn(n, d, generator=torch.Generator().manual_seed(seed), **WIDE)
-
-
-def _drawn(module: nn.Module) -> nn.Module:
-    generator = torch.Generator().manual_seed(1)
-    for weight in module.double().parameters():
-        nn.init.normal_(weight, 0, weight.shape[-1] ** -0.5, generator=generator)
-    return module
-
-
-def _deep(d: int, *widths: int) -> nn.Module:
-    pairs = zip((d, *widths), widths, strict=False)
-    return _drawn(nn.Sequential(*(m for a, b in pairs for m in (nn.Linear(a, b), nn.GELU()))))
 
 
 def _by_svd(f: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
@@ -41,17 +23,9 @@ def _by_svd(f: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
         return torch.linalg.svdvals(vmap(jacrev(lambda y: f(y[None])[0].flatten()))(x).double())
 
 
-def _volume(*args: Any, **kwargs: Any) -> geometry.LogVolume:
-    return geometry.log_volume(*args, progress=False, **kwargs)
-
-
-def _spectrum(*args: Any, **kwargs: Any) -> geometry.Spectrum:
-    return geometry.spectrum(*args, progress=False, **kwargs)
-
-
 def _agree(f: Callable, x: Tensor, digits: float = 1e-12, **kwargs: Any) -> None:
     values = _by_svd(f, x)
-    volume, spectrum = _volume(f, x, **kwargs), _spectrum(f, x, **kwargs)
+    volume, spectrum = volume_of(f, x, **kwargs), spectrum_of(f, x, **kwargs)
     assert (volume.value - values.log().sum(1)).abs().max() < digits
     assert (spectrum.log_singular - values.log()).abs().max() < digits
     assert (volume.rank == values.shape[1]).all()
@@ -65,42 +39,42 @@ def _agree(f: Callable, x: Tensor, digits: float = 1e-12, **kwargs: Any) -> None
 @pytest.mark.parametrize(
     "net",
     [
-        _drawn(nn.Sequential(nn.Linear(3, 40), nn.Tanh())),  # closed form
-        _drawn(nn.Sequential(nn.Linear(9, 4), nn.Sigmoid())),  # closed form, more inputs than units
-        _deep(2, 30, 30),  # forward mode
-        _deep(12, 30, 5),  # reverse mode
-        _deep(6, 6, 6),
-        _deep(1, 5, 3),
-        _deep(4, 5, 1),
-        _drawn(nn.Sequential(nn.Linear(3, 40), nn.ReLU(), nn.Linear(40, 7))),
+        drawn(nn.Sequential(nn.Linear(3, 40), nn.Tanh())),  # closed form
+        drawn(nn.Sequential(nn.Linear(9, 4), nn.Sigmoid())),  # closed form, more inputs than units
+        deep(2, 30, 30),  # forward mode
+        deep(12, 30, 5),  # reverse mode
+        deep(6, 6, 6),
+        deep(1, 5, 3),
+        deep(4, 5, 1),
+        drawn(nn.Sequential(nn.Linear(3, 40), nn.ReLU(), nn.Linear(40, 7))),
     ],
     ids=["hidden", "wide", "forward", "reverse", "square", "line", "function", "relu"],
 )
 def test_any_map_agrees_with_svd(net: nn.Sequential) -> None:
-    _agree(net, _points(7, net[0].in_features))
+    _agree(net, points(7, net[0].in_features))
 
 
 def test_a_layer_is_picked_by_name_and_points_may_be_images() -> None:
-    net = _drawn(
+    net = drawn(
         nn.Sequential(nn.Conv2d(1, 3, 3, padding=1), nn.GELU(), nn.Flatten(), nn.Linear(48, 5))
     )
-    x = _points(3, 16).reshape(3, 1, 4, 4)
+    x = points(3, 16).reshape(3, 1, 4, 4)
     values = torch.linalg.svdvals(vmap(jacrev(lambda y: net(y[None])[0]))(x).flatten(2))
-    assert (_volume(net, x).value - values.log().sum(1)).abs().max() < 1e-12
+    assert (volume_of(net, x).value - values.log().sum(1)).abs().max() < 1e-12
     inner = torch.linalg.svdvals(vmap(jacrev(lambda y: net[:2](y[None]).flatten()))(x).flatten(2))
-    found = _spectrum(net, x, layer="1").log_singular
+    found = spectrum_of(net, x, layer="1").log_singular
     assert found.shape == (3, 16)
     assert (found - inner.log()).abs().max() < 1e-12
 
 
 def test_no_mode_flag_or_graph_is_left_behind() -> None:
-    net = _drawn(nn.Sequential(nn.Linear(3, 8), nn.BatchNorm1d(8), nn.Tanh(), nn.Dropout()))
+    net = drawn(nn.Sequential(nn.Linear(3, 8), nn.BatchNorm1d(8), nn.Tanh(), nn.Dropout()))
     net[0].eval()
     before = [
         (part.training, *(p.requires_grad for p in part.parameters())) for part in net.modules()
     ]
-    x = _points(4, 3)
-    result = _volume(net, x)
+    x = points(4, 3)
+    result = volume_of(net, x)
     assert before == [
         (part.training, *(p.requires_grad for p in part.parameters())) for part in net.modules()
     ]
@@ -110,10 +84,10 @@ def test_no_mode_flag_or_graph_is_left_behind() -> None:
 
 
 def test_a_float32_model_is_factorised_in_float64() -> None:
-    net = _deep(6, 20, 6)
-    x = _points(3, 6).float()
-    exact = _volume(net, x.double())
-    found = _volume(net.float(), x)
+    net = deep(6, 20, 6)
+    x = points(3, 6).float()
+    exact = volume_of(net, x.double())
+    found = volume_of(net.float(), x)
     assert found.value.dtype == torch.float64
     assert (found.value - exact.value).abs().max() < 1e-5 * exact.condition.max()
 
@@ -144,7 +118,7 @@ def _saturated(
 @pytest.mark.parametrize("name", ACTIVATIONS)
 def test_units_whose_derivatives_underflow_still_count(name: str) -> None:
     phi, slope = ACTIVATIONS[name]
-    weights = 8 * _points(7, 3, 4)
+    weights = 8 * points(7, 3, 4)
     biases = torch.tensor([-40.0, -90.0, -800.0, -850.0, -900.0, -910.0, -920.0], **WIDE)
     biases = biases / 16 if name == "gelu" else biases  # its tail is that of a Gaussian
     linear = nn.Linear(3, 7, **WIDE)
@@ -154,7 +128,7 @@ def test_units_whose_derivatives_underflow_still_count(name: str) -> None:
     x = torch.tensor([[0.25, -0.5, 0.125]], **WIDE)
     net = nn.Sequential(linear, phi)
     exact = _saturated(slope, weights, biases, x[0])
-    volume, spectrum = _volume(net, x), _spectrum(net, x)
+    volume, spectrum = volume_of(net, x), spectrum_of(net, x)
     assert volume.rank.item() == spectrum.rank.item() == 3
     assert abs(volume.value.item() - mp.fsum(exact)) < 1e-9
     found = spectrum.log_singular[0].tolist()
@@ -163,37 +137,37 @@ def test_units_whose_derivatives_underflow_still_count(name: str) -> None:
 
 
 def test_erf_units_of_the_suite_with_their_normalisation() -> None:
-    weights, biases = 4 * _points(6, 2, 5), 5 * _points(1, 6, 6)[0]
+    weights, biases = 4 * points(6, 2, 5), 5 * points(1, 6, 6)[0]
     x = torch.tensor([[3.0, -7.0]], **WIDE)
     root = mp.sqrt(2 / mp.pi) / mp.sqrt(6)
     exact = _saturated(lambda z: -z * z / 2, weights, biases, x[0], root)
-    found = _spectrum(ShallowNetwork(erf, weights, biases), x)
+    found = spectrum_of(ShallowNetwork(erf, weights, biases), x)
     off = [abs(a - b) for a, b in zip(found.log_singular[0].tolist(), exact, strict=True)]
     assert max(off) < 1e-9
 
 
 def test_directions_that_the_map_ignores_lower_the_rank() -> None:
     A = torch.tensor([[3.0, 0.0, 4.0], [0.0, 5.0, 0.0], [6.0, 0.0, 8.0]], **WIDE)
-    result = _volume(lambda x: x @ A.T, _points(2, 3))
+    result = volume_of(lambda x: x @ A.T, points(2, 3))
     exact = torch.tensor([125.0**0.5, 5.0], **WIDE)  # sqrt(25 + 100), 5
     assert (result.value - exact.log().sum()).abs().max() < 1e-14
     assert result.rank.tolist() == [2, 2]
     assert (result.condition / (exact[0] / exact[1]) - 1).abs().max() < 1e-12
-    spectrum = _spectrum(lambda x: x @ A.T, _points(2, 3))
+    spectrum = spectrum_of(lambda x: x @ A.T, points(2, 3))
     assert spectrum.log_singular[0, 2] == -torch.inf
     assert (spectrum.log_singular[:, :2] - exact.log()).abs().max() < 1e-14
-    net = _drawn(nn.Sequential(nn.Linear(4, 30), nn.ReLU()))
+    net = drawn(nn.Sequential(nn.Linear(4, 30), nn.ReLU()))
     with torch.no_grad():
         net[0].bias.copy_(torch.cat([torch.full((2,), 99.0), torch.full((28,), -99.0)]))
-    assert _volume(net, 0.1 * _points(3, 4)).rank.tolist() == [2, 2, 2]
+    assert volume_of(net, 0.1 * points(3, 4)).rank.tolist() == [2, 2, 2]
 
 
 def test_a_point_without_derivatives_has_rank_zero() -> None:
-    net = _drawn(nn.Sequential(nn.Linear(2, 5), nn.ReLU()))
+    net = drawn(nn.Sequential(nn.Linear(2, 5), nn.ReLU()))
     with torch.no_grad():
         net[0].bias.fill_(-1.0)
     x = torch.tensor([[0.0, 0.0], [50.0, 80.0]], **WIDE)
-    result = _volume(net, x)
+    result = volume_of(net, x)
     assert result.rank[0] == 0
     assert result.rank[1] > 0
     assert (result.value[0], result.condition[0]) == (0, 1)
@@ -201,13 +175,13 @@ def test_a_point_without_derivatives_has_rank_zero() -> None:
 
 @pytest.mark.parametrize("condition", [1e2, 0.5 * SAFE, 2 * SAFE, 1e9, 1e13])
 def test_ill_conditioned_maps_to_what_their_entries_determine(condition: float) -> None:
-    left, _ = torch.linalg.qr(_points(9, 5, 2))
-    right, _ = torch.linalg.qr(_points(5, 5, 3))
+    left, _ = torch.linalg.qr(points(9, 5, 2))
+    right, _ = torch.linalg.qr(points(5, 5, 3))
     A = left * torch.logspace(0, -torch.tensor(condition).log10().item(), 5, **WIDE) @ right
     with mp.workdps(60):
         J = mp.matrix(A.tolist())
         exact = mp.log(mp.det(J.T * J)) / 2
-    found = _volume(lambda x: x @ A.T, _points(1, 5))
+    found = volume_of(lambda x: x @ A.T, points(1, 5))
     assert abs(found.value.item() - exact) < 20 * torch.finfo(A.dtype).eps * condition
     assert abs(found.condition.item() / condition - 1) < 0.01
 
@@ -215,9 +189,9 @@ def test_ill_conditioned_maps_to_what_their_entries_determine(condition: float) 
 @pytest.mark.parametrize(("largest", "digits"), [(MILD, 1e-12), (SAFE, 1e-10)], ids=["gram", "qr"])
 def test_each_factor_is_left_before_it_errs(largest: float, digits: float) -> None:
     """Rows of two scales at the largest condition that a Gram matrix, or a plain QR, still gets."""
-    rows = _points(150, 70, 7)
+    rows = points(150, 70, 7)
     rows[30:] *= 3 / largest
     exact = graded(torch.zeros(150, **WIDE), rows).log_volume  # see test_scaled_qr
-    found = _volume(lambda x: x @ rows.T, _points(1, 70))
+    found = volume_of(lambda x: x @ rows.T, points(1, 70))
     assert largest / 2 < found.condition < largest
     assert abs(found.value.item() - exact) < digits

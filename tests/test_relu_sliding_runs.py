@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 import torch
-from test_relu_sliding import flow, net
 
 from analytic.domain import InputError
 from numeric.relu_dynamics import sliding
 from numeric.relu_dynamics.sliding import integrator
+from test_relu_sliding import flow, net
 
 BAD = {
     "m = 0": ({"a": [], "b": [], "c": []}, "m at least 1"),
