@@ -15,7 +15,7 @@ from analytic.backends import compile_together
 from analytic.domain import InputError
 from analytic.tile import ARGS, tile
 from numeric.infinite import FullyConnected
-from numeric.infinite.gram import SIDE
+from numeric.infinite.gram import GRAPH, TILE
 
 F64, EPS = torch.float64, torch.finfo(torch.float64).eps
 FACES = {
@@ -107,7 +107,8 @@ NETS = {
     "tanh": FullyConnected(A.tanh, 1, 1.3, 0.2),
 }
 ROUNDING = {name: 1e-13 if name == "tanh" else 4e-15 for name in NETS}
-SIZES = sorted({1, 127, 128, 129, 320, 400, SIDE - 1, SIDE, SIDE + 1, SIDE + SIDE + 1})
+HEIGHT, WIDTH = TILE
+SIZES = (1, 7, HEIGHT - 1, HEIGHT, HEIGHT + 1, 400, WIDTH, WIDTH + 1, WIDTH + HEIGHT + 1)
 
 
 def cloud(n: int, d: int = 5) -> Tensor:
@@ -123,13 +124,11 @@ def off(one: Tensor, other: Tensor, size: Tensor) -> float:
 
 @pytest.mark.parametrize(
     ("name", "n"),
-    [(name, n) for name in NETS for n in (SIZES if name != "tanh" else (1, SIDE + 1))],
+    [(name, n) for name in NETS for n in (SIZES if name != "tanh" else (1, HEIGHT + 1))],
 )
 def test_tiles_fit_together(name: str, n: int) -> None:
     net, x = NETS[name], cloud(n)
-    picked = sorted(
-        {0, n // 2, n - 1, *(i for k in (128, SIDE, SIDE) for i in (k - 1, k) if i < n)}
-    )
+    picked = sorted({0, n // 2, n - 1, *(i for k in TILE for i in (k - 1, k) if i < n)})
     for call in (net.nngp, net.ntk):
         gram = call(x)
         size = gram.diagonal()
@@ -145,7 +144,7 @@ def test_tiles_fit_together(name: str, n: int) -> None:
 
 @pytest.mark.parametrize("name", NETS)
 def test_threads_order_rotation_and_layout_change_nothing(name: str) -> None:
-    net, x = NETS[name], cloud(SIDE + 40)
+    net, x = NETS[name], cloud(2 * HEIGHT + 40)
     gram, size = net.ntk(x), net.ntk(x).diagonal()
     torch.set_num_threads(2)
     for again, true in ((net.ntk(x), gram), (net.ntk(x, x.clone()), gram)):
@@ -202,7 +201,7 @@ def test_gradients_are_differences(name: str, symmetric: bool) -> None:
 
 
 def test_gradients_of_more_than_one_block() -> None:
-    n, scales = 4 * SIDE + 60, [[1.1, 0.9], [0.2, 0.3]]
+    n, scales = GRAPH + 60, [[1.1, 0.9], [0.2, 0.3]]
     x, weights = cloud(n, 3), normal(n, n, seed=2) / n
     told = torch.stack(FullyConnected(A.relu, 1, *scales).nngp_gradient(x, weights))
     torch.testing.assert_close(told, slopes(A.relu, 1, scales, x, weights), rtol=1e-9, atol=1e-9)

@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import lru_cache
 from itertools import combinations_with_replacement
 from typing import TYPE_CHECKING
 
@@ -15,38 +9,44 @@ import torch
 from torch import Tensor
 
 from analytic.domain import InputError
-from numeric.infinite.recursion import Points, Recursion
+from numeric.infinite.recursion import Recursion
+from numeric.infinite.threads import each, sharing
 
 if TYPE_CHECKING:
     from numeric.infinite.network import FullyConnected
 
-SIDE = 200  # of a tile: a few of them stay in cache
+TILE = (128, 720)  # rows and columns of a tile at most: a few of them stay in cache
+LARGE = (2048, 4096)  # the same on other devices
+GRAPH = 800  # side of a tile that is differentiated
 VECTOR = 8  # matrix products of other sizes are slower
-WIDE = 4096  # the same on other devices
 
 
 def matrix(net: FullyConnected, x: Tensor, y: Tensor | None, tangent: bool) -> Tensor:
     """NNGP or NTK on (n, d) and (m, d); for y = None one half is computed, and mirrored."""
     check(x, y)
     recursion, symmetric = Recursion.of(net, tangent), y is None
-    with torch.no_grad(), _threads(x.device) as threads:
-        others, side = x if y is None else y, SIDE if x.device.type == "cpu" else WIDE
-        rows = _blocks(recursion.points(x), side)
-        columns = rows if symmetric else _blocks(recursion.points(others), side)
-        out = x.new_empty(len(x), len(others))
+    height, width = TILE if x.device.type == "cpu" else LARGE
+    with torch.no_grad(), sharing(x.device) as threads:
+        points = recursion.points(x)
+        others = points if y is None else recursion.points(y)
+        out = x.new_empty(len(points.x), len(others.x))
+        rows = _cuts(0, len(out), height)
 
         def fill(k: int) -> None:
-            row, met = rows[k], columns[k:] if symmetric else columns
-            start = met[0].at.start
-            torch.mm(row.points.x, others[start:].T, out=out[row.at, start:])
-            for column in met:
-                i, j, same = row.at, column.at, column is row
-                value = recursion.tile(row.points, column.points, out[i, j], same)
-                out[i, j] = (value + value.T) / 2 if same else value
-                if symmetric and not same:
+            i = rows[k]
+            start, own = i.start if symmetric else 0, points[i]
+            torch.mm(own.x, others.x[start:].T, out=out[i, start:])
+            for j in _cuts(start, out.shape[1], width):
+                same = symmetric and j.start == start
+                value = recursion.tile(own, others[j], out[i, j], same)
+                if same:
+                    square = value[:, : len(value)]
+                    square.copy_((square + square.T) / 2)
+                out[i, j] = value
+                if symmetric:
                     out[j, i] = value.T
 
-        _each(fill, len(rows), threads)
+        each(fill, len(rows), threads)
     return out
 
 
@@ -63,7 +63,7 @@ def gradient(net: FullyConnected, x: Tensor, weights: Tensor) -> tuple[Tensor, T
     sigma_w, sigma_b = (torch.tensor(part, **kind) for part in (net.sigma_w, net.sigma_b))
     recursion = Recursion(net.layers, sigma_w, sigma_b, net.parametrisation, tangent=False)
     total = [torch.zeros_like(part) for part in (sigma_w, sigma_b)]
-    cuts = [slice(start, start + 4 * SIDE) for start in range(0, len(x), 4 * SIDE)]
+    cuts = _cuts(0, len(x), GRAPH)
     for i, j in combinations_with_replacement(cuts, 2):
         a, b = recursion.points(x[i]), recursion.points(x[j])
         value = recursion.tile(a, b, a.x @ b.x.T, same=i == j)
@@ -95,60 +95,8 @@ def check(x: Tensor, y: Tensor | None) -> None:
         )
 
 
-@dataclass(frozen=True)
-class _Block:
-    """Some of the points, and where they stand."""
-
-    at: slice
-    points: Points
-
-
-def _blocks(points: Points, side: int) -> list[_Block]:
-    """All points in blocks of nearly one size, at most `side` and a multiple of what vectors hold."""
-    n = len(points.x)
-    count = -(-n // side)
-    size = -(-n // (count * VECTOR)) * VECTOR
-    cuts = [slice(start, min(start + size, n)) for start in range(0, n, size)]
-    return [_Block(at, points[at]) for at in cuts]
-
-
-def _each(fill: Callable[[int], None], count: int, threads: int) -> None:
-    """fill(0), ..., fill(count - 1), shared by threads of Python, whose lock torch lets go of."""
-    if min(threads, count) == 1:
-        for k in range(count):
-            fill(k)
-        return
-
-    def work(k: int) -> None:
-        with torch.no_grad():  # each thread has a switch of its own
-            fill(k)
-
-    list(_pool(threads).map(work, range(count)))
-
-
-@lru_cache
-def _pool(threads: int) -> ThreadPoolExecutor:
-    """Kept, because a matrix product is slow in a thread that never had one."""
-    return ThreadPoolExecutor(threads, thread_name_prefix="gram")
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_pool.cache_clear)  # threads do not follow
-
-
-@contextmanager
-def _threads(device: torch.device) -> Iterator[int]:
-    """How many may share the work; on a CPU each operation keeps to one of them meanwhile.
-
-    That holds for all that the process does with torch. It begins before the first operation,
-    because threads that have shared one go on waiting for the next, at full speed.
-    """
-    threads = torch.get_num_threads()
-    if device.type != "cpu" or threads == 1:
-        yield 1
-        return
-    torch.set_num_threads(1)
-    try:
-        yield threads
-    finally:
-        torch.set_num_threads(threads)
+def _cuts(start: int, stop: int, most: int) -> list[slice]:
+    """Slices of nearly one length, at most `most` and a multiple of what vectors hold."""
+    count = -(-(stop - start) // most)
+    size = -(-(stop - start) // (count * VECTOR)) * VECTOR
+    return [slice(at, min(at + size, stop)) for at in range(start, stop, size)]

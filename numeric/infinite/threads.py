@@ -1,0 +1,63 @@
+"""Work shared by threads of Python, each of which keeps torch to itself."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from functools import lru_cache
+
+import torch
+
+
+def each(fill: Callable[[int], None], count: int, threads: int) -> None:
+    """fill(0), ..., fill(count - 1), shared by threads of Python, whose lock torch lets go of."""
+    left = deque(range(count))
+
+    def work() -> None:
+        with torch.no_grad():  # each thread has a switch of its own
+            while left:
+                try:
+                    k = left.popleft()
+                except IndexError:  # another thread took the last
+                    return
+                fill(k)
+
+    others = [_pool(threads).submit(work) for _ in range(min(threads, count) - 1)]
+    try:
+        work()
+    finally:
+        left.clear()  # nothing is begun after an interrupt
+        wait(others)
+    for other in others:
+        other.result()
+
+
+@lru_cache
+def _pool(threads: int) -> ThreadPoolExecutor:
+    """Kept, because a matrix product is slow in a thread that never had one."""
+    return ThreadPoolExecutor(threads, thread_name_prefix="gram")
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pool.cache_clear)  # threads do not follow
+
+
+@contextmanager
+def sharing(device: torch.device) -> Iterator[int]:
+    """How many may share the work; on a CPU each operation keeps to one of them meanwhile.
+
+    That holds for all that the process does with torch. It begins before the first operation,
+    because threads that have shared one go on waiting for the next, at full speed.
+    """
+    threads = torch.get_num_threads()
+    if device.type != "cpu" or threads == 1:
+        yield 1
+        return
+    torch.set_num_threads(1)
+    try:
+        yield threads
+    finally:
+        torch.set_num_threads(threads)
