@@ -30,7 +30,7 @@ GIGABYTE = 2**30
 MILD = 30.0  # condition whose square a Gram matrix can bear: right to 1e-12
 SAFE = 1e5  # condition up to which a plain QR is right to 1e-10
 ROUNDS = 6  # of power iteration
-LARGE = 64  # rows of a Gram matrix of which it pays to compute half
+PANEL = 128  # rows of a Gram matrix at a time, from their diagonal on
 
 Result = tuple[Tensor, Tensor, Tensor]  # what was measured, rank, condition
 
@@ -188,11 +188,14 @@ def _factor(logs: Tensor, rows: Tensor, known: float | None) -> _Factored:
 
 
 def _gram(matrix: Tensor) -> Tensor:
-    """(m, n, k) -> (m, k, k)."""
-    if matrix.device.type != "cpu" or matrix.shape[2] < LARGE:
+    """(m, n, k) -> (m, k, k), the upper triangle, which is all that Cholesky reads."""
+    if matrix.device.type != "cpu" or matrix.shape[2] < 2 * PANEL:
         return matrix.mT @ matrix
-    # numpy, unlike torch, sees that this product is symmetric.
-    return torch.stack([torch.from_numpy(a.T @ a) for a in matrix.numpy()])
+    gram = matrix.new_empty(len(matrix), matrix.shape[2], matrix.shape[2])
+    for start in range(0, matrix.shape[2], PANEL):
+        panel = slice(start, start + PANEL)
+        torch.bmm(matrix[:, :, panel].mT, matrix[:, :, start:], out=gram[:, panel, start:])
+    return gram
 
 
 def _condition(triangles: Tensor) -> Tensor:
