@@ -11,13 +11,12 @@ from bench import (
     learned,
     log_volume,
     relu,
-    shallow,
     sliders,
     splines,
 )
 
 BENCHMARKS = (
-    imports, catalogue, shallow, geometry, log_volume, gram, learned, splines, relu, sliders,
+    imports, catalogue, geometry, log_volume, gram, learned, splines, relu, sliders,
 )  # fmt: skip
 
 

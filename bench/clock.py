@@ -6,20 +6,19 @@ import math
 import time
 from collections.abc import Callable
 
-PAUSE = 0.05  # seconds
-
 
 def interleaved(
     jobs: tuple[Callable[[], object], ...], clock: Callable[[], float], repeats: int = 15
 ) -> list[float]:
     """The least time of each job; they take turns, so that a busy moment strikes all.
 
-    Between them is a pause, because torch's threads wait for work at full speed for a while.
+    Each turn is two calls, and the second counts: caches, memory and threads that go on waiting for
+    work are then a job's own, and not what the one before it left behind.
     """
     times = [math.inf] * len(jobs)
     for _ in range(repeats):
         for k, job in enumerate(jobs):
-            time.sleep(PAUSE)
+            job()
             start = clock()
             job()
             times[k] = min(times[k], clock() - start)
