@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -40,6 +40,10 @@ class Formula:
                     f"Formula {self.name!r} depends on {names}, but its arguments are {self.args}. "
                     "Add them to `args`, or substitute values first with `.at(...)`."
                 )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What other processes are sent: they compile for themselves."""
+        return {part.name: getattr(self, part.name) for part in fields(self)}
 
     @property
     def floating(self) -> sp.Expr:

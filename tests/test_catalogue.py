@@ -1,5 +1,6 @@
 """Is the catalogue a lazy, complete mapping whose formulas run on tensors of any float type?"""
 
+import pickle
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -157,3 +158,15 @@ def test_a_volume_that_vanishes_has_a_gradient(name) -> None:
     value = catalogue[name].torch(d=3, sigma=1.0, zeta=0.0, r=r, q=2)
     assert value.item() == 0
     assert torch.autograd.grad(value, r)[0].item() == 0
+
+
+@pytest.mark.parametrize(
+    "name", ["nngp.erf.ricci", "spline.uniform.rf", "perturbation.magnification"]
+)
+def test_a_formula_that_was_compiled_can_be_sent_to_another_process(name: str) -> None:
+    formula = catalogue[name]
+    assert callable(formula.numpy)
+    assert callable(formula.torch)
+    sent = pickle.loads(pickle.dumps(formula))
+    assert sent == formula
+    assert sent.numpy is not formula.numpy
