@@ -53,6 +53,7 @@ def test_a_run_states_what_was_minimised_and_how() -> None:
     ):
         assert part in told
     assert "SGD(lr=0.05, momentum=0.9, weight_decay=0.001)" in told
+    assert "maximize=True" in trained(1, optimizer=partial(SGD, maximize=True)).statement
     smooth = partial(F.cross_entropy, label_smoothing=0.1)
     net, (x, y) = model(), data()
     run = train(net, smooth, (x, y), SGD, steps=1, device="cpu", progress=False)
@@ -144,6 +145,11 @@ BAD = {
     "no batch": ({"batch": 0}, "batch = 0"),
     "late": ({"at": (3, 9)}, "snapshot at step 9"),
     "optimizer": ({"optimizer": lambda p: None}, "NoneType"),
+    "others": ({"optimizer": lambda p: SGD(model().parameters())}, "not the model's"),
+    "frozen": (
+        {"optimizer": lambda p: SGD([next(p).requires_grad_(False)])},
+        "no parameter to train",
+    ),
     "many losses": ({"loss": lambda out, y: out}, "one number that depends on the parameters"),
     "detached": ({"loss": lambda out, y: out.detach().sum()}, "one number that depends"),
     "a float": ({"loss": lambda out, y: 1.0}, "one number that depends"),

@@ -1,9 +1,11 @@
 """A stopped training run ends as if it never was, to the last bit, and no other takes its file."""
 
+import errno
+import math
+import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO
 
 import pytest
 import torch
@@ -17,6 +19,7 @@ from short_runs import SGD, data, model, same, trained
 OPTIMIZERS = {
     "SGD": SGD,
     "Adam": partial(torch.optim.AdamW, lr=0.01, amsgrad=True),
+    "NAdam": partial(torch.optim.NAdam, lr=0.01),  # it has numbers in float32 whatever the model
     "RMSprop": partial(torch.optim.RMSprop, lr=0.01, momentum=0.5),
     "LBFGS": partial(torch.optim.LBFGS, lr=0.1, max_iter=3, history_size=4),
 }
@@ -26,20 +29,26 @@ class Interrupted(Exception):
     """What stops a run in these tests, where a person would press a key."""
 
 
-class Stops:
-    """Cross entropy that is interrupted in the middle of some batch's update; it has the same name."""
+class Clock:
+    """Counts batches down; the run stops in the middle of the last one's update."""
 
-    __name__ = "cross_entropy"
+    def __init__(self) -> None:
+        self.left, self.batch = math.inf, None
 
-    def __init__(self, batches: int) -> None:
-        self.left, self.last = batches, None
-
-    def __call__(self, out: Tensor, y: Tensor) -> Tensor:
-        if y is not self.last:  # L-BFGS asks for the same batch again
-            self.left, self.last = self.left - 1, y
+    def tick(self, batch: Tensor) -> None:
+        if batch is not self.batch:  # L-BFGS asks for the same batch again
+            self.left, self.batch = self.left - 1, batch
         if self.left == 0:
+            self.left = math.inf
             raise Interrupted
-        return F.cross_entropy(out, y)
+
+
+CLOCK = Clock()
+
+
+def loss(out: Tensor, y: Tensor) -> Tensor:
+    CLOCK.tick(y)
+    return F.cross_entropy(out, y)
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
@@ -52,14 +61,17 @@ def test_an_interrupted_run_ends_as_if_it_never_was(
         "optimizer": OPTIMIZERS[optimizer], "batch": 5, "seed": 4, "at": (0, 3, 11, 30),
         "device": "cpu", "progress": False, "steps": 40,
     }  # fmt: skip
-    whole = train(model(0.3), F.cross_entropy, data(), **kind)
+    whole = train(model(0.3), loss, data(), **kind)
     keep = tmp_path / "run.pt"
+    CLOCK.left = stop
     with pytest.raises(Interrupted):
-        train(model(0.3), Stops(stop), data(), keep=keep, every=7, **kind)
+        train(model(0.3), loss, data(), keep=keep, every=7, **kind)
     assert keep.exists() == (stop > 7)
-    again = train(model(0.3), F.cross_entropy, data(), keep=keep, every=7, **kind)
+    again = train(model(0.3), loss, data(), keep=keep, every=7, **kind)
     assert same(whole, again)
-    done = train(model(0.3), Stops(1), data(), keep=keep, every=7, **kind)  # no step is left
+    CLOCK.left = 1
+    done = train(model(0.3), loss, data(), keep=keep, every=7, **kind)  # no step is left
+    CLOCK.left = math.inf
     assert same(whole, done)
     assert [path.name for path in tmp_path.iterdir()] == ["run.pt"]
 
@@ -71,19 +83,34 @@ def test_a_write_that_fails_leaves_the_last_checkpoint(
     kind = {"batch": 5, "keep": keep, "every": 10}
     whole = trained(30, batch=5)
     trained(10, **kind)
-    save = torch.save
 
-    def half(state: object, file: BinaryIO) -> None:
-        save(state, file)
-        file.truncate(file.tell() // 2)
-        raise OSError("disk full")
+    def full(descriptor: int) -> None:
+        os.truncate(descriptor, 100)
+        raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(torch, "save", half)
-    with pytest.raises(OSError, match="disk full"):
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match=r"run\.pt could not be written .*No space left.* is whole"):
         trained(30, **kind)
     monkeypatch.undo()
     assert [path.name for path in tmp_path.iterdir()] == ["run.pt"]
     assert same(whole, trained(30, **kind))
+
+
+def test_a_place_that_takes_no_file_is_told_before_training(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    steps: list[int] = []
+
+    def counted(out: Tensor, y: Tensor) -> Tensor:
+        steps.append(1)
+        return F.cross_entropy(out, y)
+
+    for keep, told in (
+        (tmp_path, "is a folder"),
+        (tmp_path / "file" / "run.pt", "cannot be written"),
+    ):
+        with pytest.raises(InputError, match=told):
+            train(model(), counted, data(), SGD, steps=3, keep=keep, device="cpu", progress=False)
+    assert not steps
 
 
 def test_a_finished_run_can_be_prolonged(tmp_path: Path) -> None:
@@ -106,10 +133,15 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path: Path) -> None:
     keep = tmp_path / "run.pt"
     trained(10, keep=keep)
     x, y = data()
+    frozen = model()
+    frozen[0].requires_grad_(False)
     changes: dict[str, Callable[[], object]] = {
         "seed": lambda: trained(10, keep=keep, seed=1),
         "batch": lambda: trained(10, keep=keep, batch=4),
         "rate": lambda: trained(10, keep=keep, optimizer=partial(SGD, lr=0.06)),
+        "uphill": lambda: trained(10, keep=keep, optimizer=partial(SGD, maximize=True)),
+        "frozen": lambda: trained(10, keep=keep, net=frozen),
+        "fewer": lambda: trained(10, keep=keep, optimizer=lambda some: SGD(list(some)[:2])),
         "model": lambda: trained(10, keep=keep, net=model().requires_grad_().apply(_nudge)),
         "shape": lambda: trained(10, keep=keep, net=model(0.5)),
         "data": lambda: train(model(), F.cross_entropy, (x, 1 - y), SGD, steps=10, keep=keep,
@@ -122,9 +154,50 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path: Path) -> None:
             changed()
     with pytest.raises(InputError, match=r"no snapshots of steps \[3\]"):
         trained(10, keep=keep, at=(3,))
-    keep.write_bytes(keep.read_bytes()[:200])
-    with pytest.raises(InputError, match="holds no checkpoint"):
-        trained(10, keep=keep)
+
+
+class Weighed:
+    """A loss without words of its own."""
+
+    def __init__(self, weight: float) -> None:
+        self.weight = weight
+
+    def __call__(self, out: Tensor, y: Tensor) -> Tensor:
+        return self.weight * F.cross_entropy(out, y)
+
+
+def test_losses_of_one_name_are_told_apart_and_objects_known_again(tmp_path: Path) -> None:
+    def weighed(k: float) -> Callable[[Tensor, Tensor], Tensor]:
+        return lambda out, y: k * F.cross_entropy(out, y)
+
+    def run(one: Callable[[Tensor, Tensor], Tensor], name: str) -> None:
+        keep = tmp_path / name
+        train(model(), one, data(), SGD, steps=2, keep=keep, device="cpu", progress=False)
+
+    for k in (1.0, 1.0):  # as a second process would
+        run(weighed(k), "lambda.pt")
+        run(Weighed(k), "object.pt")
+    with pytest.raises(InputError, match="another model, loss"):
+        run(weighed(2.0), "lambda.pt")
+    with pytest.raises(InputError, match="another model, loss"):
+        run(lambda out, y: F.cross_entropy(out, y) - out.norm(), "lambda.pt")
+    with pytest.raises(InputError, match="another model, loss"):
+        run(Weighed(2.0), "object.pt")
+
+
+def test_a_damaged_checkpoint_is_refused(tmp_path: Path) -> None:
+    """Cut short, or with one bit of a parameter turned."""
+    keep = tmp_path / "run.pt"
+    weight = trained(10, keep=keep).model[0].weight.detach().numpy().tobytes()
+    good = keep.read_bytes()
+    turned = bytearray(good)
+    turned[good.index(weight) + 5] ^= 1
+    for bad in (good[:0], good[:200], good[:-1], bytes(turned)):
+        keep.write_bytes(bad)
+        with pytest.raises(InputError, match="holds no checkpoint, but BadZipFile: delete it"):
+            trained(20, keep=keep)
+    keep.write_bytes(good)
+    assert same(trained(20, keep=keep), trained(20))
 
 
 def _nudge(part: nn.Module) -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import os
+import re
+import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -14,15 +17,37 @@ from torch import Tensor
 from analytic.domain import InputError
 
 
+def place(path: Path) -> Path:
+    """Where a file may be written, told before there is something to lose."""
+    path = Path(path)
+    if path.is_dir():
+        raise InputError(f"{path} is a folder: name a file in it.")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        writable = os.access(path.parent, os.W_OK)
+    except OSError:
+        writable = False
+    if not writable:
+        raise InputError(f"{path} cannot be written: choose a folder where files can be made.")
+    return path
+
+
 def write(path: Path, key: str, state: dict[str, Any]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
+    place(path)
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    whole = io.BytesIO()
+    torch.save({"key": key, **state}, whole)  # to a full disk it would not say what is wrong
     try:
         with part.open("wb") as file:
-            torch.save({"key": key, **state}, file)
+            file.write(whole.getbuffer())
             file.flush()
             os.fsync(file.fileno())
         part.replace(path)
+    except OSError as error:
+        raise OSError(
+            f"{path} could not be written ({error}). What was there before is whole, and the run can go "
+            "on from it once there is room."
+        ) from error
     finally:
         part.unlink(missing_ok=True)
 
@@ -32,8 +57,13 @@ def read(path: Path, key: str, device: torch.device) -> dict[str, Any] | None:
     if not path.exists():
         return None
     try:
+        with zipfile.ZipFile(path) as file:
+            if damaged := file.testzip():  # torch checks no sums
+                raise zipfile.BadZipFile(f"bad {damaged}")
         state = torch.load(path, map_location=device, weights_only=True)
         found = state["key"]
+    except PermissionError:
+        raise InputError(f"{path} may not be read: change its permissions.") from None
     except Exception as error:  # damaged bytes raise almost anything
         what = type(error).__name__
         raise InputError(f"{path} holds no checkpoint, but {what}: delete it.") from None
@@ -47,7 +77,8 @@ def read(path: Path, key: str, device: torch.device) -> dict[str, Any] | None:
 
 def fingerprint(settings: Any, tensors: Iterable[Tensor]) -> str:
     """Whatever decides the course of a run, in 64 letters."""
-    digest = hashlib.sha256(repr((settings, torch.__version__)).encode())
+    told = re.sub(r" at 0x[0-9a-fA-F]+", "", repr((settings, torch.__version__)))  # of this process
+    digest = hashlib.sha256(told.encode())
     for tensor in tensors:
         digest.update(repr((tensor.shape, tensor.dtype)).encode())
         digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Collection, Iterable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +14,9 @@ from torch import Tensor, nn
 from analytic.domain import InputError, whole
 from numeric.training import chance, checkpoint
 from numeric.training.run import Data, Loss, Run
+from numeric.training.words import content, named, settings, trained
 
 Optimizer = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
-UNTOLD = {"params", "foreach", "fused", "capturable", "differentiable", "maximize"}
 
 
 class Course:
@@ -58,11 +57,12 @@ class Course:
         self.snapshots: dict[int, dict[str, Tensor]] = {}
         batches = "all at once" if self.size == len(self.x) else f"in batches of {self.size}"
         self.statement = (
-            f"{_named(loss)} on {len(self.x)} examples {batches}, nothing added; "
-            f"{_settings(self.optimizer)}; seed {seed}"
+            f"{named(loss)} on {len(self.x)} examples {batches}, nothing added; "
+            f"{settings(self.optimizer)}; seed {seed}"
         )
         parts = (*self.template.state_dict().values(), self.x, self.y)
-        told = (self.statement, str(self.template), device.type)
+        moving = trained(self.model, self.optimizer)
+        told = (self.statement, content(loss), str(self.template), moving, device.type)
         self.key = checkpoint.fingerprint(told, parts)
 
     @property
@@ -77,7 +77,7 @@ class Course:
             value = self.loss(self.model(x), y)
             if not isinstance(value, Tensor) or value.ndim or not value.requires_grad:
                 raise InputError(
-                    f"{_named(self.loss)} gave {value!r}, but one number that depends on the parameters "
+                    f"{named(self.loss)} gave {value!r}, but one number that depends on the parameters "
                     "is needed: take a mean or a sum, and detach nothing."
                 )
             value.backward()
@@ -140,6 +140,11 @@ class Course:
             )
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
+        moving = [p for group in self.optimizer.param_groups for p in group["params"]]
+        for place, memory in state["optimizer"]["state"].items():
+            # Torch has cast all of it to the type of the parameter, which is not what NAdam's had.
+            kept = {name: value for name, value in memory.items() if isinstance(value, Tensor)}
+            self.optimizer.state[moving[place]].update(kept)
         self.generator.set_state(state["generator"].cpu())
         chance.restore(state["chance"], self.device)
         self.order, self.place = state["order"].cpu(), state["place"]
@@ -164,22 +169,3 @@ def _checked(data: Any) -> Data:
     if not (x.isfinite().all() and y.isfinite().all()):
         raise InputError("data has entries that are NaN or infinite: remove those examples.")
     return x, y
-
-
-def _named(loss: Loss) -> str:
-    """A function by its name, an object by its own words."""
-    if isinstance(loss, partial):
-        settings = [*map(repr, loss.args), *(f"{k}={v!r}" for k, v in loss.keywords.items())]
-        return f"{_named(loss.func)}({', '.join(settings)})"
-    return getattr(loss, "__name__", None) or repr(loss)
-
-
-def _settings(optimizer: torch.optim.Optimizer) -> str:
-    """The optimiser with whatever it was told, weight decay included."""
-    groups = [
-        ", ".join(
-            f"{k}={v}" for k, v in group.items() if k not in UNTOLD and v not in (None, False)
-        )
-        for group in optimizer.param_groups
-    ]
-    return f"{type(optimizer).__name__}({' | '.join(groups)})"

@@ -11,7 +11,7 @@ from tqdm import tqdm
 
 from analytic.domain import InputError, whole
 from numeric.device import resolve
-from numeric.training import chance
+from numeric.training import chance, checkpoint
 from numeric.training.course import Course, Optimizer
 from numeric.training.run import Data, Loss, Run
 
@@ -45,15 +45,16 @@ def train(
     wanted = {whole("a step of `at`", step, 0) for step in at} | {0, last}
     if max(wanted) > last:
         raise InputError(f"A snapshot at step {max(wanted)} was asked for, but the last is {last}.")
+    keep = None if keep is None else checkpoint.place(keep)
     course = Course(model, loss, data, optimizer, batch, seed, where)
     with chance.lent(where, seed):
         if keep is not None:
-            course.resume(Path(keep), wanted)
+            course.resume(keep, wanted)
         course.snap(wanted)
         left = range(course.step, last)
         for _ in tqdm(left, desc="steps", disable=not progress, leave=False):
             course.update()
             course.snap(wanted)
             if keep is not None and (course.step % every == 0 or course.step == last):
-                course.save(Path(keep))
+                course.save(keep)
     return course.run(wanted)

@@ -1,0 +1,67 @@
+"""What a run says of itself: its loss, its optimiser, and which parameters that one moves."""
+
+from __future__ import annotations
+
+from functools import partial
+from types import CodeType
+from typing import Any
+
+import torch
+from torch import nn
+
+from analytic.domain import InputError
+from numeric.training.run import Loss
+
+UNTOLD = {"params", "foreach", "fused", "capturable", "differentiable"}
+
+
+def named(loss: Loss) -> str:
+    """A function by its name, an object by its own words."""
+    if isinstance(loss, partial):
+        given = [*map(repr, loss.args), *(f"{k}={v!r}" for k, v in loss.keywords.items())]
+        return f"{named(loss.func)}({', '.join(given)})"
+    return getattr(loss, "__name__", None) or repr(loss)
+
+
+def content(loss: Any) -> Any:
+    """What tells a loss from another of its name, as all lambdas have one: its code, and what it holds."""
+    if isinstance(loss, partial):
+        return content(loss.func)
+    if (code := getattr(loss, "__code__", None)) is None:
+        return sorted(getattr(loss, "__dict__", {}).items())
+    held = [cell.cell_contents for cell in loss.__closure__ or ()]
+    return _code(code), loss.__defaults__, held
+
+
+def _code(code: CodeType) -> Any:
+    """Of a function and of those inside it, wherever they stand."""
+    inside = [_code(one) if isinstance(one, CodeType) else one for one in code.co_consts]
+    return code.co_code, code.co_names, inside
+
+
+def settings(optimizer: torch.optim.Optimizer) -> str:
+    """The optimiser with whatever it was told, weight decay included."""
+    groups = [
+        ", ".join(
+            f"{k}={v}" for k, v in group.items() if k not in UNTOLD and v not in (None, False)
+        )
+        for group in optimizer.param_groups
+    ]
+    return f"{type(optimizer).__name__}({' | '.join(groups)})"
+
+
+def trained(model: nn.Module, optimizer: torch.optim.Optimizer) -> list[list[str]]:
+    """The names of the parameters that each group of the optimiser moves."""
+    names = {p: name for name, p in model.named_parameters()}
+    groups = [group["params"] for group in optimizer.param_groups]
+    if not all(p in names for group in groups for p in group):
+        raise InputError(
+            "optimizer has parameters that are not the model's, of which a copy is trained: make it from "
+            "the parameters that it is given."
+        )
+    moved = [[names[p] for p in group if p.requires_grad] for group in groups]
+    if not any(moved):
+        raise InputError(
+            "optimizer has no parameter to train: all that it was made from are frozen."
+        )
+    return moved
