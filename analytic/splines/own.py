@@ -82,6 +82,7 @@ def of(density: sp.Expr, name: str = "own") -> Initialisation:
             "analytic.splines for a law that looks one way."
         )
     _check_sign(density)
+    _check_tails(density)
     count, weight = (_knots(density, power) for power in (1, 3))
     total, slopes, biases = (
         _over_line(f, what)
@@ -129,6 +130,20 @@ def _check_sign(density: sp.Expr) -> None:
                 raise InputError(
                     f"The density is {mp.nstr(value, 3)} at {where}, but no chance is below 0."
                 )
+
+
+def _check_tails(density: sp.Expr) -> None:
+    """Second moments need r^4 p -> 0 along rays; SymPy may search for ever for what is infinite."""
+    f = sp.lambdify((a, b), density, "mpmath")
+    for k in range(6):
+        ray = mp.expjpi((k + mp.mpf(1) / 3) / 6)
+        near, far = (
+            r**4 * f(r * ray.real, r * ray.imag) for r in (mp.mpf(10) ** 8, mp.mpf(10) ** 16)
+        )
+        if 2 * far > near:
+            raise InputError(
+                "E[a^2] + E[b^2] of the law is infinite: choose one with second moments."
+            )
 
 
 def _both_sides(density: sp.Expr, order: int) -> sp.Expr:
