@@ -73,5 +73,5 @@ print(mp.nstr(formula.evaluate(40, d=3, sigma=1, zeta="0.1", r=2), 40))
 assert all(anatomy.heading(s.node).endswith("?") for s in sources), "a notebook asks no question"
 assert all(anatomy.tagged(s.node, "verdict") for s in sources), "a notebook passes no verdict"
 print(
-    f"{len(sources)} notebook(s), each with a question and a verdict; {len(catalogue)} closed forms."
+    f"{len(sources)} notebooks, each with a question and a verdict; {len(catalogue)} closed forms."
 )
