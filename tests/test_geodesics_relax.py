@@ -187,6 +187,20 @@ def test_a_map_that_breaks_on_the_way() -> None:
         geodesics.between(broken, point(-1.0, 0.0), point(1.0, 0.1))
 
 
+def test_steps_that_leave_the_domain_do_not_matter() -> None:
+    """Of dx^2 + (1/y^2 + 1/4y) dy^2 on the half plane y > 0, out of which relaxation steps."""
+
+    def half(x: Tensor) -> Tensor:
+        return torch.stack([x[:, 0], x[:, 1].log(), x[:, 1].sqrt()], 1)
+
+    def height(y: float) -> float:
+        root = math.sqrt(1 + y / 4)
+        return 2 * root + math.log((root - 1) / (root + 1))
+
+    found = geodesics.between(half, point(0.0, 0.05), point(1.0, 100.0), search=ONE)
+    assert found.length == pytest.approx(math.hypot(1, height(100) - height(0.05)), rel=1e-12)
+
+
 @pytest.mark.parametrize(
     ("p", "q", "match"),
     [

@@ -123,9 +123,11 @@ def _distinct(
     for line in lines:
         try:
             curve = Curve.through(breaks, relaxed(chart, times, line, ROUGH))
-        except InputError as error:
-            failures.append((math.inf, error))
-            continue
+        except InputError as error:  # a step left the domain, in which the line itself may lie
+            curve = Curve.through(breaks, line)
+            if not math.isfinite(energy(chart, curve)):
+                failures.append((math.inf, error))
+                continue
         if all(_apart(curve, other) > ALIKE for other in curves):
             curves.append(curve)
     return curves
