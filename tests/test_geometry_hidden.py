@@ -3,6 +3,8 @@
 import pytest
 import torch
 from torch import nn
+from torch.autograd.functional import jacobian
+from torch.nn.utils import prune
 
 from analytic.activations import erf
 from analytic.domain import InputError
@@ -77,6 +79,39 @@ def test_a_layer_that_is_repeated_over_parts_of_a_point_has_no_closed_form() -> 
         geometry.ricci_scalar(net, x[:, k]).value for k in range(2)
     )  # of a product of spaces
     torch.testing.assert_close(geometry.ricci_scalar(net, x).value, both, rtol=1e-11, atol=1e-12)
+    volumes = [geometry.log_volume(net, x[:, k], progress=False).value for k in range(2)]
+    whole = geometry.log_volume(net, x, progress=False).value
+    torch.testing.assert_close(whole, sum(volumes), rtol=1e-12, atol=1e-12)
+    for quantity in (geometry.metric, geometry.log_volume, geometry.ricci_scalar):
+        with pytest.raises(InputError, match="fails on a batch"):  # as the network does
+            quantity(net, x[:, 0, :, None])
+
+
+def twice(_: nn.Module, __: object, output: torch.Tensor) -> torch.Tensor:
+    return 2 * output
+
+
+CHANGED = {
+    "hook": lambda net: net[0].register_forward_hook(twice),
+    "hook of the whole": lambda net: net.register_forward_pre_hook(lambda _, x: (2 * x[0],)),
+    "hook of phi": lambda net: net[1].register_forward_hook(twice),
+    "pruned": lambda net: prune.l1_unstructured(net[0], "weight", 5).weight_orig.data.mul_(3),
+    "patched": lambda net: setattr(net[1], "forward", torch.sin),
+}
+
+
+@pytest.mark.parametrize("name", CHANGED)
+def test_what_runs_beside_the_weights_counts(name: str) -> None:
+    """Hooks change what a layer computes; pruning keeps weights that only a pass brings up to date."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(2, 9), nn.Tanh()).double()
+    x = torch.randn(3, 2, generator=torch.Generator().manual_seed(0), **DOUBLE)
+    CHANGED[name](net)
+    found, volume = geometry.metric(net, x), geometry.log_volume(net, x, progress=False)
+    expected = torch.stack([jacobian(lambda y: net(y[None])[0], point) for point in x])
+    expected = expected.mT @ expected
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-14)
+    torch.testing.assert_close(volume.value, torch.logdet(expected) / 2, rtol=1e-11, atol=1e-12)
 
 
 def test_a_stack_of_networks_is_no_feature_map() -> None:

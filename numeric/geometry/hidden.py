@@ -28,6 +28,7 @@ class HiddenLayer:
     factor: float
     name: str  # of phi
     kinks: tuple[float, ...] = (0.0,)  # where phi' may jump
+    flattens: bool = False  # points of any shape
 
     @classmethod
     def of(cls, features: FeatureMap) -> HiddenLayer | None:
@@ -38,16 +39,28 @@ class HiddenLayer:
         if type(body) is not nn.Sequential:
             return None
         parts = list(body.named_children())
-        if parts and type(parts[0][1]) is nn.Flatten:
-            parts = parts[1:]
+        flattens = bool(parts) and _flattens(parts[0][1])
+        parts = parts[flattens:]
         if len(parts) < 2 or (features.layer or parts[-1][0]) != parts[1][0]:
             return None
         linear, activation = parts[0][1], parts[1][1]
         if type(linear) is not nn.Linear or (slopes := slopes_of(activation)) is None:
             return None
+        if any(map(_changed, (body, *list(body.children())[: 2 + flattens]))):
+            return None
         weights = linear.weight.detach().double()
         biases = weights.new_zeros(len(weights)) if linear.bias is None else linear.bias.detach()
-        return cls(weights, biases.double(), slopes, 1.0, type(activation).__name__)
+        name = type(activation).__name__
+        return cls(weights, biases.double(), slopes, 1.0, name, flattens=flattens)
+
+    @classmethod
+    def at(cls, features: FeatureMap, x: Any) -> HiddenLayer | None:
+        """The same, if it takes all coordinates of a point (n, ...) at once."""
+        found = cls.of(features)
+        if found is None or not isinstance(x, Tensor) or x.ndim < 2:
+            return None
+        d, shape = found.weights.shape[1], x.shape[1:]
+        return found if shape.numel() == d and (found.flattens or shape[-1] == d) else None
 
     @classmethod
     def _shallow(cls, network: ShallowNetwork) -> HiddenLayer:
@@ -98,6 +111,15 @@ class HiddenLayer:
         scale, slope, _ = self.slopes(torch.cat([kinks - BESIDE, kinks + BESIDE], 1))
         sides = slope * scale.exp()  # (kinks, 2)
         return bool((sides.diff().abs() > JUMP * sides.abs().amax(1, keepdim=True)).any())
+
+
+def _flattens(part: nn.Module) -> bool:
+    return type(part) is nn.Flatten and (part.start_dim, part.end_dim) == (1, -1)
+
+
+def _changed(part: nn.Module) -> bool:
+    """Whether more runs than the class says: hooks, as pruning and old norms of weights set them."""
+    return bool(part._forward_hooks or part._forward_pre_hooks or "forward" in vars(part))
 
 
 def hidden_layer(features: Any, layer: str | None = None) -> HiddenLayer | None:

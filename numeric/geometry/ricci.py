@@ -55,7 +55,7 @@ class Ricci:
 def metric(features: Any, x: Tensor, layer: str | None = None, progress: bool = True) -> Tensor:
     """g = J^T J: points (n, ...) of d coordinates in all -> (n, d, d), of the dtype of x."""
     chosen = FeatureMap.of(features, layer)
-    hidden = _hidden(chosen, x)
+    hidden = HiddenLayer.at(chosen, x)
     if hidden is None:
         with chosen.on(x) as f, Composed(SURVIVING):
             held = chunks(f, f.count * f.points.shape[1])
@@ -64,13 +64,6 @@ def metric(features: Any, x: Tensor, layer: str | None = None, progress: bool = 
         held = chosen.checked(x).split(max(1, HELD // hidden.weights.numel()))
         parts = [_gram(hidden.jacobian(some)) for some in held]
     return torch.cat(parts).to(x.dtype)
-
-
-def _hidden(chosen: FeatureMap, x: Any) -> HiddenLayer | None:
-    """The hidden layer that takes all coordinates of a point at once, if the map is one."""
-    hidden = HiddenLayer.of(chosen)
-    whole = isinstance(x, Tensor) and x.ndim > 1 and hidden is not None
-    return hidden if whole and x.shape[1:].numel() == hidden.weights.shape[1] else None
 
 
 def _gram(J: Tensor) -> Tensor:
@@ -82,7 +75,7 @@ def ricci_scalar(
 ) -> Ricci:
     """At points (n, ...); refused where the metric is degenerate, and for maps with creases."""
     chosen = FeatureMap.of(features, layer)
-    hidden = _hidden(chosen, x)
+    hidden = HiddenLayer.at(chosen, x)
     if hidden is None:
         with chosen.on(x) as f, Composed(SURVIVING):
             refuse_creases(creased_layers(f, chosen.module))

@@ -130,7 +130,7 @@ def _everywhere(
     """What is measured of the Jacobian's factors, joined over all points."""
     whole("memory", memory)
     chosen = FeatureMap.of(features, layer)
-    if hidden := HiddenLayer.of(chosen):
+    if hidden := HiddenLayer.at(chosen, x):
         given = _hidden(hidden, chosen.checked(x), memory, progress)
         parts = [measure(_factor(logs, rows, None)) for logs, rows in given]
     else:
