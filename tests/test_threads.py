@@ -1,6 +1,7 @@
 """Work that threads share: done once each, and whatever fails is told."""
 
 import threading
+import time
 from contextlib import suppress
 
 import pytest
@@ -38,11 +39,12 @@ def test_what_fails_in_any_thread_is_told_and_ends_the_work(here: bool) -> None:
             meeting.wait()
             if (threading.current_thread() is threading.main_thread()) == here:
                 raise MemoryError(k)
+        time.sleep(1e-4)
         done.append(k)
 
     with pytest.raises(MemoryError):
-        each(fail, 2, 2)
-    assert len(done) == 1
+        each(fail, 10_000, 2)
+    assert len(done) < 5_000  # the other thread may do some more before it is told
 
 
 def test_torch_keeps_to_one_thread_meanwhile() -> None:

@@ -17,19 +17,21 @@ def each(fill: Callable[[int], None], count: int, threads: int) -> None:
     left = deque(range(count))
 
     def work() -> None:
-        with torch.no_grad():  # each thread has a switch of its own
-            while left:
-                try:
-                    k = left.popleft()
-                except IndexError:  # another thread took the last
-                    return
-                fill(k)
+        try:
+            with torch.no_grad():  # each thread has a switch of its own
+                while left:
+                    try:
+                        k = left.popleft()
+                    except IndexError:  # another thread took the last
+                        return
+                    fill(k)
+        finally:
+            left.clear()  # nothing is begun after a failure or an interrupt
 
     others = [_pool(threads).submit(work) for _ in range(min(threads, count) - 1)]
     try:
         work()
     finally:
-        left.clear()  # nothing is begun after an interrupt
         wait(others)
     for other in others:
         other.result()
