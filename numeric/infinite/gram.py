@@ -22,11 +22,16 @@ VECTOR = 8  # matrix products of other sizes are slower
 
 
 def matrix(net: FullyConnected, x: Tensor, y: Tensor | None, tangent: bool) -> Tensor:
-    """NNGP or NTK on (n, d) and (m, d); for y = None one half is computed, and mirrored."""
+    """NNGP or NTK on (n, d) and (m, d); for y = None one half is computed, and mirrored.
+
+    Without biases a row of zeros has outputs phi(0) and what follows from it: where that is 0, so
+    is its row of the matrix.
+    """
     check(x, y)
     recursion, symmetric = Recursion.of(net, tangent), y is None
     height, width = TILE if x.device.type == "cpu" else LARGE
-    with torch.no_grad(), sharing(x.device) as threads:
+    plain = torch.inference_mode(False)  # threads may not write to what was made in that mode
+    with plain, torch.no_grad(), sharing(x.device) as threads:
         points = recursion.points(x)
         others = points if y is None else recursion.points(y)
         out = x.new_empty(len(points.x), len(others.x))
@@ -47,6 +52,8 @@ def matrix(net: FullyConnected, x: Tensor, y: Tensor | None, tangent: bool) -> T
                     out[j, i] = value.T
 
         each(fill, len(rows), threads)
+        if points.still.any() or others.still.any():
+            out[points.still], out[:, others.still] = 0.0, 0.0
     return out
 
 
@@ -81,6 +88,8 @@ def check(x: Tensor, y: Tensor | None) -> None:
         if not torch.is_tensor(points) or points.ndim != 2 or 0 in points.shape:
             what = tuple(points.shape) if torch.is_tensor(points) else type(points).__name__
             raise InputError(f"{name} must be a tensor of points (n, d), but {what} was given.")
+        if points.layout != torch.strided:
+            raise InputError(f"{name} is {points.layout}: convert it by {name}.to_dense().")
         if points.dtype not in (torch.float32, torch.float64):
             raise InputError(f"{name} is {points.dtype}: convert it to torch.float64 or float32.")
     if y is None:

@@ -82,6 +82,11 @@ class Layer:
         return self.activation.F.expr.has(sp.Piecewise)
 
     @cached_property
+    def keeps_zero(self) -> bool:
+        """Whether phi(0) = 0."""
+        return self.activation.phi.mpmath(0) == 0
+
+    @cached_property
     def homogeneous(self) -> bool:
         """Whether phi(c z) is a multiple of phi(z), so that collinear points stay so."""
         size = sp.Symbol("size", positive=True)

@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from numbers import Integral
 
 from torch import Tensor
 
@@ -36,8 +37,10 @@ class FullyConnected:
     parametrisation: Parametrisation = field(default_factory=NTK)
 
     def __post_init__(self) -> None:
-        if isinstance(self.depth, bool) or not isinstance(self.depth, int) or self.depth < 1:
+        whole = isinstance(self.depth, Integral) and not isinstance(self.depth, bool)
+        if not whole or self.depth < 1:
             raise InputError(f"depth must be a whole number at least 1, not {self.depth!r}.")
+        object.__setattr__(self, "depth", int(self.depth))
         object.__setattr__(self, "sigma_w", self._scales("sigma_w", positive=True))
         object.__setattr__(self, "sigma_b", self._scales("sigma_b", positive=False))
         if not isinstance(self.parametrisation, Parametrisation):
@@ -59,7 +62,9 @@ class FullyConnected:
         try:
             numbers = tuple(map(float, values))
         except (TypeError, ValueError):
-            raise InputError(f"{name} must be numbers {need}, not {given!r}.") from None
+            raise InputError(
+                f"{name} must be one number {need}, or a list of them, not {given!r}."
+            ) from None
         if not all(math.isfinite(v) and (v > 0 or (v == 0 and not positive)) for v in numbers):
             raise InputError(f"{name} must be finite and {need}, not {given!r}.")
         return numbers

@@ -99,6 +99,9 @@ def gradient_flow(
     no error here: directions lost to rounding stay as initialised from t = 1/floor on, which for
     coincident points means fitting their average target, and a SingularGram warning says how many.
     """
+    _check_network(net, "ntk", "nngp")
+    if not isinstance(initial, RandomInitial | ZeroInitial):
+        raise InputError(f"initial must be RandomInitial() or ZeroInitial(), not {initial!r}.")
     data = Regression.of(x_train, y_train, x_test)
     times, ridge = _times(t, data.y), nonnegative("ridge", ridge)
     spectrum = Spectrum.of(net.ntk(x_train), ridge)
@@ -117,6 +120,7 @@ def posterior(
     resolves, and a SingularGram warning says so; if the others are none that the prior could give,
     as when one point has two targets, no posterior exists and that is an InputError.
     """
+    _check_network(net, "nngp")
     data = Regression.of(x_train, y_train, x_test)
     noise = nonnegative("noise", noise)
     spectrum = Spectrum.of(net.nngp(x_train), noise)
@@ -213,6 +217,14 @@ def _times(t: Any, like: Tensor) -> Tensor:
             "give one, or a list of them."
         )
     return times
+
+
+def _check_network(net: Any, *kernels: str) -> None:
+    if isinstance(net, type) or not all(callable(getattr(net, name, None)) for name in kernels):
+        raise InputError(
+            f"The network must have Gram matrices {' and '.join(kernels)}, as FullyConnected has, "
+            f"but {net!r} was given."
+        )
 
 
 def _check(name: str, value: Tensor, like: Tensor | None = None) -> None:

@@ -31,13 +31,14 @@ class Points:
     squares: tuple[Tensor, ...]  # E[phi^2], (n,) for each hidden layer
     rows: tuple[Any, ...]
     diagonal: Tensor  # of the Gram matrix, (n,)
+    still: Tensor  # (n,): whether every layer is 0 there, whatever the weights
 
     def __getitem__(self, index: slice | Tensor) -> Points:
         def cut(parts: tuple[Any, ...]) -> tuple[Any, ...]:
             return tuple(part[index] for part in parts)
 
         rest = map(cut, (self.variances, self.squares, self.rows))
-        return Points(self.x[index], *rest, self.diagonal[index])
+        return Points(self.x[index], *rest, self.diagonal[index], self.still[index])
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class Recursion:
                 f"{bad} of {len(x)} points have NaN, infinite or too large entries: remove them."
             )
         theta, least = self._first(V, x.shape[1]), math.sqrt(torch.finfo(x.dtype).tiny)
-        variances, squares, rows = [], [], []
+        variances, squares, rows, still = [], [], [], V == 0
         for l, layer in enumerate(self.layers):
             V = V if layer.jumps else V.clamp_min(least)  # the origin has no angle but a limit
             variances.append(V)
@@ -70,13 +71,14 @@ class Recursion:
             squares.append(F := layer.square(V))
             slope = layer.square_slope(V) if self.tangent else None
             V, theta = self._next(l, Pairs(F, slope), theta)
+            still = still & (layer.keeps_zero and self.sigma_b[l + 1] == 0)
             if not torch.isfinite(V * V).all() or (V.max() < least and x.any()):
                 raise InputError(
                     f"After layer {l + 1} variances are too large or too small for {x.dtype}: "
                     "choose other scales, or float64."
                 )
         diagonal = theta if self.tangent else V
-        return Points(x, (*variances, V), tuple(squares), tuple(rows), diagonal)
+        return Points(x, (*variances, V), tuple(squares), tuple(rows), diagonal, still)
 
     def _first_covariance(self, xy: Tensor, d: int) -> Tensor:
         return self.sigma_w[0] ** 2 / d * xy + self.sigma_b[0] ** 2

@@ -99,7 +99,7 @@ class Spectrum:
         if self.rank < len(self.values):
             text = (
                 f"The {kernel} of the training set is singular ({self.account}): the prediction leaves "
-                f"those directions as they were; {knob} = {self.remedy:.1g} or more would fit them all."
+                f"those directions as they were; {knob} = {self.remedy:.1g} or more would keep them all."
             )
             warnings.warn(text, SingularGram, stacklevel=3)
 

@@ -1,0 +1,120 @@
+"""Gram matrices where they are called from: other modes, threads and processes, rows of zeros."""
+
+import multiprocessing
+import threading
+import warnings
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from analytic import activations as A
+from analytic.activation import Activation
+from analytic.domain import InputError
+from numeric.infinite import FullyConnected, Standard, gradient_flow, posterior
+from numeric.infinite.spectrum import SingularGram
+
+F64 = torch.float64
+NET = FullyConnected(A.relu, 2, 1.3, 0.2)
+
+
+def normal(*shape: int, seed: int) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=F64)
+
+
+X = normal(300, 4, seed=0)
+
+
+@pytest.fixture(autouse=True)
+def two_threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+def test_inference_mode_changes_nothing() -> None:
+    gram, part = NET.ntk(X), NET.nngp(X, X[:9])
+    with torch.inference_mode():
+        assert torch.equal(NET.ntk(X), gram)
+        assert torch.equal(NET.nngp(X.clone(), X[:9].clone()), part)
+
+
+def test_several_threads_may_call_at_once() -> None:
+    gram, found = NET.ntk(X), []
+    callers = [threading.Thread(target=lambda: found.append(NET.ntk(X))) for _ in range(4)]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    assert len(found) == 4
+    assert all(torch.equal(one, gram) for one in found)
+    assert torch.get_num_threads() == 2
+
+
+def _corner(_: int) -> float:
+    return NET.ntk(X)[0, -1].item()
+
+
+@pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="no fork here")
+def test_a_forked_process_has_threads_of_its_own() -> None:
+    corner = _corner(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # a fork beside threads, on purpose
+        with multiprocessing.get_context("fork").Pool(1) as pool:
+            assert pool.map_async(_corner, [0]).get(timeout=60) == [corner]
+
+
+KEEP = [A.relu, A.erf, A.gelu, A.relu_power("3/4"), A.absolute, A.sine(1), A.tanh, A.monomial(2)]
+
+
+@pytest.mark.parametrize("act", KEEP, ids=lambda act: act.name)
+def test_a_row_of_zeros_without_biases_is_zero(act: Activation) -> None:
+    x = torch.cat([X[:2], 0 * X[:2]])
+    for kind in ({}, {"parametrisation": Standard(8)}):
+        net = FullyConnected(act, 2, 1.2, 0.0, **kind)
+        for gram in (net.nngp(x), net.ntk(x), net.nngp(x, x.clone()), net.ntk(x, x.clone())):
+            assert (gram[:2, :2] != 0).all()
+            assert not gram[2:].any()
+            assert not gram[:, 2:].any()
+
+
+def test_any_bias_or_a_function_that_moves_zero_gives_such_a_row_values() -> None:
+    x = torch.cat([X[:2], 0 * X[:1]])
+    for act, biases in ((A.relu, (0, 0.1, 0)), (A.relu, (0.1, 0, 0)), (A.cosine(1), (0, 0, 0))):
+        assert (FullyConnected(act, 2, 1.2, biases).ntk(x) > 0).all()
+    last = FullyConnected(A.relu, 2, 1.2, (0, 0, 0.5)).nngp(x)
+    torch.testing.assert_close(last[2], torch.full((3,), 0.25, dtype=F64), rtol=1e-15, atol=0)
+
+
+def test_nothing_is_learnt_from_zeros_alone() -> None:
+    """Once 1e-154 stood there, and its inverse in the mean."""
+    net, y = FullyConnected(A.relu, 2, 1.3, 0.0), normal(3, seed=1)
+    with pytest.warns(SingularGram, match="3 of 3 eigenvalues"):
+        assert not gradient_flow(net, 0 * X[:3], y, X[:2]).mean.any()
+    with pytest.raises(InputError, match="no posterior exists"):
+        posterior(net, 0 * X[:3], y, X[:2], noise=0.0)
+
+
+def test_whole_numbers_of_numpy_are_depths() -> None:
+    assert FullyConnected(A.relu, np.int64(2)) == FullyConnected(A.relu, 2)
+
+
+def test_what_no_gram_matrix_is_made_of_is_told() -> None:
+    with pytest.raises(InputError, match=r"x is torch.sparse_coo: convert it by x.to_dense\(\)"):
+        NET.ntk(X.to_sparse())
+    with pytest.raises(InputError, match="sigma_w must be one number above 0, or a list of them"):
+        FullyConnected(A.relu, 2, np.ones(3))
+
+
+@pytest.mark.parametrize("start", ["zero", type(None)])
+def test_wrong_starts_and_networks_are_told(start: object) -> None:
+    y = normal(300, seed=2)
+    with pytest.raises(InputError, match=r"initial must be RandomInitial\(\) or ZeroInitial"):
+        gradient_flow(NET, X, y, initial=start)
+    with pytest.raises(InputError, match="must have Gram matrices ntk and nngp"):
+        gradient_flow(start, X, y)
+    with pytest.raises(InputError, match="must have Gram matrices nngp, as"):
+        posterior(FullyConnected, X, y, None, noise=0.1)
