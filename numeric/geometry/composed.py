@@ -32,14 +32,14 @@ class Composed(TorchFunctionMode):
 
 
 def layer_norm(
-    x: Tensor,
+    input: Tensor,
     normalized_shape: Sequence[int],
     weight: Tensor | None = None,
     bias: Tensor | None = None,
     eps: float = 1e-5,
     cudnn_enable: bool = True,
 ) -> Tensor:
-    return _affine(_standard(x, tuple(range(-len(normalized_shape), 0)), eps), weight, bias)
+    return _affine(_standard(input, tuple(range(-len(normalized_shape), 0)), eps), weight, bias)
 
 
 def instance_norm(
@@ -61,11 +61,16 @@ def instance_norm(
 
 
 def silu(x: Tensor, inplace: bool = False) -> Tensor:
-    return x * torch.sigmoid(x)
+    return written(silu, x) if inplace else x * torch.sigmoid(x)
 
 
 def mish(x: Tensor, inplace: bool = False) -> Tensor:
-    return x * torch.tanh(F.softplus(x))
+    return written(mish, x) if inplace else x * torch.tanh(F.softplus(x))
+
+
+def written(phi: Operation, x: Tensor) -> Tensor:
+    """phi(x) in place, since the caller may go on with x; the graph keeps what x was."""
+    return x.copy_(phi(x.clone()))
 
 
 def glu(x: Tensor, dim: int = -1) -> Tensor:

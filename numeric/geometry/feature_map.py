@@ -4,7 +4,8 @@
         f.points                # (n, d), detached
         f(f.points)             # (n, p), to be differentiated by torch.func or torch.autograd
 
-Inside, the model is in eval mode, which is restored at the end, and no graph reaches its parameters.
+Inside, the model is in eval mode, and no graph reaches its parameters; at the end its mode and its buffers
+are those from before. It is given copies, so that it may write into them.
 Points come in the shape (n, ...) that the model takes; both sides are flattened.
 """
 
@@ -76,7 +77,10 @@ class FeatureMap:
             stack.enter_context(Composed(composed.COMPOSED))
             if self.module is not None:
                 stack.enter_context(evaluating(self.module))
-            run = self.body if self.layer is None else stack.enter_context(self._tapped(x))
+            body = self.body if self.layer is None else stack.enter_context(self._tapped(x))
+
+            def run(given: Tensor) -> Any:
+                return body(_own(given))
 
             def call(flat: Tensor) -> Tensor:
                 out = run(flat.reshape(-1, *x.shape[1:]))
@@ -96,6 +100,8 @@ class FeatureMap:
                 f"x of shape {tuple(x.shape)} was given, but at least one point of one coordinate is "
                 "needed, in shape (n, ...): write x[None] for a single point."
             )
+        if x.layout != torch.strided:
+            raise InputError(f"x is {x.layout}, but points are dense: write x.to_dense().")
         if not x.dtype.is_floating_point:
             raise InputError(f"x is {x.dtype}, but points are real: write x.double().")
         if not torch.isfinite(x).all():
@@ -110,7 +116,8 @@ class FeatureMap:
                     f"x is {x.dtype}, but the model {tensor.dtype}: write model.double() for the sake "
                     "of precision, or convert x."
                 )
-        return x.detach().reshape(len(x), math.prod(x.shape[1:]))
+        # Rows of an expanded tensor share memory, and torch does not differentiate those.
+        return x.detach().reshape(len(x), math.prod(x.shape[1:])).contiguous()
 
     @contextmanager
     def _tapped(self, x: Tensor) -> Iterator[Map]:
@@ -118,7 +125,7 @@ class FeatureMap:
         target = self.module.get_submodule(self.layer)
         calls: list[Any] = []
         with hooked(target, lambda _, __, output: calls.append(output)):
-            attempted(self.body, x[:1].detach())
+            attempted(self.body, _own(x[:1].detach()))
         if len(calls) != 1:
             raise InputError(
                 f"The layer {self.layer!r} runs {len(calls)} times in one pass, so that it is not clear "
@@ -143,16 +150,30 @@ class _Reached(Exception):
         self.output = output
 
 
+def _own(x: Tensor) -> Tensor:
+    """A copy, as the map may write into what it is given."""
+    return x.clone(memory_format=torch.contiguous_format)
+
+
 @contextmanager
 def evaluating(module: nn.Module) -> Iterator[None]:
-    """Eval mode, and afterwards the mode that each part was in."""
+    """Eval mode, and afterwards the mode that each part was in, and the buffers, if a pass changes any."""
     modes = [(part, part.training) for part in module.modules()]
+    buffers = [
+        (part, name, buffer, buffer._version, buffer.clone())
+        for part in module.modules()
+        for name, buffer in part.named_buffers(recurse=False)
+    ]
     module.eval()
     try:
         yield
     finally:
         for part, training in modes:
             part.training = training
+        for part, name, buffer, version, before in buffers:
+            part._buffers[name] = buffer
+            if buffer._version != version:  # else a graph that was saved before would go stale
+                buffer.copy_(before)
 
 
 @contextmanager

@@ -15,6 +15,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from numeric.geometry.composed import written
+
 FAR = 3.0  # torch's slopes have lost one digit there
 
 
@@ -27,19 +29,19 @@ def _side(x: Tensor) -> Tensor:
     return 1 - 2 * (x.detach() >= 0).to(x.dtype)
 
 
-def sigmoid(x: Tensor) -> Tensor:
-    if _near(x):
-        return torch.sigmoid(x)
-    side = _side(x)
-    tail = torch.exp(side * x)
+def sigmoid(input: Tensor) -> Tensor:
+    if _near(input):
+        return torch.sigmoid(input)
+    side = _side(input)
+    tail = torch.exp(side * input)
     return torch.addcmul((1 - side) / 2, side, tail / (1 + tail))
 
 
-def tanh(x: Tensor) -> Tensor:
-    if _near(x):
-        return torch.tanh(x)
-    side = _side(x)
-    tail = torch.exp(2 * side * x)
+def tanh(input: Tensor) -> Tensor:
+    if _near(input):
+        return torch.tanh(input)
+    side = _side(input)
+    tail = torch.exp(2 * side * input)
     return side * ((tail - 1) / (tail + 1))
 
 
@@ -62,16 +64,26 @@ def gelu(x: Tensor, approximate: str = "none") -> Tensor:
 
 
 def silu(x: Tensor, inplace: bool = False) -> Tensor:
-    return x * sigmoid(x)
+    return written(silu, x) if inplace else x * sigmoid(x)
 
 
 def mish(x: Tensor, inplace: bool = False) -> Tensor:
-    return x * tanh(softplus(x))
+    return written(mish, x) if inplace else x * tanh(softplus(x))
+
+
+def sigmoid_(input: Tensor) -> Tensor:
+    return written(sigmoid, input)
+
+
+def tanh_(input: Tensor) -> Tensor:
+    return written(tanh, input)
 
 
 SURVIVING: dict[Callable[..., Any], Callable[..., Tensor]] = {
     **dict.fromkeys((torch.sigmoid, torch.Tensor.sigmoid, F.sigmoid, torch.special.expit), sigmoid),
     **dict.fromkeys((torch.tanh, torch.Tensor.tanh, F.tanh), tanh),
+    **dict.fromkeys((torch.sigmoid_, torch.Tensor.sigmoid_), sigmoid_),
+    **dict.fromkeys((torch.tanh_, torch.Tensor.tanh_), tanh_),
     F.softplus: softplus,
     F.logsigmoid: logsigmoid,
     F.gelu: gelu,
