@@ -114,7 +114,7 @@ def test_wrong_starts_and_networks_are_told(start: object) -> None:
     y = normal(300, seed=2)
     with pytest.raises(InputError, match=r"initial must be RandomInitial\(\) or ZeroInitial"):
         gradient_flow(NET, X, y, initial=start)
-    with pytest.raises(InputError, match="must have Gram matrices ntk and nngp"):
+    with pytest.raises(InputError, match="must have Gram matrices, ntk"):
         gradient_flow(start, X, y)
-    with pytest.raises(InputError, match="must have Gram matrices nngp, as"):
+    with pytest.raises(InputError, match="must have Gram matrices, nngp"):
         posterior(FullyConnected, X, y, None, noise=0.1)

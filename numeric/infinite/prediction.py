@@ -99,7 +99,7 @@ def gradient_flow(
     no error here: directions lost to rounding stay as initialised from t = 1/floor on, which for
     coincident points means fitting their average target, and a SingularGram warning says how many.
     """
-    _check_network(net, "ntk", "nngp")
+    _check_network(net, "ntk")
     if not isinstance(initial, RandomInitial | ZeroInitial):
         raise InputError(f"initial must be RandomInitial() or ZeroInitial(), not {initial!r}.")
     data = Regression.of(x_train, y_train, x_test)
@@ -219,10 +219,10 @@ def _times(t: Any, like: Tensor) -> Tensor:
     return times
 
 
-def _check_network(net: Any, *kernels: str) -> None:
-    if isinstance(net, type) or not all(callable(getattr(net, name, None)) for name in kernels):
+def _check_network(net: Any, kernel: str) -> None:
+    if isinstance(net, type) or not callable(getattr(net, kernel, None)):
         raise InputError(
-            f"The network must have Gram matrices {' and '.join(kernels)}, as FullyConnected has, "
+            f"The network must have Gram matrices, {kernel}(x, y), as a FullyConnected has, "
             f"but {net!r} was given."
         )
 
