@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
+from itertools import product
 
 import pytest
 import torch
@@ -185,15 +186,18 @@ MIXED = {
 }  # fmt: skip
 
 
+NEAR = (1, -1), (1, 2, 1.02), (0, 1e-9, 1e-5, 1e-2)  # sides, scales and distances aside
+
+
 @pytest.mark.parametrize("name", MIXED)
-@pytest.mark.parametrize("biases", [(0.0, 0.4, 0.1, 0.0), (0.3, 0.0, 0.2, 0.5)])
+@pytest.mark.parametrize("biases", [(0.0, 0.4, 0.1, 0.0), (0.3, 0.0, 0.2, 0.5), (0.0,) * 4])
 def test_layers_may_differ(name: str, biases: tuple[float, ...]) -> None:
-    """Past a curved layer an angle is known as kxy tells it: to the root of a rounding."""
+    """Past a curved layer too an angle is known better than kxy tells it."""
     depth = len(MIXED[name])
     net = FullyConnected(MIXED[name], depth, (1.1, 0.8, 1.3, 0.9)[: depth + 1], biases[: depth + 1])
     x, aside, other = normal(3, 1, 2, seed=7)
-    assert misfits(net, x, torch.cat([x, -x, 2 * x, 1.02 * x, x + 0.3 * aside, other])) == []
-    assert misfits(net, x, torch.cat([x + 1e-9 * aside, x + 1e-5 * aside]), EPS**0.5) == []
+    near = [side * scale * x + gap * aside for side, scale, gap in product(*NEAR)]
+    assert misfits(net, x, torch.cat([*near, x + 0.3 * aside, other]), 1e-14) == []
 
 
 def test_angles_may_rise_again() -> None:

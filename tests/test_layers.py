@@ -213,7 +213,7 @@ BAD: dict[str, dict[str, Any]] = {
     "above 0, not -1": {"sigma_w": -1.0},
     "above 0, not nan": {"sigma_w": math.nan},
     "above 0, not inf": {"sigma_w": math.inf},
-    "sigma_w must be numbers above 0, not 'wide'": {"sigma_w": "wide"},
+    "sigma_w must be one number above 0, or a list of them, not 'wide'": {"sigma_w": "wide"},
     r"above 0, not \[1.0, 'a', 1.0\]": {"sigma_w": [1.0, "a", 1.0]},
     "sigma_b must be finite and at least 0, not -0.1": {"sigma_b": -0.1},
     "sigma_b must be finite and at least 0, not nan": {"sigma_b": math.nan},

@@ -94,6 +94,22 @@ class Layer:
         degrees = {sp.cancel(size * sp.diff(f, size) / f) for f in sides if f != 0}
         return len(degrees) == 1 and degrees.pop().is_number
 
+    @cached_property
+    def mirrored(self) -> bool:
+        """Whether phi(-1) and phi(1) are of one size, as for all even and odd functions."""
+        phi = self.activation.phi.mpmath
+        return abs(phi(-1)) == abs(phi(1))
+
+    @cached_property
+    def angular(self) -> bool:
+        """Whether an angle between two points must be known better than kxy tells it."""
+        return self._tile is not None and self._tile.angular
+
+    @cached_property
+    def curved(self) -> bool:
+        """Whether what it does to small angles is found by `curved.part`."""
+        return self.closed and not self.linear and self._tile.slope is not None
+
     def rows(self, variances: Tensor, slopes: bool) -> Any:
         """What `pairs` needs of each variance, sliced as tensors are."""
         if self.closed:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from analytic.domain import InputError
+from numeric.infinite.curved import part
 from numeric.infinite.layers import Layer, Pairs, full
 from numeric.infinite.parametrisation import Parametrisation
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from numeric.infinite.network import FullyConnected
 
 NEAR = 1e-2  # of sin^2 of an angle, below which the rounding of a matrix product would be felt
-CELLS = 2**20  # coordinates of single pairs held at once
+CELLS = 2**20  # coordinates, or nodes of integrals, of single pairs held at once
 
 
 @dataclass(frozen=True)
@@ -145,7 +146,7 @@ class Recursion:
     def _repaired(self, out: Tensor, close: Tensor, a: Points, b: Points, k: Tensor) -> Tensor:
         """The tile with nearly collinear pairs done one by one."""
         i, j = close.nonzero(as_tuple=True)
-        size = max(1, CELLS // a.x.shape[1])
+        size = max(1, CELLS // max(a.x.shape[1], 64))
         parts = [
             self._one_by_one(a[some], b[others], k[some, others])
             for some, others in zip(i.split(size), j.split(size), strict=True)
@@ -162,21 +163,33 @@ class Recursion:
             aligned = (k > 0) & (det < rounding**2 * kxx * kyy)
             det = torch.maximum(det, least * kxx * kyy)
             pairs = layer.elements(kxx, kyy, k, det, self.tangent, after=True)
-            k, theta = self._next(l, pairs, theta)
-            if pairs.after is None:
-                same = aligned & (layer.homogeneous | ((kxx - kyy).abs() <= rounding * kxx))
-                none = torch.zeros_like(k)  # collinear points stay so
-                plain = a.variances[l + 1] * b.variances[l + 1] - k * k
-                det = torch.where(same, self._handed_on(l, a, b, none, none), plain)
-            else:
+            before, (k, theta) = k, self._next(l, pairs, theta)
+            if pairs.after is not None:
                 det = self._handed_on(l, a, b, *pairs.after)
+                continue
+            same = aligned & (layer.homogeneous | ((kxx - kyy).abs() <= rounding * kxx))
+            none = torch.zeros_like(k)  # collinear points stay so
+            plain = a.variances[l + 1] * b.variances[l + 1] - k * k
+            if layer.curved and self._felt(l):
+                told = part(layer, kxx, kyy, before, det, pairs.kernel)
+                plain = torch.where(told.trusted, self._spread(l, told.spread, told.det), plain)
+            det = torch.where(same, self._handed_on(l, a, b, none, none), plain)
         return theta if self.tangent else k
+
+    def _felt(self, l: int) -> bool:
+        """Whether a layer after the hidden layer l must know angles better than kxy tells them."""
+        later = self.layers[l + 1 :]
+        return not torch.is_tensor(self.sigma_w) and any(layer.angular for layer in later)
 
     def _handed_on(self, l: int, a: Points, b: Points, gap: Tensor, det: Tensor) -> Tensor:
         """The determinant of sigma_w^2 k + sigma_b^2 from that of k and its gap."""
-        scale, bias = self.sigma_w[l + 1] ** 2, self.sigma_b[l + 1] ** 2
         apart = a.squares[l].sqrt() - b.squares[l].sqrt()
-        return scale**2 * det + scale * bias * (2 * gap + apart**2)
+        return self._spread(l, 2 * gap + apart**2, det)
+
+    def _spread(self, l: int, spread: Tensor, det: Tensor) -> Tensor:
+        """The same from the sum of the variances of k less twice k itself."""
+        scale, bias = self.sigma_w[l + 1] ** 2, self.sigma_b[l + 1] ** 2
+        return scale**2 * det + scale * bias * spread
 
     def _vectors(self, x: Tensor) -> Tensor:
         """Vectors whose inner products are Sigma_1."""

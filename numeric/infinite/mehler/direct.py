@@ -90,18 +90,18 @@ def _rotated(
             if a or b
         ]
         around = torch.cat([torch.zeros_like(s), *meeting], 1)[..., 0]
-        q, by_q = _line(around, 1 / (s * steep).clamp(min=1)[..., 0], density)
+        q, by_q = line(around, 1 / (s * steep).clamp(min=1)[..., 0], density)
         if not s.any():
             q, by_q = torch.zeros_like(q[:, :1]), torch.ones_like(q[:, :1])
     shift = s * q[..., None]
     cuts = su.new_tensor(sorted({0.0, *kinks}))
     meets = torch.cat([cuts / su - shift, cuts / sv + shift], 2) / c
-    p, by_p = _line(meets, 1 / (c * steep).clamp(min=1), density)
+    p, by_p = line(meets, 1 / (c * steep).clamp(min=1), density)
     u, v = su * (c * p + shift), sv * (c * p - shift)
     return ((phi(u) * phi(v) * by_p).sum(2) * by_q).sum(1)
 
 
-def _line(cuts: Tensor, feature: Tensor, density: int) -> tuple[Tensor, Tensor]:
+def line(cuts: Tensor, feature: Tensor, density: int) -> tuple[Tensor, Tensor]:
     """Nodes and weights of a standard normal along the last axis, cut at given places.
 
     From each cut to the middle of the next gap t - cut = feature sinh(x), with Gauss-Legendre
