@@ -335,8 +335,9 @@ print(
 # %% [markdown]
 # ## Play
 #
-# Pick a task, or drag eight points of two labels together, and a network is trained on it at once: Adam, all data at a
-# time, 300 steps. Moving $t$ shows it learn.
+# Pick a task, or make one of your own points, and a network of $n$ units is trained on it at once: Adam at the rate
+# $\eta$, all data at a time, 300 steps. A click adds a point of the chosen label, a double click takes one away, and points
+# can be dragged. Moving $t$ shows it learn.
 
 # %%
 panels.Panel(

@@ -1,4 +1,4 @@
-"""A panel that trains a network on a task one picks or drags together, and shows its geometry at any step."""
+"""A panel that trains a network on a task one picks or clicks together, and shows its geometry over time."""
 
 from __future__ import annotations
 
@@ -15,29 +15,26 @@ from torch import Tensor
 
 from analytic.domain import InputError
 from notebooks.boundary_figures import CLASSES, RICCI, VOLUME, outline
-from notebooks.pad import Box, Handles, Place
+from notebooks.pad import Box, Points
 from notebooks.panels import Caption, Choice, Slider, freeze
 from numeric.boundary import Disc, Field, Lattice, Task, Zones, distance, field, perceptron
 from numeric.boundary.fields import log_volume
 from numeric.boundary.tasks import sinusoid, xor
 from numeric.training import Run, train
 
+Labelled = tuple[float, float, int]  # x, y, label
 REACH, LAST, EVERY = 1.5, 300, 10
 LATTICE, DISC = Lattice(REACH, 31), Disc(REACH, 12)
 EIGHT = (
-    (-1.0, -1.0), (1.0, 1.0), (-0.6, -0.4), (0.4, 0.7),
-    (-1.0, 1.0), (1.0, -1.0), (-0.4, 0.8), (0.7, -0.5),
+    (-1.0, -1.0, 0), (1.0, 1.0, 0), (-0.6, -0.4, 0), (0.4, 0.7, 0),
+    (-1.0, 1.0, 1), (1.0, -1.0, 1), (-0.4, 0.8, 1), (0.7, -0.5, 1),
 )  # fmt: skip
-HALF = len(EIGHT) // 2  # as many of either label
 OWN = "your points"
 TASK = Choice("task", "task", ("xor", "sinusoid", OWN), "xor")
 width = Slider("n", "n", 2, 60, 1, 10)
-rate = Slider("rate", r"\log_{10}\eta", -3.0, 0.0, 0.25, -1.0)
+rate = Slider("rate", r"\lg\eta", -3.0, 0.0, 0.25, -1.0)
 step = Slider("step", "t", 0, LAST, EVERY, LAST)
-POINTS = Handles(
-    "points", "data", EIGHT, limits=Box(-REACH, REACH, -REACH, REACH),
-    names=("0",) * HALF + ("1",) * HALF, colours=(CLASSES[0],) * HALF + (CLASSES[1],) * HALF,
-)  # fmt: skip
+POINTS = Points("points", "data", EIGHT, ("0", "1"), CLASSES, Box(-REACH, REACH, -REACH, REACH))
 CONTROLS = (step, TASK, width, rate, POINTS)  # time first: frames open with it
 TITLES = (r"$\log_{10}\sqrt{\det g}$ less its largest", "$R$")
 BOUNDARY, ZERO, ONE = range(3)  # the lines of a map, by position
@@ -45,19 +42,21 @@ FORMULA = r"\Phi_j(x) = n^{-1/2}\,\sigma(w_j\cdot x + b_j),\qquad g = (\partial\
 
 
 def relevant(control: str, values: Mapping[str, Any]) -> bool:
-    """Points are dragged where they are the task."""
+    """Points are clicked and dragged where they are the task."""
     return control != "points" or values["task"] == OWN
 
 
-def _data(task: str, points: tuple[Place, ...]) -> tuple[Tensor, Tensor]:
+def _data(task: str, points: tuple[Labelled, ...]) -> tuple[Tensor, Tensor]:
     if task == OWN:
-        labels = [0] * HALF + [1] * (len(points) - HALF)
-        return Task.of(points, labels, reach=REACH).data(0)
+        labels = [int(label) for *_, label in points]
+        if len(set(labels)) < 2:
+            raise InputError("Click on the square to place points of both labels.")
+        return Task.of([place for *place, _ in points], labels, reach=REACH).data(0)
     return {"xor": xor, "sinusoid": sinusoid}[task]().data(0)
 
 
 @lru_cache(maxsize=64)
-def trained(task: str, n: int, rate: float, points: tuple[Place, ...]) -> Run:
+def trained(task: str, n: int, rate: float, points: tuple[Labelled, ...]) -> Run:
     """Adam on all data at once, for a person waits; steps are looked up in what it leaves."""
     return train(
         perceptron(n), F.cross_entropy, _data(task, points), partial(torch.optim.Adam, lr=10**rate),
@@ -66,7 +65,7 @@ def trained(task: str, n: int, rate: float, points: tuple[Place, ...]) -> Run:
 
 
 def play(
-    axes: Sequence[Axes], task: str, step: int, n: int, rate: float, points: Sequence[Place]
+    axes: Sequence[Axes], task: str, step: int, n: int, rate: float, points: Sequence[Labelled]
 ) -> Caption:
     """Volume, curvature and decision boundary after so many steps, and how the network does."""
     if not axes[0].images:

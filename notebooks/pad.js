@@ -1,8 +1,10 @@
 // A square with handles that a pointer drags or arrow keys move; the model keeps their data coordinates.
+// Where it takes points of several kinds, a click adds one, a double click or Delete takes one away.
 
 const SVG = "http://www.w3.org/2000/svg";
 const SIZE = 300, LEFT = 30, BOTTOM = 24, REST = 10; // of the drawing and its margins, in its own units
 const INK = "var(--jp-ui-font-color1, #222)", FAINT = "var(--jp-border-color2, #ccc)";
+const TWICE = 400, STILL = 6; // what a double click takes at most, in ms; how far a click may slip, in pixels
 const KEYS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };
 
 function draw(parent, name, attributes, text) {
@@ -76,20 +78,43 @@ function render({ model, el }) {
   svg.style.cssText = "width: 260px; max-width: 100%; display: block";
   el.dataset.lmSuppressShortcuts = "true"; // arrow keys are ours, not the notebook's
   frame(svg, x, y, limits);
-  const handles = model.get("names").map((name, k) => handle(svg, name, model.get("colours")[k], model.get("arrows")));
-  const show = () => model.get("value").forEach((point, k) => place(handles[k], point, x, y));
+  const names = model.get("names"), colours = model.get("colours"), most = model.get("most");
+  const kindOf = (point, k) => (most ? point[2] : k);
+  let handles = [], kind = 0; // kind: of the point that the next click adds
+
+  // Handles are made anew only where points came or went, so that a drag keeps its own.
+  function show() {
+    const value = model.get("value");
+    if (handles.map((one) => one.kind).join() !== value.map(kindOf).join()) {
+      for (const { group } of handles) group.remove();
+      handles = value.map((point, k) => {
+        const own = kindOf(point, k);
+        return { kind: own, ...handle(svg, names[own], colours[own], model.get("arrows")) };
+      });
+      handles.forEach(listen);
+    }
+    value.forEach((point, k) => place(handles[k], point, x, y));
+  }
+
+  function keep(value) {
+    model.set("value", value);
+    model.save_changes();
+  }
+
+  function onGrid(wanted, axis) {
+    const snapped = Number((Math.round(wanted / step) * step).toFixed(9));
+    return Math.min(Math.max(snapped, box[axis][0]), box[axis][1]);
+  }
 
   // One handle to a place: inside the box, along free axes, and on the grid of steps once it leaves its start.
   function move(k, wanted) {
     const value = model.get("value").map((point) => [...point]);
     for (const axis of [0, 1]) {
       if (!free[axis] || Math.abs(wanted[axis] - value[k][axis]) < step / 2) continue;
-      const snapped = Number((Math.round(wanted[axis] / step) * step).toFixed(9));
-      value[k][axis] = Math.min(Math.max(snapped, box[axis][0]), box[axis][1]);
+      value[k][axis] = onGrid(wanted[axis], axis);
     }
     if (value[k].every((v, axis) => v === model.get("value")[k][axis])) return;
-    model.set("value", value);
-    model.save_changes();
+    keep(value);
   }
 
   function pointer(event) {
@@ -97,10 +122,15 @@ function render({ model, el }) {
     return [at.x, at.y];
   }
 
-  handles.forEach(({ group }, k) => {
+  const remove = (k) => keep(model.get("value").filter((_, other) => other !== k));
+
+  function listen({ group }, k) {
     let grip = null; // pointer and handle where the drag began, so that nothing jumps
+    let last = -Infinity; // when it was pressed: the second of two clicks may hit what the first has made
     group.addEventListener("pointerdown", (event) => {
       event.preventDefault();
+      if (most && event.timeStamp - last < TWICE) return remove(k);
+      last = event.timeStamp;
       group.focus({ preventScroll: true });
       group.setPointerCapture(event.pointerId);
       grip = { from: pointer(event), point: model.get("value")[k] };
@@ -108,20 +138,59 @@ function render({ model, el }) {
     group.addEventListener("touchstart", (event) => event.preventDefault(), { passive: false }); // no scrolling
     group.addEventListener("pointermove", (event) => {
       if (!grip) return;
+      last = -Infinity; // a drag is no click
       const [across, down] = pointer(event);
       const { from, point } = grip;
       move(k, [point[0] + (across - from[0]) / x.rate, point[1] + (down - from[1]) / y.rate]);
     });
     for (const end of ["pointerup", "pointercancel"]) group.addEventListener(end, () => (grip = null));
     group.addEventListener("keydown", (event) => {
-      const way = KEYS[event.key];
-      if (!way) return;
+      const way = KEYS[event.key], gone = most && ["Delete", "Backspace"].includes(event.key);
+      if (!way && !gone) return;
       event.preventDefault();
       event.stopPropagation();
+      if (gone) return remove(k);
       const point = model.get("value")[k], size = step * (event.shiftKey ? 10 : 1);
       move(k, [point[0] + way[0] * size, point[1] + way[1] * size]);
     });
-  });
+  }
+
+  if (most) clicks();
+
+  function clicks() {
+    let pressed = null; // where on the ground
+    svg.addEventListener("pointerdown", (event) => {
+      pressed = event.target.closest(".pad-handle") ? null : [event.clientX, event.clientY];
+    });
+    svg.addEventListener("pointerup", (event) => {
+      if (!pressed || Math.hypot(event.clientX - pressed[0], event.clientY - pressed[1]) > STILL) return;
+      pressed = null;
+      const [across, down] = pointer(event), value = model.get("value");
+      const at = [limits[0][0] + (across - x.to(limits[0][0])) / x.rate, limits[1][0] + (down - y.to(limits[1][0])) / y.rate];
+      const inside = at.every((v, axis) => v >= box[axis][0] && v <= box[axis][1]);
+      if (inside && value.length < most) keep([...value, [...at.map(onGrid), kind]]);
+    });
+    const row = document.createElement("div");
+    el.append(row);
+    const button = (text, colour, act) => {
+      const node = document.createElement("button");
+      node.textContent = text;
+      node.style.cssText = `margin: 0 6px 0 0; padding: 2px 8px; border: 2px solid transparent; color: ${colour}; cursor: pointer`;
+      node.addEventListener("click", act);
+      row.append(node);
+      return node;
+    };
+    const pick = (own) => {
+      kind = own;
+      buttons.forEach((node, k) => {
+        node.setAttribute("aria-pressed", k === own);
+        node.style.borderColor = k === own ? colours[k] : "transparent";
+      });
+    };
+    const buttons = names.map((name, k) => button(`add ${name}`, colours[k], () => pick(k)));
+    button("clear", INK, () => keep([]));
+    pick(0);
+  }
 
   show();
   model.on("change:value", show);

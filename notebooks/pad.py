@@ -1,4 +1,4 @@
-"""A square on which a person drags points or arrows: a control for panels."""
+"""A square on which a person drags points or arrows, or clicks points together: controls for panels."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Places(tuple):
     __slots__ = ()
 
     def __str__(self) -> str:
-        return " ".join(f"({x:.3g}, {y:.3g})" for x, y in self)
+        return " ".join(f"({x:.3g}, {y:.3g})" for x, y, *_ in self)
 
 
 class Pad(anywidget.AnyWidget):
@@ -81,18 +81,27 @@ class Pad(anywidget.AnyWidget):
     names = traitlets.List().tag(sync=True)
     colours = traitlets.List().tag(sync=True)
     label = traitlets.Unicode().tag(sync=True)
+    most = traitlets.Int(0).tag(sync=True)  # points; 0: handles, which stay
 
     @traitlets.validate("value")
     def _inside(self, proposal: dict[str, Any]) -> list[list[float]]:
         places = proposal["value"]
-        good = len(places) == len(self.names) and all(len(place) == 2 for place in places)
-        if not good or not all(math.isfinite(v) for place in places for v in place):
-            raise InputError(
-                f"{self.label} has {len(self.names)} handles and needs as many finite pairs [x, y], "
-                f"not {places}."
+        if not all(math.isfinite(v) for place in places for v in place) or not self._fit(places):
+            needed = (
+                f"takes at most {self.most} points [x, y, kind] with kinds below {len(self.names)}"
+                if self.most
+                else f"has {len(self.names)} handles and needs as many finite pairs [x, y]"
             )
+            raise InputError(f"{self.label} {needed}, not {places}.")
         (left, right), (bottom, top) = self.box
-        return [Box(left, right, bottom, top).nearest(place) for place in places]
+        box = Box(left, right, bottom, top)
+        return [[*box.nearest(place[:2]), *place[2:]] for place in places]
+
+    def _fit(self, places: Sequence[Sequence[float]]) -> bool:
+        if not self.most:
+            return len(places) == len(self.names) and all(len(place) == 2 for place in places)
+        kinds = range(len(self.names))
+        return len(places) <= self.most and all(len(p) == 3 and p[2] in kinds for p in places)
 
 
 @dataclass(frozen=True)
@@ -161,3 +170,47 @@ class Handles:
         ticks = {low + (high - low) * k / (most - 1) for k in range(most)} | {self.start[0][axis]}
         other = self.start[0][1 - axis]
         return [(v, other) if axis == 0 else (other, v) for v in sorted(ticks)]
+
+
+@dataclass(frozen=True)
+class Points:
+    """Points of several kinds, (x, y, kind), that a person adds by a click, drags, and takes away."""
+
+    name: str
+    label: str
+    start: Sequence[tuple[float, float, int]]
+    kinds: tuple[str, ...]  # what stands beside them
+    colours: tuple[str, ...] = COLOURS  # by kind
+    limits: Box = Box(-2.0, 2.0, -2.0, 2.0)
+    step: float = 0.05
+    most: int = 60
+
+    def __post_init__(self) -> None:
+        start = Places((float(x), float(y), int(kind)) for x, y, kind in self.start)
+        object.__setattr__(self, "start", start)
+        if not 0 < len(self.kinds) <= len(self.colours) or self.most < 1 or not self.step > 0:
+            raise InputError(
+                f"{self.name} needs a kind, a colour for each, most >= 1 and step > 0, not {self.kinds}, "
+                f"{self.colours}, {self.most} and {self.step}."
+            )
+        if not all(self.limits.nearest(place) == list(place) for *place, _ in start):
+            raise InputError(f"{self.name} needs points that start inside {self.limits}.")
+        self.widget()  # which refuses other kinds, and too many
+
+    def widget(self) -> Pad:
+        sides = [list(side) for side in self.limits.sides]
+        return Pad(
+            names=list(self.kinds),
+            colours=list(self.colours[: len(self.kinds)]),
+            label=self.label,
+            box=sides,
+            limits=sides,
+            step=self.step,
+            free=list(Moves.FREELY.value),
+            most=self.most,
+            value=[list(place) for place in self.start],
+        )
+
+    def stops(self) -> list[Places]:
+        """Where no kernel runs nothing can be clicked, and the start is shown."""
+        return [self.start]

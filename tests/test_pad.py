@@ -1,6 +1,7 @@
-"""The pad: handles stay in their box, speak in frames, and drive a panel."""
+"""The pad: handles stay in their box, points come and go, both speak in frames, and drive a panel."""
 
 import json
+import math
 import re
 from pathlib import Path
 
@@ -90,6 +91,49 @@ def test_wrong_handles_are_refused(changes: dict[str, object], message: str) -> 
 def test_an_empty_or_endless_box_is_refused(sides: tuple[float, ...]) -> None:
     with pytest.raises(InputError, match="left < right and bottom < top"):
         pad.Box(*sides)
+
+
+def clicked(**changes: object) -> pad.Points:
+    given = {"start": ((1.0, 0.5, 0), (-1.0, 0.25, 1)), "kinds": ("a", "b"), "most": 3}
+    return pad.Points("p", "points", **given | changes)
+
+
+def test_points_come_and_go_and_keep_their_kinds() -> None:
+    widget = clicked(limits=WIDE).widget()
+    widget.value = [[5.0, 0.0, 1], [0.0, 1.0, 0], [0.0, -9.0, 1]]
+    assert widget.value == [[3.0, 0.0, 1], [0.0, 1.0, 0], [0.0, -1.0, 1]]
+    widget.value = []
+    assert widget.value == []
+    assert clicked().stops() == [clicked().start]
+    assert str(clicked().start) == "(1, 0.5) (-1, 0.25)"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [[[0, 0]], [[0, 0, 2]], [[0, 0, 0.5]], [[0, 0, -1]], [[0, math.nan, 1]], [[0, 0, 0]] * 4],
+)
+def test_wrong_points_are_refused_and_the_old_ones_kept(value: list[list[float]]) -> None:
+    widget = clicked().widget()
+    with pytest.raises(InputError, match=r"at most 3 points \[x, y, kind\] with kinds below 2"):
+        widget.value = value
+    assert widget.value == [[1.0, 0.5, 0], [-1.0, 0.25, 1]]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"kinds": ()}, "needs a kind"),
+        ({"colours": ("red",)}, "a colour for each"),
+        ({"most": 0}, "most >= 1"),
+        ({"step": 0.0}, "step > 0"),
+        ({"start": ((9.0, 0.0, 0),)}, "start inside"),
+        ({"start": ((1.0, 0.0, 2),)}, "kinds below 2"),
+        ({"most": 1}, "at most 1 points"),
+    ],
+)
+def test_wrong_clicks_are_refused(changes: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        clicked(**changes)
 
 
 def test_stops_move_the_first_handle_only_and_hold_the_start() -> None:

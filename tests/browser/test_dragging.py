@@ -1,4 +1,4 @@
-"""A person opens the notebook of finite networks in JupyterLab and drags the weights of a unit."""
+"""A person drags the weights of a unit in JupyterLab, and clicks together the data that a network learns."""
 
 import statistics
 from collections.abc import Iterator, Sequence
@@ -25,9 +25,26 @@ TIMED_KEY = """async (handle) => {
 }"""
 
 
+CLICKING = """# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %%
+from notebooks import boundary_panel as own, panels
+
+panels.Panel(own.play, own.CONTROLS, own.TITLES, own.relevant)
+"""
+
+
 @pytest.fixture(scope="module")
 def notebook(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NotebookPage]:
-    with opened("06_finite_networks", tmp_path_factory.mktemp("lab")) as page:
+    folder = tmp_path_factory.mktemp("lab")
+    (folder / "clicking.py").write_text(CLICKING)  # the panel of notebook 10, which takes longer
+    with opened("06_finite_networks", folder) as page:
         page.run()
         page.page.wait_for_selector(".pad-handle", timeout=20_000)
         page.page.locator("img.widget-image").scroll_into_view_if_needed()
@@ -99,5 +116,44 @@ def test_a_dragged_weight_redraws_the_network(notebook: NotebookPage, tmp_path: 
     notebook.page.get_by_role("button", name="reset").click()
     assert notebook.shows(expected(1.0, 0.0))
     assert handle.get_attribute("aria-valuetext") == "1.00, 0.00"
+    assert notebook.foreign == []
+    assert notebook.errors == []
+
+
+def test_points_are_clicked_together(notebook: NotebookPage, tmp_path: Path) -> None:
+    page = notebook.page
+    page.goto(f"{notebook.server}/lab/tree/clicking.py?reset")
+    notebook.run()
+    notebook.choose("your points")
+    page.wait_for_selector(".pad-handle", timeout=20_000)
+
+    def screen(x: float, y: float) -> tuple[float, float]:
+        frame = page.locator("svg.pad rect").bounding_box()
+        unit = frame["width"] / 3, frame["height"] / 3  # from -1.5 to 1.5
+        return frame["x"] + (1.5 + x) * unit[0], frame["y"] + (1.5 - y) * unit[1]
+
+    def has(count: int, right: str) -> bool:
+        shown = "(text) => document.querySelector('code.panel-numbers').innerText.includes(text)"
+        page.wait_for_function(shown, arg=right, timeout=20_000)
+        return page.locator(".pad-handle").count() == count
+
+    assert has(8, "8 of 8 right")
+    page.get_by_role("button", name="clear").click()
+    assert has(0, "place points of both labels")
+    page.mouse.click(*screen(-0.5, 0.25))
+    page.get_by_role("button", name="add 1").click()
+    page.mouse.dblclick(*screen(0.5, 0.25))  # the second click hits what the first has made
+    assert has(2, "2 of 2 right")
+    page.mouse.click(*screen(0.5, -1.0))
+    assert has(3, "3 of 3 right")
+    told = [handle.get_attribute("aria-valuetext") for handle in page.locator(".pad-handle").all()]
+    assert told == ["-0.50, 0.25", "0.50, 0.25", "0.50, -1.00"]
+    page.screenshot(path=tmp_path / "clicked.png")
+    page.mouse.dblclick(*screen(0.5, 0.25))
+    assert has(2, "2 of 2 right")
+    page.locator(".pad-handle").last.press("Delete")
+    assert has(1, "place points of both labels")
+    page.get_by_role("button", name="reset").click()
+    assert has(8, "4 of 4 right")  # of XOR again; the points are hidden
     assert notebook.foreign == []
     assert notebook.errors == []

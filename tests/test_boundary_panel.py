@@ -1,0 +1,136 @@
+"""The panel of boundaries trains, looks steps up, and takes clicks."""
+
+import json
+import math
+import re
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+from notebooks import boundary_panel as boundary
+from notebooks import panels
+from numeric import geometry
+from numeric.boundary import perceptron, xor
+
+
+@pytest.fixture(scope="module")
+def panel() -> panels.Panel:
+    return panels.Panel(boundary.play, boundary.CONTROLS, boundary.TITLES, boundary.relevant)
+
+
+def shown(panel: panels.Panel, axes: int) -> np.ndarray:
+    return np.asarray(panel.figure.axes[axes].images[0].get_array(), dtype=float)
+
+
+def test_the_panel_shows_the_geometry_of_a_trained_network(panel: panels.Panel) -> None:
+    panel.move(step=120, n=7, rate=-0.5)
+    x, y = xor().data(0)
+    net = perceptron(7)
+    optimizer = torch.optim.Adam(net.parameters(), lr=10**-0.5)
+    for _ in range(120):
+        optimizer.zero_grad()
+        F.cross_entropy(net(x), y).backward()
+        optimizer.step()
+    at = boundary.LATTICE.x
+    volume = geometry.log_volume(net, at, layer="phi1", progress=False).value / math.log(10)
+    expected = boundary.LATTICE.square(volume - volume.max()).numpy()
+    np.testing.assert_allclose(shown(panel, 0), expected, atol=1e-9)
+    ricci = 7 * geometry.ricci_scalar(net, at, layer="phi1").value
+    np.testing.assert_allclose(
+        shown(panel, 1), boundary.LATTICE.square(ricci).numpy(), rtol=1e-6, atol=1e-6
+    )
+    assert f"loss {F.cross_entropy(net(x), y).item():.4g}, 4 of 4 right" in panel.numbers
+
+
+def test_two_units_are_flat_in_the_panel(panel: panels.Panel) -> None:
+    panel.move(n=2)
+    assert np.abs(shown(panel, 1)).max() < 1e-3
+    assert np.abs(shown(panel, 0)).max() > 1
+
+
+def test_every_control_changes_the_picture_and_reset_undoes_it(panel: panels.Panel) -> None:
+    image = panel.view.children[3]
+    start, first = panel.values, image.value
+    moved = [[0.2, -1.0, 0], *map(list, boundary.EIGHT[1:])]
+    moves = {"step": 50, "n": 4, "rate": -1.5, "task": boundary.OWN, "points": moved}
+    seen = [first]
+    for name, value in moves.items():
+        panel.move(**{name: value})
+        seen.append(image.value)
+    assert len(set(seen)) == len(seen)
+    panel.reset()
+    assert image.value == first
+    assert panel.values == start
+
+
+def test_points_are_trained_on_where_they_are_clicked_and_dragged(panel: panels.Panel) -> None:
+    panel.move(task=boundary.OWN, step=50)
+    lines = panel.figure.axes[0].lines
+
+    def drawn() -> list[list[list[float]]]:
+        return [lines[line].get_xydata().tolist() for line in (boundary.ZERO, boundary.ONE)]
+
+    given = [[[x, y] for x, y, own in boundary.EIGHT if own == label] for label in (0, 1)]
+    assert drawn() == given
+    seen = [shown(panel, 0)]
+    for points in (
+        [[0.3, 0.1, 0], *boundary.EIGHT[1:]],  # dragged
+        [*boundary.EIGHT, [0.3, 0.1, 0], [0.0, 0.0, 1]],  # two more
+        boundary.EIGHT[2:6],  # fewer
+    ):
+        panel.move(points=points)
+        assert drawn() == [[[x, y] for x, y, own in points if own == label] for label in (0, 1)]
+        assert f"of {len(points)} right" in panel.numbers
+        assert not any(np.allclose(shown(panel, 0), before) for before in seen)
+        seen.append(shown(panel, 0))
+    # All in one place, with both labels: no boundary decides them.
+    panel.move(points=[[0.5, 0.5, k % 2] for k in range(8)])
+    assert "4 of 8 right" in panel.numbers
+
+
+@pytest.mark.parametrize("points", [[], [[0.0, 0.0, 1]], [[0.0, 0.0, 0], [1.0, 0.0, 0]]])
+def test_too_few_points_are_told_what_to_do(panel: panels.Panel, points: list) -> None:
+    panel.move(task=boundary.OWN, points=points)
+    assert panel.numbers == "Click on the square to place points of both labels."
+    panel.reset()
+    assert "4 of 4 right" in panel.numbers
+
+
+def test_steps_are_looked_up_and_not_trained_again(panel: panels.Panel) -> None:
+    boundary.trained.cache_clear()
+    for step in (0, 100, 200, 300):
+        panel.move(step=step)
+    told = boundary.trained.cache_info()
+    assert (told.misses, told.hits) == (1, 3)
+    assert "t = 300" in panel.numbers
+
+
+def test_a_network_that_learned_nothing_says_so(panel: panels.Panel) -> None:
+    panel.move(step=0)
+    assert "no boundary in sight" in panel.numbers
+    panel.move(step=300)
+    assert float(re.search(r"log volume ([+-][\d.]+) larger", panel.numbers)[1]) > 0.5
+
+
+def test_a_refusal_is_told_and_leaves_no_picture(panel: panels.Panel) -> None:
+    axes = panel.figure.axes[:2]
+    told = boundary.play(axes, "xor", 300, 5, 300.0, boundary.EIGHT).numbers
+    assert "Units are saturated" in told
+    assert np.isnan(shown(panel, 0)).all()
+    assert not any(line.get_xydata().size for line in axes[0].lines)
+
+
+def test_points_are_offered_where_they_are_the_task() -> None:
+    assert boundary.relevant("points", {"task": boundary.OWN})
+    assert not boundary.relevant("points", {"task": "xor"})
+    assert boundary.relevant("n", {"task": "xor"})
+
+
+def test_frames_show_training_step_by_step(panel: panels.Panel) -> None:
+    page = panel.frames(every=3)
+    frames = json.loads(re.search(r"const frames = (\{.*?\}), root", page, re.DOTALL)[1])
+    assert set(frames) == {"task", "step", "n", "rate"}
+    assert len({frame["picture"] for frame in frames["step"]}) == len(frames["step"]) > 3
+    assert all("<math" in frame["formula"] for frame in frames["step"])
