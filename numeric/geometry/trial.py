@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -12,6 +12,7 @@ from analytic.domain import InputError
 
 STEP = 1e-3  # to a second point where all are equal
 STEPS = (1.0, 1e-2, 1e2)  # of differences, times the cube root of the machine's epsilon
+FINE = (1.0, 1e-2)  # the same, in lengths over which the values change by themselves
 SOME = 16  # points whose slopes are looked at
 ALIKE = 1e-2  # how well some difference agrees with a slope; a map that is cut or stepped has none that does
 
@@ -81,7 +82,7 @@ def check_bend(call: Map, along: Along, points: Tensor) -> None:
     if not _alike(slope, along(slope, x, u), x, u):
         raise InputError(
             f"At the point {_told(x[0])} torch's second derivative of the map is not that of its slopes: "
-            "find the operation that it gets wrong, and write it out."
+            "find the operation that it gets wrong, and write it out; in float32, try model.double() first."
         )
 
 
@@ -92,16 +93,24 @@ def _alike(values: Map, slope: Tensor, x: Tensor, u: Tensor) -> bool:
             f"The map has no finite slope at the point {_told(x[0])}: move it, or mend the map."
         )
     epsilon = torch.finfo(x.dtype).eps
-    size = max(1.0, torch.linalg.vector_norm(x).item())
-    for factor in STEPS:
-        step = factor * epsilon ** (1 / 3) * size
+    for step in _steps(values, slope, x):
         ahead, back = values(x + step * u), values(x - step * u)
         noise = 16 * epsilon * ahead.abs().amax() / step
         difference = (ahead - back) / (2 * step)
-        largest = torch.maximum(difference.abs().amax(), slope.abs().amax())
-        if not (difference - slope).abs().amax() > ALIKE * largest + noise:
+        larger = torch.maximum(difference.abs(), slope.abs())
+        if not ((difference - slope).abs() > ALIKE * larger + noise).any():  # in any feature
             return True
     return False
+
+
+def _steps(values: Map, slope: Tensor, x: Tensor) -> Iterator[float]:
+    """Lengths of differences: by the point's own length, and where that is too long, by the slope."""
+    root = torch.finfo(x.dtype).eps ** (1 / 3)
+    size = max(1.0, torch.linalg.vector_norm(x).item())
+    yield from (factor * root * size for factor in STEPS)
+    if steepest := slope.abs().amax().item():
+        size = values(x).abs().amax().item() / steepest
+        yield from (factor * root * size for factor in FINE)
 
 
 def _direction(points: Tensor) -> Tensor:

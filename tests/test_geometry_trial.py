@@ -1,0 +1,79 @@
+"""What a map is tried on: units of its coordinates are free, and no feature may lack its derivative."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from analytic.domain import InputError
+from drawn_networks import WIDE, deep, points, volume_of
+from numeric import geometry
+
+NET = deep(2, 7, 6)
+
+
+@pytest.mark.parametrize(
+    "units", [(1e-30, 1e-30), (1.0, 1e-10), (1.0, 1e8), (1e-4, 1e8), (1e30, 1e30)]
+)
+def test_coordinates_may_have_any_units(units: tuple[float, float]) -> None:
+    scale, x = torch.tensor(units, **WIDE), points(3, 2)
+
+    def measured(y: Tensor) -> Tensor:
+        return NET(y / scale)
+
+    torch.testing.assert_close(
+        geometry.ricci_scalar(measured, x * scale).value,
+        geometry.ricci_scalar(NET, x).value, rtol=1e-10, atol=1e-12,
+    )  # fmt: skip
+    found = geometry.metric(measured, x * scale) * scale * scale[:, None]
+    torch.testing.assert_close(found, geometry.metric(NET, x), rtol=1e-12, atol=1e-14)
+    volume = volume_of(measured, x * scale)
+    off = volume.value + scale.log().sum() - volume_of(NET, x).value
+    assert (off.abs() < 20 * torch.finfo(x.dtype).eps * (100 + volume.condition)).all()
+
+
+@pytest.mark.parametrize("share", [1.0, 1e-3, 1e-6])
+def test_one_feature_without_its_derivative_is_enough(share: float) -> None:
+    def features(x: Tensor) -> Tensor:
+        return torch.cat([NET(x), share * x.detach()[:, :1] ** 2], 1)
+
+    for quantity in (geometry.metric, geometry.log_volume, geometry.ricci_scalar):
+        with pytest.raises(InputError, match="not that of its values"):
+            quantity(features, points(3, 2), progress=False)
+
+
+def test_units_do_not_hide_a_wrong_derivative() -> None:
+    for scale in (1e-10, 1.0, 1e10):
+        with pytest.raises(InputError, match="not that of its values"):
+            geometry.metric(
+                lambda y, s=scale: NET(y / s) * (y / s).detach()[:, :1], points(3, 2) * scale
+            )
+    with pytest.raises(InputError, match="second derivative"):
+        geometry.ricci_scalar(_Halved.apply, 1e-10 * points(3, 2))
+
+
+class _Halved(torch.autograd.Function):
+    """sin(1e10 x), with a slope that is right and takes half of its own slope for constant."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Tensor) -> Tensor:
+        return torch.cat([torch.sin(1e10 * x), x], 1)
+
+    @staticmethod
+    def setup_context(ctx, inputs: tuple, output: Tensor) -> None:
+        ctx.save_for_forward(inputs[0])
+
+    @staticmethod
+    def jvp(ctx, u: Tensor) -> Tensor:
+        (x,) = ctx.saved_tensors
+        slope = torch.cos(1e10 * x)
+        return torch.cat([1e10 * (slope + slope.detach()) / 2 * u, u], 1)
+
+
+def test_deep_networks_in_float32_pass() -> None:
+    layers = [part for _ in range(6) for part in (nn.Linear(20, 20), nn.LayerNorm(20), nn.GELU())]
+    torch.manual_seed(0)
+    net, x = nn.Sequential(nn.Linear(2, 20), *layers), points(4, 2).float()
+    assert geometry.ricci_scalar(net, x).value.isfinite().all()
+    assert geometry.metric(net, x).isfinite().all()
