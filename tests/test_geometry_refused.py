@@ -64,12 +64,64 @@ def test_creases_are_found_in_functions_too() -> None:
         ):  # though what follows is smooth
             geometry.ricci_scalar(lambda y, bent=bent: torch.tanh(bent(net[0](y))), x)
     with pytest.raises(InputError, match="jump where second derivatives are 0"):
-        geometry.ricci_scalar(lambda y: net[0](y).abs(), x[:1])
+        geometry.ricci_scalar(lambda y: net[0](y).copysign(torch.ones(())), x[:1])
     random = ShallowNetwork.gaussian(
         relu, 9, 2, 1.0, 1.0, generator=torch.Generator().manual_seed(0)
     )
     with pytest.raises(InputError, match="creases, by relu"):
         geometry.ricci_scalar(random, x)
+
+
+INTO, OUT = network(2, 6)[0], network(6, 6)
+BENT = {
+    "abs": torch.abs,
+    "abs ": abs,
+    "clamp": lambda z: z.clamp(-0.3, 0.3),
+    "clip": lambda z: torch.clip_(z, min=0.1),
+    "maximum": lambda z: torch.maximum(z, -z / 2),
+    "where": lambda z: torch.where(z > 0, z, z / 8),
+    "gt": lambda z: z * (z > 0),
+    "sort": lambda z: z.sort(1).values,
+    "max": lambda z: torch.cat([z[:, 1:], z.max(1, keepdim=True).values], 1),
+    "max_pool1d": lambda z: nn.functional.max_pool1d(z[:, None], 3, 1, 1)[:, 0],
+    "elu": lambda z: nn.functional.elu(z, 0.5),
+    "relu": torch.relu_,
+    "linalg_vector_norm": lambda z: torch.linalg.vector_norm(z, 1, 1, True).sin() + z,
+}
+
+
+@pytest.mark.parametrize("name", BENT)
+def test_creases_inside_a_smooth_map_are_found(name: str) -> None:
+    """Its second derivatives are not 0, and by them there is no telling."""
+    x = 4 * points(3, 2) - 3.6
+    for at in (x, x[:1], x[:1].repeat(2, 1)):
+        with pytest.raises(InputError, match=f"creases, by .*{name.strip()}"):
+            geometry.ricci_scalar(lambda y: OUT(BENT[name](INTO(y))), at)
+
+
+SMOOTH = {
+    "softplus": (
+        lambda z: z.clamp(min=0) + torch.log1p(torch.exp(-z.abs())), nn.functional.softplus,
+    ),
+    "softmax": (
+        lambda z: (e := (z - z.amax(1, keepdim=True)).exp()) / e.sum(1, keepdim=True), lambda z: z.softmax(1),
+    ),
+    "a guard": (lambda z: z / z.norm(dim=1, keepdim=True).clamp(min=1e-6), nn.functional.normalize),
+    "elu": (lambda z: torch.where(z > 0, z, torch.expm1(z.clamp(max=0))), nn.functional.elu),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+def test_smooth_maps_may_be_written_with_comparisons(name: str) -> None:
+    pieces, whole = SMOOTH[name]
+    x = 4 * points(3, 2) - 3.6
+    found, expected = (
+        geometry.ricci_scalar(lambda y, phi=phi: OUT(phi(3 * INTO(y))), x).value
+        for phi in (pieces, whole)
+    )
+    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
+    single = deepcopy(INTO).float(), deepcopy(OUT).float()
+    geometry.ricci_scalar(lambda y: single[1](pieces(single[0](y))), x.float())
 
 
 def test_creases_away_from_zero_are_found() -> None:

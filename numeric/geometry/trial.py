@@ -121,10 +121,13 @@ def _direction(points: Tensor) -> Tensor:
 
 def _pair(points: Tensor) -> tuple[Tensor, Tensor]:
     """The first point and the farthest from it, or one close by: equal rows would hide a mean."""
-    far = (points - points[0]).abs().amax(1).argmax()
-    if torch.equal(points[far], points[0]):
-        return points[0], points[0] * (1 + STEP) + STEP
-    return points[0], points[far]
+    one, two = farthest(points)
+    return (one, one * (1 + STEP) + STEP) if torch.equal(one, two) else (one, two)
+
+
+def farthest(points: Tensor) -> tuple[Tensor, Tensor]:
+    """The first point and the farthest from it."""
+    return points[0], points[(points - points[0]).abs().amax(1).argmax()]
 
 
 def _tolerance(size: Tensor) -> Tensor:
