@@ -50,9 +50,9 @@ def _between(values: np.ndarray) -> Normalize:
 
 
 def _signed(values: np.ndarray) -> Normalize:
-    """Logarithmic beyond a hundredth of the largest, which few points reach."""
-    top = np.quantile(np.abs(values), 0.99)
-    return SymLogNorm(max(top / 100, 1e-6), vmin=-max(top, 1e-6), vmax=max(top, 1e-6))
+    """Logarithmic beyond a hundredth of the largest, which few points reach, or beyond the median."""
+    middle, top = np.quantile(np.abs(values), (0.5, 0.99))
+    return SymLogNorm(max(min(top / 100, middle), 1e-6), vmin=-max(top, 1e-6), vmax=max(top, 1e-6))
 
 
 VOLUME = Map(

@@ -1,15 +1,21 @@
 """Pictures of boundaries show what was measured."""
 
+import base64
+import io
 import math
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 from matplotlib.figure import Figure
+from PIL import Image, ImageSequence
 
 from notebooks import boundary_figures as figures
+from notebooks import boundary_film
 from numeric.boundary import Curve, Evidence, Hypothesis, Lattice, fields, perceptron, xor
 from numeric.training import train
 
@@ -53,6 +59,23 @@ def test_films_show_layers_from_left_to_right(film: figures.Film, layer: int) ->
     blue, orange = (part.get_offsets().tolist() for part in shown[0].collections)
     assert blue == [[-1, -1], [1, 1]]
     assert orange == [[-1, 1], [1, -1]]
+
+
+def test_a_film_moves_as_the_network_learns(
+    film: figures.Film, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(boundary_film, "FOLDER", tmp_path)
+    shown = boundary_film.moving(film.fields, "net", xor().data(0), unit=10).data
+    written = (tmp_path / "net.gif").read_bytes()
+    assert base64.b64decode(re.search('base64,([^"]+)', shown)[1]) == written
+    with Image.open(io.BytesIO(written)) as gif:
+        assert gif.n_frames == len(film.fields) == 3
+        assert gif.info["loop"] == 0  # for ever
+        frames = [np.asarray(one.convert("RGB"), float) for one in ImageSequence.Iterator(gif)]
+    # Two layers, two maps each: in every quarter something moves.
+    for rows in np.array_split(np.abs(frames[2] - frames[0]), 2, axis=0):
+        for part in np.array_split(rows, 2, axis=1):
+            assert part.max() > 50
 
 
 def test_outlines_are_zeros_of_the_margin(film: figures.Film) -> None:
