@@ -6,7 +6,9 @@ $J = \int_0^\theta E[\phi'\phi'](\pm n\cos t)\,n\sin t\,dt$, so that
 
 $$F_xF_y - k^2 = (F_xF_y - k_0^2) + J\,(J \pm 2k),\qquad F_x + F_y - 2k = (F_x + F_y - 2k_0) \pm 2J.$$
 
-What is left in brackets are averages over one Gaussian, found from $E[(\phi(u) \mp \phi(v))^2]$.
+What is left in brackets are averages over one Gaussian, found from
+$D = E[(\phi(u) \mp \phi(v))^2]$: $F_xF_y - k_0^2 = \bar F D - D^2/4 - (F_x - F_y)^2/4$. Where E[phi' phi']
+is a quadrature itself, the same is done without turning, by quadratures in the plane.
 """
 
 from __future__ import annotations
@@ -17,12 +19,12 @@ import torch
 from torch import Tensor
 
 from numeric.infinite.layers import Layer
-from numeric.infinite.mehler.direct import line
+from numeric.infinite.mehler.direct import distance
 from numeric.infinite.mehler.expansion import gauss_legendre
 
 NODES = (6, 10)  # of the integral over an angle
-DENSITIES = (8, 12)  # of nodes along a line
-RESOLVED = 1e-9  # change from fewer nodes to more: errors fall to its power 3/2 or less
+DENSITIES = (12, 18)  # of nodes along a line
+RESOLVED = 1e-11  # change from fewer nodes to more, beyond which phi is too steep for them
 
 
 @dataclass(frozen=True)
@@ -37,18 +39,30 @@ class Parted:
 def part(
     layer: Layer, kxx: Tensor, kyy: Tensor, kxy: Tensor, det: Tensor, kernel: Tensor
 ) -> Parted:
-    """Of pairs whose kernel is known, for a layer with closed forms and a slope."""
+    """Of pairs whose kernel is known, for a curved layer."""
+    if not layer.homogeneous:
+        return _part(layer, kxx, kyy, kxy, det, kernel)
+    x, y, ratio = layer.square(kxx), layer.square(kyy), kxx / kyy  # the scale of y is but a factor
+    told = _part(layer, kxx, kxx, kxy * ratio.sqrt(), det * ratio, kernel * (x / y).sqrt())
+    spread = (y / x).sqrt() * told.spread + (x.sqrt() - y.sqrt()) ** 2
+    return Parted(spread, told.det * (y / x), told.trusted)
+
+
+def _part(
+    layer: Layer, kxx: Tensor, kyy: Tensor, kxy: Tensor, det: Tensor, kernel: Tensor
+) -> Parted:
     side = torch.where(kxy < 0, -1.0, 1.0).to(kxy)
-    angle = torch.atan2(det.sqrt(), kxy.abs())
-    rough, turn = (_turn(layer, kxx, kyy, side, angle, count) for count in NODES)
-    start = kernel + side * turn
-    facing = torch.where(start < 0, -1.0, 1.0).to(kxy)
-    coarse, gap = (_gap(layer, kxx, kyy, side, facing, density) for density in DENSITIES)
-    squares = layer.square(kxx), layer.square(kyy)
-    mean, half = (squares[0] + squares[1]) / 2, (squares[0] - squares[1]) / 2
+    rough = turn = torch.zeros_like(kxy)
+    gram = torch.stack([kxx, kxy, kyy, det], 1)
+    if layer.closed:
+        angle, n = torch.atan2(det.sqrt(), kxy.abs()), kxx.sqrt() * kyy.sqrt()
+        rough, turn = (_turn(layer, kxx, kyy, side * n, angle, count) for count in NODES)
+        gram = torch.stack([kxx, side * n, kyy, 0 * det], 1)
+    facing = torch.where(kernel + side * turn < 0, -1.0, 1.0).to(kxy)
+    coarse, gap = (_gap(layer, gram, facing, density) for density in DENSITIES)
+    x, y = layer.square(kxx), layer.square(kyy)
+    mean, half = (x + y) / 2, (x - y) / 2
     straight = (mean * gap - gap**2 / 4 - half**2).clamp_min(0)
-    if layer.homogeneous:
-        straight = torch.where((side > 0) | layer.mirrored, 0.0, straight)
     spread = torch.where(facing > 0, gap + 2 * side * turn, 2 * (mean - kernel))
     allowed = max(RESOLVED, 64 * torch.finfo(kxy.dtype).eps)
     known = (gap - coarse).abs() <= allowed * (gap * mean).sqrt()
@@ -56,24 +70,21 @@ def part(
     return Parted(spread, straight + turn * (turn + 2 * side * kernel), known)
 
 
-def _turn(
-    layer: Layer, kxx: Tensor, kyy: Tensor, side: Tensor, angle: Tensor, count: int
-) -> Tensor:
-    """J."""
+def _turn(layer: Layer, kxx: Tensor, kyy: Tensor, end: Tensor, angle: Tensor, count: int) -> Tensor:
+    """J, with the covariance at the end of the turn."""
     x, weight = gauss_legendre(count, angle)
-    kxx, kyy, side, angle = (part[:, None] for part in (kxx, kyy, side, angle))
-    n, t = kxx.sqrt() * kyy.sqrt(), angle * (x + 1) / 2
-    aside = n * t.sin()
-    slope = layer.elements(kxx, kyy, side * n * t.cos(), aside**2, slopes=True).slope
+    kxx, kyy, end, angle = (part[:, None] for part in (kxx, kyy, end, angle))
+    t = angle * (x + 1) / 2
+    aside = end.abs() * t.sin()
+    slope = layer.elements(kxx, kyy, end * t.cos(), aside**2, slopes=True).slope
     return (slope * aside * weight * angle / 2).sum(1)
 
 
-def _gap(
-    layer: Layer, kxx: Tensor, kyy: Tensor, side: Tensor, facing: Tensor, density: int
-) -> Tensor:
-    """E[(phi(u) - facing phi(v))^2] of points on one line, on the given side of the origin."""
-    x, y = (root[:, None] for root in (kxx.sqrt(), side * kyy.sqrt()))
-    feature = 1 / torch.maximum(x, y.abs()).clamp(min=1)
-    t, weight = line(torch.zeros_like(x), feature, density)
-    phi = layer.activation.phi.torch
-    return ((phi(x * t) - facing[:, None] * phi(y * t)) ** 2 * weight).sum(1)
+def _gap(layer: Layer, gram: Tensor, facing: Tensor, density: int) -> Tensor:
+    """D, where facing is the sign in it."""
+    gap, phi = torch.zeros_like(facing), layer.activation.phi.torch
+    for sign in (1.0, -1.0):
+        some = facing == sign
+        if some.any():
+            gap[some] = distance(phi, layer.kinks, gram[some], sign, density)
+    return gap

@@ -95,12 +95,6 @@ class Layer:
         return len(degrees) == 1 and degrees.pop().is_number
 
     @cached_property
-    def mirrored(self) -> bool:
-        """Whether phi(-1) and phi(1) are of one size, as for all even and odd functions."""
-        phi = self.activation.phi.mpmath
-        return abs(phi(-1)) == abs(phi(1))
-
-    @cached_property
     def angular(self) -> bool:
         """Whether an angle between two points must be known better than kxy tells it."""
         return self._tile is not None and self._tile.angular
@@ -108,7 +102,11 @@ class Layer:
     @cached_property
     def curved(self) -> bool:
         """Whether what it does to small angles is found by `curved.part`."""
-        return self.closed and not self.linear and self._tile.slope is not None
+        return not self.linear and (not self.closed or self._tile.slope is not None)
+
+    @cached_property
+    def kinks(self) -> tuple[float, ...]:
+        return tuple(map(float, self.activation.kinks))
 
     def rows(self, variances: Tensor, slopes: bool) -> Any:
         """What `pairs` needs of each variance, sliced as tensors are."""
@@ -124,6 +122,14 @@ class Layer:
         kernel, slope = self._series
         second = slope.pairs(rows.slope, cols.slope, kxy) if slopes else None
         return Pairs(kernel.pairs(rows.kernel, cols.kernel, kxy), second)
+
+    def listed(self, rows: Any, cols: Any, kxy: Tensor, det: Tensor, slopes: bool) -> Pairs:
+        """Each row with the column beside it, (n), and what is handed on."""
+        if self.closed:
+            return self.elements(rows, cols, kxy, det, slopes, after=True)
+        kernel, slope = self._series
+        second = slope.listed(rows.slope, cols.slope, kxy) if slopes else None
+        return Pairs(kernel.listed(rows.kernel, cols.kernel, kxy), second)
 
     def step(self, tangent: bool, plain: bool) -> Callable[..., tuple[Tensor, ...]]:
         """Closed forms for a tile of points that are far from collinear, see `fused.layer`."""
@@ -154,9 +160,8 @@ class Layer:
     @cached_property
     def _series(self) -> tuple[Mehler, Mehler]:
         act = self.activation
-        kinks = tuple(map(float, act.kinks))
         slope = Formula(f"{act.name}'", (z,), act.derivative())
-        return Mehler(act.phi.torch, kinks), Mehler(slope.torch, kinks)
+        return Mehler(act.phi.torch, self.kinks), Mehler(slope.torch, self.kinks)
 
 
 @dataclass(frozen=True)
@@ -165,6 +170,10 @@ class Expansions:
 
     kernel: Any
     slope: Any
+
+    @property
+    def order(self) -> int:
+        return self.kernel.order if self.slope is None else max(self.kernel.order, self.slope.order)
 
     def __getitem__(self, index: Any) -> Expansions:
         return Expansions(self.kernel[index], None if self.slope is None else self.slope[index])

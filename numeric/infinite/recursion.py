@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from numeric.infinite.network import FullyConnected
 
 NEAR = 1e-2  # of sin^2 of an angle, below which the rounding of a matrix product would be felt
-CELLS = 2**20  # coordinates, or nodes of integrals, of single pairs held at once
+CLOSE = 1e-4  # the same where quadratures, which cost more, round no better than to 1e-13
+CELLS = 2**20  # coordinates, or terms of sums, of single pairs held at once
+NODES = 64  # of such sums, about
 
 
 @dataclass(frozen=True)
@@ -97,8 +99,10 @@ class Recursion:
                 det = torch.addcmul(both, k, k, value=-1)
                 if same:  # the diagonal is known
                     det.diagonal().copy_(both.diagonal())
-                if self._delicate(l) and not torch.sub(det, both, alpha=NEAR).amin() >= 0:
-                    near = ~(det >= NEAR * both)  # or NaN, from a layer that was not looked at
+                if self._delicate(l) and not torch.sub(det, both, alpha=self._near).amin() >= 0:
+                    near = ~(
+                        det >= self._near * both
+                    )  # or NaN, from a layer that was not looked at
                     again = near if again is None else again | near
                     k, det = k.masked_fill(near, 0.0), torch.where(near, both, det)
                 if layer.jumps or not self._closed:
@@ -133,20 +137,26 @@ class Recursion:
     def _closed(self) -> bool:
         return all(layer.closed for layer in self.layers)
 
+    @property
+    def _near(self) -> float:
+        return NEAR if self._closed else CLOSE
+
     def _delicate(self, l: int) -> bool:
         """Whether the rounding of a determinant may cost digits of the layer l, and can be helped.
 
         An angle only falls where functions are linear on both sides of 0, so the first and the last
         layer will do there, unless a NaN between them would reach a derivative.
         """
-        inside = 0 < l < len(self.layers) - 1 and not torch.is_tensor(self.sigma_w)
+        plain = not torch.is_tensor(self.sigma_w)
+        inside = 0 < l < len(self.layers) - 1 and plain
         skipped = inside and all(layer.linear for layer in self.layers[l - 1 : l + 2])
-        return not skipped and self._closed
+        return not skipped and (self._closed or (plain and self.layers[l].angular))
 
     def _repaired(self, out: Tensor, close: Tensor, a: Points, b: Points, k: Tensor) -> Tensor:
         """The tile with nearly collinear pairs done one by one."""
         i, j = close.nonzero(as_tuple=True)
-        size = max(1, CELLS // max(a.x.shape[1], 64))
+        orders = (rows.order for rows in a.rows if not torch.is_tensor(rows))
+        size = max(1, CELLS // max(a.x.shape[1], NODES, *orders))
         parts = [
             self._one_by_one(a[some], b[others], k[some, others])
             for some, others in zip(i.split(size), j.split(size), strict=True)
@@ -162,7 +172,7 @@ class Recursion:
             kxx, kyy = a.variances[l], b.variances[l]
             aligned = (k > 0) & (det < rounding**2 * kxx * kyy)
             det = torch.maximum(det, least * kxx * kyy)
-            pairs = layer.elements(kxx, kyy, k, det, self.tangent, after=True)
+            pairs = layer.listed(a.rows[l], b.rows[l], k, det, self.tangent)
             before, (k, theta) = k, self._next(l, pairs, theta)
             if pairs.after is not None:
                 det = self._handed_on(l, a, b, *pairs.after)
@@ -171,8 +181,12 @@ class Recursion:
             none = torch.zeros_like(k)  # collinear points stay so
             plain = a.variances[l + 1] * b.variances[l + 1] - k * k
             if layer.curved and self._felt(l):
-                told = part(layer, kxx, kyy, before, det, pairs.kernel)
-                plain = torch.where(told.trusted, self._spread(l, told.spread, told.det), plain)
+                near = plain < self._near * a.variances[l + 1] * b.variances[l + 1]
+                given = (kxx, kyy, before, det, pairs.kernel)
+                if near.any():
+                    told = part(layer, *(one[near] for one in given))
+                    better = self._spread(l, told.spread, told.det)
+                    plain[near] = torch.where(told.trusted, better, plain[near])
             det = torch.where(same, self._handed_on(l, a, b, none, none), plain)
         return theta if self.tangent else k
 

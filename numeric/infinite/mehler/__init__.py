@@ -72,6 +72,17 @@ class Mehler:
             K = K.index_put((a, b), self._alone(rows[a], cols[b], kxy[a, b]).to(K))
         return K
 
+    def listed(self, rows: Expansion, cols: Expansion, kxy: Tensor) -> Tensor:
+        """As `pairs` for each row with the column beside it: (n,)."""
+        scale = (rows.V * cols.V).sqrt()
+        rho = torch.where(scale > 0, kxy / torch.where(scale > 0, scale, 1.0), 0.0).clamp(-1, 1)
+        K, order = on_list(rows, cols, rho), min(rows.order, cols.order)
+        left_out = rho.abs() ** (order + 1) * rows.rest(order) * cols.rest(order)
+        hard = left_out > attainable(self.tolerance, rho.dtype) * rows.size * cols.size
+        if hard.any():
+            K = K.index_put((hard,), self._alone(rows[hard], cols[hard], kxy[hard]).to(K))
+        return K
+
     def _limits(self, rows: Expansion, cols: Expansion) -> dict[int, float]:
         """The largest |rho| at which the orders 16, 32, ... are enough for each row and column."""
         most = min(rows.order, cols.order)

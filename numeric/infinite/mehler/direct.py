@@ -8,7 +8,7 @@ u or v meets 0 or a kink: the lines are cut there, and nodes crowd at the cuts.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise, product
 
@@ -19,6 +19,7 @@ from torch.utils.checkpoint import checkpoint
 from analytic.special import gram_det
 from numeric.infinite.mehler.expansion import Function, gauss_legendre, normal, safe_root
 
+Pairing = Callable[[Tensor, Tensor], Tensor]
 REACH = 10.0  # the density of a standard normal is below 1e-22 beyond
 DENSITIES = (8, 12, 18)  # nodes on a logarithmic scale; 12 are enough for the scale 1
 CHUNK = 16  # pairs at once: their values of phi stay in cache
@@ -39,8 +40,8 @@ def integrate(
     the change is the error at n, and its power m / n the error at m. Gradients at |rho| = 1 are
     those of pairs that stay there, as a point with itself does.
     """
-    gram = torch.stack([kxx, kxy, kyy], 1)
-    together = gram_det.array(torch, *gram.detach()[:, [0, 2, 1]].unbind(1)) == 0
+    gram = torch.stack([kxx, kxy, kyy, gram_det.array(torch, kxx, kyy, kxy)], 1)
+    together = gram[:, 3] == 0
     if together.any() and not together.all():  # a line needs far fewer nodes than a plane
         value = torch.zeros_like(kxx)
         for some in (together, ~together):
@@ -48,16 +49,20 @@ def integrate(
             value = value.index_put((some,), integrate(phi, kinks, *part, tolerance))
         return value
     value, left = torch.zeros_like(kxx), torch.arange(len(kxx), device=kxx.device)
-    coarse = _in_chunks(phi, kinks, gram.detach(), DENSITIES[0])
+
+    def both(u: Tensor, v: Tensor) -> Tensor:
+        return phi(u) * phi(v)
+
+    coarse = _in_chunks(both, kinks, gram.detach(), DENSITIES[0])
     for rough, density in pairwise(DENSITIES):
-        fine = _in_chunks(phi, kinks, gram[left], density)
+        fine = _in_chunks(both, kinks, gram[left], density)
         reached = ((fine.detach() - coarse).abs() / size[left]) ** (density / rough)
         done = reached <= tolerance
         value = value.index_put((left[done],), fine[done])
         left, coarse, reached = left[~done], fine[~done].detach(), reached[~done]
         if not len(left):
             return value
-    where = ", ".join(f"{k:.6g}" for k in gram[left[reached.argmax()]].tolist())
+    where = ", ".join(f"{k:.6g}" for k in gram[left[reached.argmax()], :3].tolist())
     raise ArithmeticError(
         f"E[phi(u) phi(v)] was found to {reached.max().item():.0e} of its scale, not to "
         f"{tolerance:.0e}, at kxx, kxy, kyy = {where}: "
@@ -65,23 +70,47 @@ def integrate(
     )
 
 
-def _in_chunks(phi: Function, kinks: Sequence[float], gram: Tensor, density: int) -> Tensor:
+def distance(
+    phi: Function, kinks: Sequence[float], gram: Tensor, side: float, density: int
+) -> Tensor:
+    """E[(phi(u) - side phi(v))^2] for rows of kxx, kxy, kyy and their determinant, known apart."""
+
+    def square(u: Tensor, v: Tensor) -> Tensor:
+        return (phi(u) - side * phi(v)) ** 2
+
+    kxx, kxy, kyy, det = gram.unbind(1)
+    together = det <= (8 * torch.finfo(det.dtype).eps) ** 2 * kxx * kyy
+    gram, value = torch.stack([kxx, kxy, kyy, det.where(~together, 0.0)], 1), torch.empty_like(det)
+    for some in (together, ~together):
+        if some.any():
+            value[some] = _in_chunks(square, kinks, gram[some], density)
+    return value
+
+
+def _in_chunks(of: Pairing, kinks: Sequence[float], gram: Tensor, density: int) -> Tensor:
     def part(gram: Tensor) -> Tensor:
-        return _rotated(phi, kinks, *gram.unbind(1), density)
+        return _rotated(of, kinks, *gram.unbind(1), density)
 
     if gram.requires_grad:  # compute each chunk again rather than keep every value of phi
         part = partial(checkpoint, part, use_reentrant=False, preserve_rng_state=False)
-    return torch.cat([part(some) for some in gram.split(CHUNK)])
+    size = CHUNK if gram[:, 3].any() else 64 * CHUNK  # a line needs far fewer nodes than a plane
+    return torch.cat([part(some) for some in gram.split(size)])
 
 
 def _rotated(
-    phi: Function, kinks: Sequence[float], kxx: Tensor, kxy: Tensor, kyy: Tensor, density: int
+    of: Pairing,
+    kinks: Sequence[float],
+    kxx: Tensor,
+    kxy: Tensor,
+    kyy: Tensor,
+    det: Tensor,
+    density: int,
 ) -> Tensor:
-    kxx, kxy, kyy = (k[:, None, None] for k in (kxx, kxy, kyy))
+    kxx, kxy, kyy, det = (k[:, None, None] for k in (kxx, kxy, kyy, det))
     su, sv = kxx.sqrt(), torch.where(kxy < 0, -1.0, 1.0) * kyy.sqrt()
     rho = kxy / (su * sv)
     c = ((1 + rho) / 2).sqrt()
-    s = safe_root(gram_det.array(torch, kxx, kyy, kxy) / (2 * (1 + rho))) / (su * sv).abs()
+    s = safe_root(det / (2 * (1 + rho))) / (su * sv).abs()
     steep = torch.maximum(su, sv.abs())
     with torch.no_grad():  # the integral along p is continuous where two of its cuts meet
         meeting = [
@@ -90,18 +119,18 @@ def _rotated(
             if a or b
         ]
         around = torch.cat([torch.zeros_like(s), *meeting], 1)[..., 0]
-        q, by_q = line(around, 1 / (s * steep).clamp(min=1)[..., 0], density)
+        q, by_q = _line(around, 1 / (s * steep).clamp(min=1)[..., 0], density)
         if not s.any():
             q, by_q = torch.zeros_like(q[:, :1]), torch.ones_like(q[:, :1])
     shift = s * q[..., None]
     cuts = su.new_tensor(sorted({0.0, *kinks}))
     meets = torch.cat([cuts / su - shift, cuts / sv + shift], 2) / c
-    p, by_p = line(meets, 1 / (c * steep).clamp(min=1), density)
+    p, by_p = _line(meets, 1 / (c * steep).clamp(min=1), density)
     u, v = su * (c * p + shift), sv * (c * p - shift)
-    return ((phi(u) * phi(v) * by_p).sum(2) * by_q).sum(1)
+    return ((of(u, v) * by_p).sum(2) * by_q).sum(1)
 
 
-def line(cuts: Tensor, feature: Tensor, density: int) -> tuple[Tensor, Tensor]:
+def _line(cuts: Tensor, feature: Tensor, density: int) -> tuple[Tensor, Tensor]:
     """Nodes and weights of a standard normal along the last axis, cut at given places.
 
     From each cut to the middle of the next gap t - cut = feature sinh(x), with Gauss-Legendre

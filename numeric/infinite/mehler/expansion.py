@@ -48,6 +48,10 @@ class Expansion:
         squares = torch.cat([self.coefficients.detach()[:, 1:], self.tail[:, None]], 1) ** 2
         return squares.flip(1).cumsum(1).flip(1).sqrt()
 
+    def rest(self, order: int) -> Tensor:
+        """One of them: (n,)."""
+        return torch.hypot(self.coefficients.detach()[:, order + 1 :].norm(dim=1), self.tail)
+
     @property
     def size(self) -> Tensor:
         r"""$\sqrt{E[\phi^2]}$."""
