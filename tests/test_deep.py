@@ -138,6 +138,6 @@ def test_a_depth_is_a_positive_whole_number(depth: Any) -> None:
 
 
 def test_layers_without_end_or_with_open_parameters_are_refused() -> None:
-    for acts in ([], [ACTIVATIONS["sine"]], [erf, ACTIVATIONS["monomial"]]):
+    for acts in ([], erf, [erf, None], [ACTIVATIONS["sine"]], [erf, ACTIVATIONS["monomial"]]):
         with pytest.raises(InputError, match="parameters fixed"):
             deep.layered(acts)

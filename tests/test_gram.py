@@ -13,7 +13,13 @@ from torch import Tensor
 from analytic import activations as A
 from analytic.activation import Activation
 from analytic.domain import InputError
-from numeric.infinite import FullyConnected, Standard, gradient_flow, posterior
+from numeric.infinite import (
+    FullyConnected,
+    Standard,
+    gradient_flow,
+    log_marginal_likelihood,
+    posterior,
+)
 from numeric.infinite.spectrum import SingularGram
 
 F64 = torch.float64
@@ -118,3 +124,5 @@ def test_wrong_starts_and_networks_are_told(start: object) -> None:
         gradient_flow(start, X, y)
     with pytest.raises(InputError, match="must have Gram matrices, nngp"):
         posterior(FullyConnected, X, y, None, noise=0.1)
+    with pytest.raises(InputError, match="must have Gram matrices, nngp"):
+        log_marginal_likelihood(start, X, y, noise=0.1)

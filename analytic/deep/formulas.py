@@ -35,9 +35,10 @@ def ntk_ricci(act: Activation) -> Formula:
 
 def layered(acts: Sequence[Activation], ntk: bool = False) -> tuple[Formula, Formula]:
     """Magnification and Ricci scalar where each layer has its own activation, sigma_l and zeta_l."""
-    if not acts or any(act.parameters for act in acts):
+    many = isinstance(acts, Sequence) and all(isinstance(act, Activation) for act in acts)
+    if not many or not acts or any(act.parameters for act in acts):
         raise InputError(
-            f"layered needs at least one activation, each with its parameters fixed, not {acts!r}."
+            f"layered needs a list of activations, each with its parameters fixed, not {acts!r}."
         )
     count = range(1, len(acts) + 1)
     sigmas = tuple(sp.Symbol(f"sigma_{l}", positive=True) for l in count)

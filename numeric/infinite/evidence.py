@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from analytic.domain import InputError
-from numeric.infinite.prediction import Regression, nonnegative
+from numeric.infinite.prediction import Regression, check_network, nonnegative
 from numeric.infinite.spectrum import Spectrum, finite
 
 
@@ -55,6 +55,7 @@ def log_marginal_likelihood(net: ScaledNetwork, x: Tensor, y: Tensor, noise: flo
     n x n matrices are held at most, besides those of the network. A covariance that is singular to
     rounding has no density, and is refused.
     """
+    check_network(net, "nngp")
     data, noise = Regression.of(x, y), nonnegative("noise", noise)
     (n, k), covariance = data.y.shape, finite(net.nngp(x)).clone()
     covariance.diagonal().add_(noise)

@@ -99,7 +99,7 @@ def gradient_flow(
     no error here: directions lost to rounding stay as initialised from t = 1/floor on, which for
     coincident points means fitting their average target, and a SingularGram warning says how many.
     """
-    _check_network(net, "ntk")
+    check_network(net, "ntk")
     if not isinstance(initial, RandomInitial | ZeroInitial):
         raise InputError(f"initial must be RandomInitial() or ZeroInitial(), not {initial!r}.")
     data = Regression.of(x_train, y_train, x_test)
@@ -120,7 +120,7 @@ def posterior(
     resolves, and a SingularGram warning says so; if the others are none that the prior could give,
     as when one point has two targets, no posterior exists and that is an InputError.
     """
-    _check_network(net, "nngp")
+    check_network(net, "nngp")
     data = Regression.of(x_train, y_train, x_test)
     noise = nonnegative("noise", noise)
     spectrum = Spectrum.of(net.nngp(x_train), noise)
@@ -219,7 +219,8 @@ def _times(t: Any, like: Tensor) -> Tensor:
     return times
 
 
-def _check_network(net: Any, kernel: str) -> None:
+def check_network(net: Any, kernel: str) -> None:
+    """Refuse what has no Gram matrices of that name."""
     if isinstance(net, type) or not callable(getattr(net, kernel, None)):
         raise InputError(
             f"The network must have Gram matrices, {kernel}(x, y), as a FullyConnected has, "
