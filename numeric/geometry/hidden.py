@@ -39,19 +39,19 @@ class HiddenLayer:
         if type(body) is not nn.Sequential:
             return None
         parts = list(body.named_children())
-        flattens = bool(parts) and _flattens(parts[0][1])
-        parts = parts[flattens:]
+        whole = bool(parts) and flattens(parts[0][1])
+        parts = parts[whole:]
         if len(parts) < 2 or (features.layer or parts[-1][0]) != parts[1][0]:
             return None
         linear, activation = parts[0][1], parts[1][1]
         if type(linear) is not nn.Linear or (slopes := slopes_of(activation)) is None:
             return None
-        if any(map(_changed, (body, *list(body.children())[: 2 + flattens]))):
+        if any(map(changed, (body, *list(body.children())[: 2 + whole]))):
             return None
         weights = linear.weight.detach().double()
         biases = weights.new_zeros(len(weights)) if linear.bias is None else linear.bias.detach()
         name = type(activation).__name__
-        return cls(weights, biases.double(), slopes, 1.0, name, flattens=flattens)
+        return cls(weights, biases.double(), slopes, 1.0, name, flattens=whole)
 
     @classmethod
     def at(cls, features: FeatureMap, x: Any) -> HiddenLayer | None:
@@ -113,11 +113,12 @@ class HiddenLayer:
         return bool((sides.diff().abs() > JUMP * sides.abs().amax(1, keepdim=True)).any())
 
 
-def _flattens(part: nn.Module) -> bool:
+def flattens(part: nn.Module) -> bool:
+    """Whether points of any shape leave it as (n, d)."""
     return type(part) is nn.Flatten and (part.start_dim, part.end_dim) == (1, -1)
 
 
-def _changed(part: nn.Module) -> bool:
+def changed(part: nn.Module) -> bool:
     """Whether more runs than the class says: hooks, as pruning and old norms of weights set them."""
     return bool(part._forward_hooks or part._forward_pre_hooks or "forward" in vars(part))
 

@@ -56,7 +56,7 @@ class Graded:
     def _flipped(self) -> Graded:
         """The QR factor of the transpose, which has the same singular values and is nearer to diagonal."""
         drop = (self.scales[:, None] - self.scales).clamp(max=LARGEST).exp()
-        return _unit_columns(self.scales, _upper(self.triangle.mT * drop))
+        return unit_columns(self.scales, upper(self.triangle.mT * drop))
 
 
 def graded(logs: Tensor, rows: Tensor, tolerance: float | None = None) -> Graded:
@@ -66,18 +66,32 @@ def graded(logs: Tensor, rows: Tensor, tolerance: float | None = None) -> Graded
     a row lies outside the span of larger ones, and is no longer than that uncertainty makes it,
     counts as nothing.
     """
-    return _triangle(*_trapezoid(logs, rows, tolerance))
+    logs, heights, found = _trapezoid(logs, rows, tolerance)
+    return unit_columns(heights, upper(_relative(logs, heights, found)))
 
 
 def compressed(logs: Tensor, rows: Tensor, tolerance: float | None = None) -> tuple[Tensor, Tensor]:
     """At most d rows, with log scales, that have the singular values of (n, d) rows together."""
+    relative, heights, turn = _apart(logs, rows, tolerance)
+    factor = unit_columns(heights, upper(relative))
+    drop = (factor.scales - factor.scales[:, None]).clamp(max=LARGEST).exp()
+    return factor.scales, (factor.triangle * drop) @ turn.mT
+
+
+def factored(logs: Tensor, rows: Tensor) -> tuple[Tensor, Graded, Tensor]:
+    """Q (n, r), a graded matrix and V (d, r), with orthonormal columns: the rows are Q graded V^T."""
+    relative, heights, turn = _apart(logs, rows, None)
+    left, triangle = torch.linalg.qr(relative)
+    return left, unit_columns(heights, triangle), turn
+
+
+def _apart(logs: Tensor, rows: Tensor, tolerance: float | None) -> tuple[Tensor, Tensor, Tensor]:
+    """Rows on new axes, each column in units of its pivot (n, r), the logs of these, and the axes (d, r)."""
     n, d = rows.shape
     axes = torch.eye(d, dtype=rows.dtype, device=rows.device)
     logs = torch.cat([logs, logs.new_full((d,), -math.inf)])  # turned with the rows, never pivots
     logs, heights, found = _trapezoid(logs, torch.cat([rows, axes]), tolerance)
-    factor = _triangle(logs[:n], heights, found[:n])
-    drop = (factor.scales - factor.scales[:, None]).clamp(max=LARGEST).exp()
-    return factor.scales, (factor.triangle * drop) @ found[n:].mT
+    return _relative(logs[:n], heights, found[:n]), heights, found[n:]
 
 
 def _trapezoid(
@@ -108,10 +122,9 @@ def _trapezoid(
     return logs, heights, found
 
 
-def _triangle(logs: Tensor, heights: Tensor, found: Tensor) -> Graded:
-    """Each column in units of its pivot, and their QR."""
-    relative = (logs[:, None] - heights).clamp(max=LARGEST).exp_().mul_(found)
-    return _unit_columns(heights, _upper(relative))
+def _relative(logs: Tensor, heights: Tensor, found: Tensor) -> Tensor:
+    """Each column in units of its pivot."""
+    return (logs[:, None] - heights).clamp(max=LARGEST).exp_().mul_(found)
 
 
 def _noise(lengths: Tensor, found: Tensor, pivots: Tensor, tolerance: float) -> Tensor:
@@ -161,11 +174,13 @@ def _turned(rows: Tensor, factor: Tensor, tau: Tensor) -> Tensor:
     return torch.addmm(rows, parts, ways.mT, alpha=-1)
 
 
-def _upper(matrix: Tensor) -> Tensor:
+def upper(matrix: Tensor) -> Tensor:
+    """The triangle of a QR."""
     return torch.geqrf(matrix)[0][: matrix.shape[1]].triu()
 
 
-def _unit_columns(scales: Tensor, triangle: Tensor) -> Graded:
+def unit_columns(scales: Tensor, triangle: Tensor) -> Graded:
+    """`triangle * exp(scales)`, with columns of length 1."""
     lengths = triangle.norm(dim=0)
     return Graded(scales + lengths.log(), triangle / lengths)
 

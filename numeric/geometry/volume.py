@@ -3,7 +3,8 @@ r"""Volumes and singular values of the Jacobian of any feature map, at any scale
 By a Cholesky factor of the Gram matrix up to condition `MILD`, by a plain QR up to `SAFE`. Beyond, and
 where scales of rows do not fit into floats, by the QR of `scaled_qr`, which keeps all digits. Saturated
 units of a hidden layer count even when their derivatives underflow, since the logarithms are known in
-closed form.
+closed form; so do those of a Sequential of linear layers and known activations (`chain`). Of other maps
+derivatives survive down to 1e-300 (`surviving`), and count where they stand out of their row.
 
 A point with p features of d inputs costs min(p, d) passes through the map, none for a hidden layer, and
 O(p d min(p, d)) operations for the factor.
@@ -21,14 +22,16 @@ from torch import Tensor
 from tqdm import tqdm
 
 from analytic.domain import InputError, whole
+from numeric.geometry.chain import SAFE, linked_points
+from numeric.geometry.composed import Composed
 from numeric.geometry.feature_map import FeatureMap
 from numeric.geometry.hidden import HiddenLayer
 from numeric.geometry.rows import COPIES, ENTRY, Scaled, jacobians, tolerance
 from numeric.geometry.scaled_qr import Graded, graded
+from numeric.geometry.surviving import SURVIVING
 
 GIGABYTE = 2**30
 MILD = 30.0  # condition whose square a Gram matrix can bear: right to 1e-12
-SAFE = 1e5  # condition up to which a plain QR is right to 1e-10
 ROUNDS = 6  # of power iteration
 PANEL = 128  # rows of a Gram matrix at a time, from their diagonal on
 
@@ -87,7 +90,13 @@ def log_volume(
 
     `memory` is what may be held beside the model and its points, in bytes.
     """
-    return LogVolume(*_everywhere(_volumes, features, x, layer, memory, progress))
+    chosen = FeatureMap.of(features, layer)
+    value, rank, condition = _everywhere(_volumes, chosen, x, memory, progress)
+    for point, linked in linked_points(chosen, x, rank, condition, memory, progress):
+        value[point], rank[point] = linked.log_volume, linked.rank
+        condition[point] = condition.new_tensor(linked.log_condition()).exp()
+    _check_rank(rank)
+    return LogVolume(value, rank, condition)
 
 
 def spectrum(
@@ -98,7 +107,14 @@ def spectrum(
     progress: bool = True,
 ) -> Spectrum:
     """The singular values of the Jacobian at points (n, ...), each with its own digits."""
-    return Spectrum(*_everywhere(_spectra, features, x, layer, memory, progress))
+    chosen = FeatureMap.of(features, layer)
+    values, rank, condition = _everywhere(_spectra, chosen, x, memory, progress)
+    for point, linked in linked_points(chosen, x, rank, condition, memory, progress):
+        if (better := linked.log_singular()) is not None:
+            values[point, : len(better)], rank[point] = better, len(better)
+            condition[point] = (better[0] - better[-1]).exp()
+    _check_rank(rank)
+    return Spectrum(values, rank, condition)
 
 
 def _volumes(some: _Factored) -> Result:
@@ -121,29 +137,29 @@ def _spectra(some: _Factored) -> Result:
 
 def _everywhere(
     measure: Callable[[_Factored], Result],
-    features: Any,
+    chosen: FeatureMap,
     x: Tensor,
-    layer: str | None,
     memory: int,
     progress: bool,
 ) -> Result:
     """What is measured of the Jacobian's factors, joined over all points."""
     whole("memory", memory)
-    chosen = FeatureMap.of(features, layer)
     if hidden := HiddenLayer.at(chosen, x):
         given = _hidden(hidden, chosen.checked(x), memory, progress)
         parts = [measure(_factor(logs, rows, None)) for logs, rows in given]
     else:
-        with chosen.on(x) as f:
+        with chosen.on(x) as f, Composed(SURVIVING):
             known, given = tolerance(f), jacobians(f, memory, progress)
             parts = [measure(_factor(logs, rows, known)) for logs, rows in given]
-    first, rank, condition = (torch.cat(part) for part in zip(*parts, strict=True))
+    return tuple(torch.cat(part) for part in zip(*parts, strict=True))
+
+
+def _check_rank(rank: Tensor) -> None:
     if not rank.any():
         raise InputError(
             "All derivatives of the map are 0 at all points: it rounds, compares or is constant there, or "
             "is saturated beyond what floats hold; take features that vary."
         )
-    return first, rank, condition
 
 
 def _hidden(layer: HiddenLayer, x: Tensor, memory: int, progress: bool) -> Iterator[Scaled]:
