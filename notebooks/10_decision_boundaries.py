@@ -388,8 +388,8 @@ print(
 # ## Play
 #
 # Pick a task, or make one of your own points, and a network of $n$ units is trained on it at once: Adam at the rate
-# $\eta$, all data at a time, 300 steps. A click adds a point of the chosen label, a double click takes one away, and points
-# can be dragged. Moving $t$ shows it learn.
+# $\eta$, whose decimal logarithm the slider moves, all data at a time, 300 steps. A click adds a point of the chosen
+# label, a double click takes one away, and points can be dragged. Moving $t$ shows it learn.
 
 # %%
 panels.Panel(

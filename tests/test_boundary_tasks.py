@@ -115,6 +115,7 @@ BAD = {
     "one label": (lambda: Task.of([[0.0, 1.0], [1, 1]], [1, 1]), "both"),
     "three labels": (lambda: Task.of([[0.0, 1.0], [1, 1], [2, 2]], [0, 1, 2]), "0, 1, 2"),
     "at the origin": (lambda: Task.of([[0.0, 0.0], [0, 0]], [0, 1]), "reach = 0"),
+    "no reach": (lambda: Task.of([[0.0, 1.0], [1, 1]], [0, 1], reach=0.0), "reach = 0"),
     "reach": (lambda: Task.of([[0.0, 1.0], [1, 1]], [0, 1], reach=-1.0), "reach = -1"),
     "rate": (lambda: Recipe(0.0, 0.9, 0.0, 1), "rate > 0"),
     "momentum": (lambda: Recipe(0.1, 1.0, 0.0, 1), "momentum"),

@@ -3,7 +3,7 @@
 import errno
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
@@ -111,6 +111,18 @@ def test_a_place_that_takes_no_file_is_told_before_training(tmp_path: Path) -> N
         with pytest.raises(InputError, match=told):
             train(model(), counted, data(), SGD, steps=3, keep=keep, device="cpu", progress=False)
     assert not steps
+
+
+def test_a_scheduler_is_not_lost_without_a_word(tmp_path: Path) -> None:
+    def falling(parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
+        optimizer = SGD(parameters)
+        schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+        optimizer.register_step_post_hook(lambda *_: schedule.step())
+        return optimizer
+
+    assert not same(trained(5, optimizer=falling), trained(5))
+    with pytest.raises(InputError, match="has a scheduler, whose state no checkpoint holds"):
+        trained(5, optimizer=falling, keep=tmp_path / "run.pt")
 
 
 def test_a_finished_run_can_be_prolonged(tmp_path: Path) -> None:

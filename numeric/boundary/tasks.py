@@ -94,7 +94,7 @@ class Task:
                 f"Labels must be 0 and 1, and both, not {sorted(set(labels.tolist()))}."
             )
         kept = points, labels.long()
-        span = reach or 1.5 * points.abs().max().item()
+        span = 1.5 * points.abs().max().item() if reach is None else reach
         if not 0 < span < math.inf:
             raise InputError(f"reach = {span} was given, but a radius above 0 is needed.")
         return cls("points", lambda _: kept, recipe or xor().recipe, span)

@@ -14,6 +14,7 @@ from numeric.device import resolve
 from numeric.training import chance, checkpoint
 from numeric.training.course import Course, Optimizer
 from numeric.training.run import Data, Loss, Run
+from numeric.training.words import scheduled
 
 
 def train(
@@ -47,6 +48,11 @@ def train(
         raise InputError(f"A snapshot at step {max(wanted)} was asked for, but the last is {last}.")
     keep = None if keep is None else checkpoint.place(keep)
     course = Course(model, loss, data, optimizer, batch, seed, where)
+    if keep is not None and scheduled(course.optimizer):
+        raise InputError(
+            "optimizer has a scheduler, whose state no checkpoint holds, so that a run could not go on as "
+            "it was: leave out `keep`, or the scheduler."
+        )
     with chance.lent(where, seed):
         if keep is not None:
             course.resume(keep, wanted)

@@ -65,3 +65,8 @@ def trained(model: nn.Module, optimizer: torch.optim.Optimizer) -> list[list[str
             "optimizer has no parameter to train: all that it was made from are frozen."
         )
     return moved
+
+
+def scheduled(optimizer: torch.optim.Optimizer) -> bool:
+    """Whether a scheduler of learning rates hangs on it, by the mark that torch leaves."""
+    return getattr(optimizer.step, "_wrapped_by_lr_sched", False)
