@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from drawn_networks import WIDE, drawn, points, spectrum_of, volume_of
 from numeric.geometry.chain import Chain
 from numeric.geometry.feature_map import FeatureMap
+from numeric.geometry.meter import Meter
 
 PHI: dict[type[nn.Module], tuple[Callable, Callable]] = {  # in mpmath, with derivatives
     nn.Tanh: (mp.tanh, lambda z: 1 / mp.cosh(z) ** 2),
@@ -124,6 +125,20 @@ def test_layers_that_lose_directions_are_left_to_the_jacobian() -> None:
     net[0].weight.data[2] = net[0].weight.data[0] + net[0].weight.data[1]
     assert Chain.of(FeatureMap.of(net), x).at(x[0]) is None
     assert (volume_of(net, x).rank <= 2).all()
+
+
+@pytest.mark.parametrize("shape", [(50, 200, 200, 5), (40, 60, 90), (20, 30, 30, 30, 30, 20)])
+def test_memory_is_foreseen(shape: tuple[int, ...]) -> None:
+    net, x = network(nn.Tanh, 5, *shape), points(1, shape[0])
+    chain = Chain.of(FeatureMap.of(net), x)
+    with Meter() as meter:
+        linked = chain.at(x[0])
+        values = linked.log_singular()
+        linked.log_condition()
+    assert chain.bytes() / 4 < meter.peak < chain.bytes()
+    assert abs(values.sum().item() - linked.log_volume) < 1e-10
+    short = volume_of(net, x, memory=chain.bytes() - 1)  # what the Jacobian tells
+    assert abs(short.value.item() - linked.log_volume) < 1e-15 * short.condition.item()
 
 
 def test_what_is_recognised_as_a_chain() -> None:

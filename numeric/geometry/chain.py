@@ -26,7 +26,9 @@ SAFE = 1e5  # condition up to which a plain QR is right to 1e-10
 COPIES, ENTRY = 8, 8  # of a matrix that its factorisation may hold, and bytes of a float64
 IDLE = (nn.Identity, nn.Dropout, nn.AlphaDropout)  # in eval mode
 
-Scaled = tuple[Tensor, Tensor]  # log scales (n,) and a matrix (n, m)
+Scaled = tuple[
+    Tensor, Tensor | None
+]  # log scales (n,) and a matrix (n, m), or None for the unit matrix
 
 
 def linked_points(
@@ -114,9 +116,9 @@ class Chain:
 
 
 def _transposed(steps: Sequence[Scaled]) -> Iterator[Scaled]:
-    """Of W^T diag(e^l), from the last layer to the first, as two matrices with scaled rows each."""
+    """W^T diag(e^l) from the last layer to the first, each as two matrices with scaled rows."""
     for logs, weights in reversed(steps):
-        yield logs, torch.eye(len(logs), dtype=logs.dtype, device=logs.device)
+        yield logs, None
         yield logs.new_zeros(weights.shape[1]), weights.mT
 
 
@@ -125,7 +127,9 @@ def _spread(steps: Iterable[Scaled], width: int) -> list[Link] | None:
     found: list[Link] = []
     basis = None
     for logs, weights in steps:
-        basis, graded, turn = factored(logs, weights if basis is None else weights @ basis)
+        if basis is None:
+            basis = torch.eye(width, dtype=logs.dtype, device=logs.device)
+        basis, graded, turn = factored(logs, basis if weights is None else weights @ basis)
         if graded.rank < width:
             return None
         found.append(Link(graded.triangle, graded.scales, turn.mT))
