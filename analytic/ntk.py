@@ -12,6 +12,7 @@ $$R = -\frac{d-1}{saP}\Big[(d-2)(2\gamma+\alpha^2) + 4\theta\gamma
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import sympy as sp
@@ -70,15 +71,22 @@ def ricci(act: Activation) -> Formula:
 
 def origin(act: Activation) -> Formula:
     r"""$R(0) = -2d(d-1)c/a^2$: the NTK metric is curved where the NNGP metric is flat."""
-    a, c = _at_origin(act)
-    curvature = -2 * d * (d - 1) * c / a**2
+    textbook, floats = (
+        -2 * d * (d - 1) * c / a**2
+        for a, c in (_at_origin(act), _at_origin(act, lambda f: f.floating, off_origin(zeta**2)))
+    )
     args = (d, sigma, zeta, xi, *act.parameters)
-    return Formula(f"ntk.{act.name}.origin", args, curvature, bent(act).domain, "beyond appendix D")
+    name, domain = f"ntk.{act.name}.origin", bent(act).domain
+    return Formula(name, args, textbook, domain, "beyond appendix D", floats)
 
 
-def _at_origin(act: Activation) -> tuple[sp.Expr, sp.Expr]:
+def _at_origin(
+    act: Activation,
+    face: Callable[[Formula], sp.Expr] = lambda f: f.expr,
+    variance: sp.Expr = zeta**2,
+) -> tuple[sp.Expr, sp.Expr]:
     """a and c at x = 0."""
-    G, G2 = (f.expr.subs(V, zeta**2) for f in (act.require("G"), bent(act)))
+    G, G2 = (face(f).subs(V, variance) for f in (act.require("G"), bent(act)))
     return _sum * G + _product * G2, _product * G2
 
 
