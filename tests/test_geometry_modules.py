@@ -118,3 +118,51 @@ def test_points_lie_in_memory_in_any_way() -> None:
     torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-15)
     with pytest.raises(InputError, match="to_dense"):
         geometry.metric(torch.tanh, x.to_sparse())
+
+
+def test_models_may_be_made_and_used_in_inference_mode() -> None:
+    with torch.inference_mode():
+        net, x = drawn(nn.Sequential(nn.Linear(2, 5), nn.BatchNorm1d(5), nn.Tanh())), points(3, 2)
+        found = geometry.metric(net, x)
+    normal = drawn(nn.Sequential(nn.Linear(2, 5), nn.BatchNorm1d(5), nn.Tanh()))
+    torch.testing.assert_close(found, geometry.metric(normal, points(3, 2)))
+    volume = geometry.log_volume(normal, x, progress=False).value
+    with torch.inference_mode():
+        again = geometry.log_volume(normal, points(3, 2), progress=False).value
+    assert torch.equal(volume, again)
+
+
+def test_features_of_fewer_digits_than_the_points_count_as_such() -> None:
+    """What rounding leaves of a lost direction is none."""
+    single = drawn(nn.Linear(2, 6)).float()
+    single.weight.data[:, 1] = 0.7 * single.weight.data[:, 0]
+
+    def rounded(y: Tensor) -> Tensor:
+        return torch.tanh(single(y.float()))
+
+    assert geometry.log_volume(rounded, points(3, 2), progress=False).rank.tolist() == [1, 1, 1]
+    for quantity in (geometry.ricci_scalar, geometry.ricci_estimate):
+        with pytest.raises(InputError, match="rank 1 of 2"):
+            quantity(rounded, points(3, 2))
+
+
+def test_half_precision_inside_is_told_from_a_wrong_derivative() -> None:
+    net = drawn(nn.Sequential(nn.Linear(2, 6), nn.Tanh())).float()
+
+    def mixed(y: Tensor) -> Tensor:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return net(y)
+
+    x = points(3, 2).float()
+    found, exact = geometry.metric(mixed, x), geometry.metric(net, x)
+    assert mixed(x).dtype == torch.bfloat16
+    assert (found - exact).abs().max() < 0.05 * exact.abs().max()
+
+
+def test_numbers_for_names_and_names_for_numbers_are_refused() -> None:
+    net = nn.Sequential(LINEAR, nn.Tanh())
+    with pytest.raises(InputError, match="write '1'"):
+        geometry.metric(net, points(3, 2), layer=1)
+    for seed in (1.5, "a", -1):
+        with pytest.raises(InputError, match="seed"):
+            geometry.ricci_estimate(net, points(3, 2), seed=seed)

@@ -38,6 +38,7 @@ class Opened:
     call: Map = field(repr=False)  # (m, d) -> (m, p) for any m
     points: Tensor  # (n, d)
     count: int  # p, the number of features
+    epsilon: float  # of points or features, whichever are rounded more
 
     def __call__(self, x: Tensor) -> Tensor:
         return self.call(x)
@@ -72,6 +73,7 @@ class FeatureMap:
         """The map at the points x, which it is tried on first."""
         points = self.checked(x)
         with ExitStack() as stack:
+            stack.enter_context(torch.inference_mode(False))
             stack.enter_context(torch.no_grad())
             stack.enter_context(_plain_attention())
             stack.enter_context(Composed(composed.COMPOSED))
@@ -87,7 +89,8 @@ class FeatureMap:
                 return out if out.ndim == 2 else out.flatten(1)
 
             count = tried(run, call, points, x.shape[1:])
-            yield Opened(call, points, count)
+            kinds = (points.dtype, call(points[:1]).dtype)
+            yield Opened(call, points, count, max(torch.finfo(kind).eps for kind in kinds))
 
     def checked(self, x: Any) -> Tensor:
         """Points (n, ...) -> (n, d), if they fit the model."""
@@ -155,12 +158,17 @@ def _own(x: Tensor) -> Tensor:
     return x.clone(memory_format=torch.contiguous_format)
 
 
+def _version(buffer: Tensor) -> int:
+    """How often it was written to; tensors of inference mode, which nobody may write to, do not count."""
+    return 0 if buffer.is_inference() else buffer._version
+
+
 @contextmanager
 def evaluating(module: nn.Module) -> Iterator[None]:
     """Eval mode, and afterwards the mode that each part was in, and the buffers, if a pass changes any."""
     modes = [(part, part.training) for part in module.modules()]
     buffers = [
-        (part, name, buffer, buffer._version, buffer.clone())
+        (part, name, buffer, _version(buffer), buffer.clone())
         for part in module.modules()
         for name, buffer in part.named_buffers(recurse=False)
     ]
@@ -172,7 +180,7 @@ def evaluating(module: nn.Module) -> Iterator[None]:
             part.training = training
         for part, name, buffer, version, before in buffers:
             part._buffers[name] = buffer
-            if buffer._version != version:  # else a graph that was saved before would go stale
+            if _version(buffer) != version:  # else a graph that was saved before would go stale
                 buffer.copy_(before)
 
 
@@ -203,6 +211,10 @@ def _check_layer(module: nn.Module | None, layer: str) -> None:
         raise InputError(
             f"layer = {layer!r} was given, but only a torch.nn.Module has layers with names: give the "
             "module, or a function that ends at that layer."
+        )
+    if not isinstance(layer, str):
+        raise InputError(
+            f"layer = {layer!r} was given, but layers are picked by name: write {str(layer)!r}."
         )
     names = [name for name, _ in module.named_modules() if name]
     if layer not in names:

@@ -35,7 +35,7 @@ def ricci_estimate(
     It falls like probes^-1/2, and starts at about the size of the second fundamental form squared.
     """
     probes, chosen = whole("probes", probes, 2), FeatureMap.of(features, layer)
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(whole("seed", seed, 0))
     with chosen.on(x) as f, Composed(SURVIVING):
         refuse_creases(creased_layers(f, chosen.module))
         enough(f.count, f.points.shape[1])
@@ -53,7 +53,7 @@ def _estimated(
     m, d = x.shape
     Q, R = torch.linalg.qr(jacobian(f, x).mT)  # (m, p, d), (m, d, d)
     singular = torch.linalg.svdvals(R)
-    rank = (singular > max(f.count, d) * torch.finfo(x.dtype).eps * singular[:, :1]).sum(1)
+    rank = (singular > max(f.count, d) * f.epsilon * singular[:, :1]).sum(1)
     if (rank < d).any():
         nothing = torch.full_like(singular[:, 0], torch.nan)
         return nothing, nothing, nothing, rank

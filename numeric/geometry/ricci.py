@@ -114,7 +114,7 @@ def _embedded(f: Opened, x: Tensor) -> tuple[Curved, bool]:
     J = jacobian(f, x)
     m, d, p = J.shape
     ones, largest = J.new_ones(m, p), J.square().sum(1).amax(1, keepdim=True).sqrt()
-    picked = pick(J, ones, max(p, d) * torch.finfo(x.dtype).eps * largest)
+    picked = pick(J, ones, max(p, d) * f.epsilon * largest)
     if (picked.rank < d).any():
         return unknown(picked.rank), True
     # Unit vectors of size 0 come along, and tell the frame in the coordinates of x.

@@ -43,8 +43,7 @@ class Plan:
 
 def tolerance(f: Opened) -> float:
     """How far a row of the Jacobian is known, relative to its length; for `scaled_qr`."""
-    known = KNOWN * torch.finfo(f(f.points[:1]).dtype).eps
-    return max(known, max(f.count, f.points.shape[1]) * torch.finfo(torch.float64).eps)
+    return max(KNOWN * f.epsilon, max(f.count, f.points.shape[1]) * torch.finfo(torch.float64).eps)
 
 
 def jacobians(f: Opened, memory: int, progress: bool = True) -> Iterator[Scaled]:

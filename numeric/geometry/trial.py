@@ -92,8 +92,8 @@ def _alike(values: Map, slope: Tensor, x: Tensor, u: Tensor) -> bool:
         raise InputError(
             f"The map has no finite slope at the point {_told(x[0])}: move it, or mend the map."
         )
-    epsilon = torch.finfo(x.dtype).eps
-    for step in _steps(values, slope, x):
+    epsilon = max(torch.finfo(part.dtype).eps for part in (x, slope))
+    for step in _steps(values, slope, x, epsilon ** (1 / 3)):
         ahead, back = values(x + step * u), values(x - step * u)
         noise = 16 * epsilon * ahead.abs().amax() / step
         difference = (ahead - back) / (2 * step)
@@ -103,9 +103,8 @@ def _alike(values: Map, slope: Tensor, x: Tensor, u: Tensor) -> bool:
     return False
 
 
-def _steps(values: Map, slope: Tensor, x: Tensor) -> Iterator[float]:
+def _steps(values: Map, slope: Tensor, x: Tensor, root: float) -> Iterator[float]:
     """Lengths of differences: by the point's own length, and where that is too long, by the slope."""
-    root = torch.finfo(x.dtype).eps ** (1 / 3)
     size = max(1.0, torch.linalg.vector_norm(x).item())
     yield from (factor * root * size for factor in STEPS)
     if steepest := slope.abs().amax().item():
