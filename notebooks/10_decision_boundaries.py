@@ -343,7 +343,7 @@ for run in (*xor_runs.values(), *wave_runs.values()):
 # What moves in the films has learned its task.
 for name, run in moving.items():
     x, y = run.data
-    assert (run.model(x).argmax(1) == y).double().mean() > 0.95, name
+    assert (run.model(x).argmax(1) == y).double().mean() > 0.9, name
 
 # Two units are flat. Others are not.
 flat, curved = (
