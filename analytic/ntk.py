@@ -57,7 +57,7 @@ def magnification(act: Activation) -> Formula:
     g, face = metric(act), _Face(act)
     at_zero, _ = _at_origin(act)
     textbook = _with_origin(act, at_zero ** (d / 2), g.a ** ((d - 1) / 2) * sp.sqrt(g.along))
-    stable = volume(face.a, sp.log(face.a), face.P, d)
+    stable = volume(face.a, sp.log(face.a), face.P if _bends(act) else sp.S.One, d)
     return _formula(act, "magnification", textbook, stable, "from (D.18) to (D.20)")
 
 
@@ -66,7 +66,8 @@ def ricci(act: Activation) -> Formula:
     curvature = metric(act).scalar_curvature()
     textbook = factored(curvature) if _simple(act) else curvature
     textbook = _with_origin(act, origin(act).expr, textbook)
-    return _formula(act, "ricci", textbook, _Face(act).ricci, "beyond appendix D")
+    stable = _Face(act).ricci if _bends(act) else sp.S.Zero
+    return _formula(act, "ricci", textbook, stable, "beyond appendix D")
 
 
 def origin(act: Activation) -> Formula:
@@ -111,6 +112,11 @@ def bent(act: Activation) -> Formula:
         )
     why = "else E[phi''^2] diverges and there is no NTK metric"
     return replace(act.G2, domain=replace(act.G2.domain, why=why))
+
+
+def _bends(act: Activation) -> bool:
+    """A line does not: its metric is constant, and the rates of E[phi''^2] = 0 are 0/0."""
+    return act.G2.expr != 0
 
 
 def _simple(act: Activation) -> bool:
