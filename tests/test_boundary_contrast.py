@@ -146,6 +146,7 @@ def test_one_network_in_many_may_lack_a_boundary() -> None:
     gone[2] = math.inf
     told = replace(some, away={**some.away, Curve.TASK: gone}).comparisons()
     assert told["untrained"].estimate.count == 7
+    assert str(told["untrained"]).endswith(", 1 pairs left out")
     gone[1:] = math.inf
     with pytest.raises(InputError, match="Only 1 of 8 networks"):
         replace(some, away={**some.away, Curve.TASK: gone}).comparisons()

@@ -54,11 +54,12 @@ class Comparison:
 
     estimate: Estimate  # of one difference a pair, in nats
     level: float  # of the interval
+    lost: int = 0  # pairs that could not be compared, and do not count
 
     @classmethod
-    def of(cls, differences: Tensor, level: float) -> Comparison:
+    def of(cls, differences: Tensor, level: float, lost: int = 0) -> Comparison:
         """From pairs along the first axis."""
-        return cls(Estimate.of(differences), level)
+        return cls(Estimate.of(differences), level, lost)
 
     @property
     def mean(self) -> Tensor:
@@ -83,7 +84,8 @@ class Comparison:
 
     def __str__(self) -> str:
         low, high = self.interval
-        return f"{self.mean:+.3f} [{low:+.3f}, {high:+.3f}], d = {self.size:.1f}"
+        told = f"{self.mean:+.3f} [{low:+.3f}, {high:+.3f}], d = {self.size:.1f}"
+        return f"{told}, {self.lost} pairs left out" if self.lost else told
 
 
 def level_each(level: float, count: int) -> float:

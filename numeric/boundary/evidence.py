@@ -92,4 +92,4 @@ class Evidence:
                 f"Only {len(told)} of {len(differences)} networks have points both near their boundary and "
                 "far from it: train for longer, or choose other zones."
             )
-        return Comparison.of(told, self.level)
+        return Comparison.of(told, self.level, len(differences) - len(told))
