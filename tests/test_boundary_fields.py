@@ -59,6 +59,17 @@ def test_areas_are_volumes_of_the_general_code(shape: tuple, activation: nn.Modu
         assert exact.condition.max() > 1e5 / THIN
 
 
+def test_networks_that_diverged_are_told() -> None:
+    net = perceptron(5)
+    net.linear1.weight.data *= 1e20
+    with pytest.raises(
+        InputError, match=r"Slopes in phi1 are down to exp\(-.*e\+\d+\): training diverged"
+    ):
+        log_volume(net, DISC.x)
+    net.linear1.weight.data[2:] *= 1e-20  # three of the units are as they were
+    assert log_volume(net, DISC.x).isfinite().all()
+
+
 def test_areas_that_vanish_are_told() -> None:
     with pytest.raises(InputError, match="degenerate at 184 points"):
         log_volume(perceptron(1), DISC.x)

@@ -20,6 +20,7 @@ from numeric.boundary.networks import hidden_layers
 from numeric.geometry.slopes import Slopes, slopes_of
 from numeric.training import Run
 
+DEAD = 1e8  # nats of a slope below 1, of which 1e-8 is lost to rounding
 THIN = 1e-7  # height over length of a parallelogram whose area has lost 1e-9 of itself to rounding
 
 
@@ -49,9 +50,20 @@ def log_volume(model: nn.Module, x: Tensor) -> Tensor:
             features = phi(z) / root
             area, thin = _log_area(tangents)
             if thin.any():
+                _refuse_dead(scale[thin], name)
                 area[thin] = _general(model, x[thin], name) - 2 * math.log(root)
             found.append(area)
     return torch.stack(found)
+
+
+def _refuse_dead(scale: Tensor, layer: str) -> None:
+    """An error where fewer than two units still have a slope: its logs (m, n) have lost their digits."""
+    second = scale.topk(min(2, scale.shape[1]), 1).values[:, -1]
+    if (second < -DEAD).any():
+        raise InputError(
+            f"Slopes in {layer} are down to exp({second.min():.2g}): training diverged, or points are too "
+            "far out. Lower the learning rate, or scale points or weights down."
+        )
 
 
 def _slopes(phi: nn.Module) -> Slopes:
