@@ -33,6 +33,20 @@ def test_the_estimate_is_unbiased(d: int, widths: tuple[int, ...]) -> None:
     assert torch.equal(found.rank, exact.rank)
 
 
+def test_rounding_does_not_exceed_the_standard_error() -> None:
+    """Units far out give a condition number of 1e10, where a projection by QR leaves too much of it."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(3, 12), nn.Tanh(), nn.Linear(12, 8), nn.Tanh()).double()
+    net[0].weight.data *= 25
+    x = 4 * torch.randn(3, 3, **DOUBLE)
+    for layer in ("1", None):
+        exact = geometry.ricci_scalar(net, x, layer=layer)
+        found = geometry.ricci_estimate(net, x, layer=layer, probes=2000, progress=False)
+        assert exact.condition.max() > 1e10
+        assert ((found.value - exact.value) / found.stderr).abs().max() < 5
+        torch.testing.assert_close(found.condition, exact.condition, rtol=1e-4, atol=0)
+
+
 def test_standard_errors_are_what_the_spread_over_seeds_is() -> None:
     net, x = network(4, 12), points(1, 4)
     exact = geometry.ricci_scalar(net, x).value

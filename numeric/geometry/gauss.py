@@ -33,8 +33,8 @@ def contracted(H: Tensor, d: int) -> tuple[Tensor, Tensor]:
     return 2 * (products - squares), 2 * (sizes + squares)
 
 
-def scalar(tangents: Tensor, hessian: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-    """R and the size of its terms: (m, d, n) orthonormal, (m, pairs, n) in that frame, (m, d) picked."""
+def normal(tangents: Tensor, hessian: Tensor, rows: Tensor) -> Tensor:
+    """What lies off the tangent space: (m, d, n) orthonormal, (m, k, n), (m, d) picked -> (m, k, n)."""
     d, count = tangents.shape[1], hessian.shape[1]
     # The picked features can be the steepest by many orders of magnitude. So each Hessian is freed of
     # a combination of theirs, which vanish exactly then, where a projection would leave rounding.
@@ -42,8 +42,13 @@ def scalar(tangents: Tensor, hessian: Tensor, rows: Tensor) -> tuple[Tensor, Ten
     share = torch.linalg.solve(
         tangents.gather(2, rows[:, None].expand(-1, d, -1)), hessian.gather(2, at), left=False
     )
-    normal = torch.baddbmm(hessian, share, tangents, alpha=-1).scatter_(2, at, 0.0)
-    return contracted(normal.baddbmm_(normal @ tangents.mT, tangents, alpha=-1), d)
+    rest = torch.baddbmm(hessian, share, tangents, alpha=-1).scatter_(2, at, 0.0)
+    return rest.baddbmm_(rest @ tangents.mT, tangents, alpha=-1)
+
+
+def scalar(tangents: Tensor, hessian: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+    """R and the size of its terms: (m, d, n) orthonormal, (m, pairs, n) in that frame, (m, d) picked."""
+    return contracted(normal(tangents, hessian, rows), tangents.shape[1])
 
 
 def unknown(rank: Tensor) -> Curved:

@@ -34,7 +34,7 @@ from numeric.geometry.derivatives import (
     told,
 )
 from numeric.geometry.feature_map import FeatureMap, Opened
-from numeric.geometry.frame import pick, whiten
+from numeric.geometry.frame import Picked, pick, whiten
 from numeric.geometry.gauss import Curved, pairs, scalar, unknown
 from numeric.geometry.hidden import HiddenLayer
 from numeric.geometry.surviving import SURVIVING
@@ -50,6 +50,15 @@ class Ricci:
     condition: Tensor  # (n,), of the Jacobian
     rank: Tensor  # (n,), of the Jacobian
     stderr: Tensor | None = None  # (n,), of an estimate
+
+
+@dataclass(frozen=True, eq=False)
+class Framed:
+    """Axes along which the metric is close to the unit matrix."""
+
+    picked: Picked
+    axes: Tensor  # (m, d, d), the rows
+    condition: Tensor  # (m,)
 
 
 def metric(features: Any, x: Tensor, layer: str | None = None, progress: bool = True) -> Tensor:
@@ -88,11 +97,7 @@ def ricci_scalar(
         _few(*hidden.weights.shape)
         value, condition, rank = curvature(hidden, points)
     immersed(rank, x)
-    if not torch.isfinite(value).all():
-        raise InputError(
-            f"The Ricci scalar leaves the range of float64 at {int((~value.isfinite()).sum())} points: "
-            "slopes there are too small, so move the points or rescale the features."
-        )
+    within_range(value)
     return Ricci(value.to(x.dtype), condition.to(x.dtype), rank)
 
 
@@ -111,20 +116,28 @@ def _embedded(f: Opened, x: Tensor) -> tuple[Curved, bool]:
     Second derivatives are taken along a frame in which the metric is the unit matrix: to take them along
     the axes of x and turn them afterwards would lose the square of the condition number.
     """
+    framed = in_frame(f, x)
+    if (framed.picked.rank < x.shape[1]).any():
+        return unknown(framed.picked.rank), True
+    J, H = jacobian_and_hessian(f, x, framed.axes)
+    inverse = torch.linalg.inv(torch.linalg.cholesky(J @ J.mT))  # close to the unit matrix
+    value, _ = scalar(inverse @ J, _turned(H, inverse), framed.picked.rows)
+    return (value, framed.condition, framed.picked.rank), bool(H.any())
+
+
+def in_frame(f: Opened, x: Tensor) -> Framed:
+    """At points (m, d); axes are of no use where the rank is below d."""
     J = jacobian(f, x)
     m, d, p = J.shape
     ones, largest = J.new_ones(m, p), J.square().sum(1).amax(1, keepdim=True).sqrt()
     picked = pick(J, ones, max(p, d) * f.epsilon * largest)
     if (picked.rank < d).any():
-        return unknown(picked.rank), True
+        return Framed(picked, picked.axes, J.new_full((m,), torch.nan))
     # Unit vectors of size 0 come along, and tell the frame in the coordinates of x.
     unit = torch.eye(d, dtype=J.dtype, device=J.device).expand(m, d, d)
     parts = picked.axes @ torch.cat([J, unit], 2)
     frame = whiten(parts, torch.cat([ones, J.new_zeros(m, d)], 1), picked.rows)
-    J, H = jacobian_and_hessian(f, x, frame.vectors[:, :, p:])
-    inverse = torch.linalg.inv(torch.linalg.cholesky(J @ J.mT))  # close to the unit matrix
-    value, _ = scalar(inverse @ J, _turned(H, inverse), picked.rows)
-    return (value, frame.condition, picked.rank), bool(H.any())
+    return Framed(picked, frame.vectors[:, :, p:], frame.condition)
 
 
 def _turned(H: Tensor, axes: Tensor) -> Tensor:
@@ -146,6 +159,15 @@ def _few(features: int, inputs: int) -> int:
             "ricci_estimate, which needs none of them one by one."
         )
     return size
+
+
+def within_range(value: Tensor) -> None:
+    """Refuses values that float64 does not hold."""
+    if not torch.isfinite(value).all():
+        raise InputError(
+            f"The Ricci scalar leaves the range of float64 at {int((~value.isfinite()).sum())} points: "
+            "slopes there are too small, so move the points or rescale the features."
+        )
 
 
 def enough(features: int, inputs: int) -> None:
