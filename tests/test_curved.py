@@ -106,3 +106,15 @@ def test_single_precision_keeps_its_digits_too() -> None:
         told, true = net.ntk(x).double(), net.ntk(x.double())
         size = (true.diagonal()[:, None] * true.diagonal()).sqrt()
         assert ((told - true) / size).abs().max() < 64 * torch.finfo(torch.float32).eps
+
+
+def test_a_kink_of_ones_own_keeps_its_digits_where_points_meet() -> None:
+    """The slope jumps, so E[phi' phi'] falls as the angle does, at a rate that distances show."""
+    act = Activation.of(sp.Piecewise((z, z > 0), (0, True)) + sp.tanh(z))
+    net, (x, aside) = FullyConnected(act, 1, 1.2, 0.1), torch.eye(2, 4, dtype=F64)[:, None]
+    assert Layer(act).angular
+    assert not Layer(A.elu).angular
+    torch.testing.assert_close(net.ntk(x, x.clone()), net.ntk(x), rtol=1e-14, atol=0)
+    gaps = torch.tensor([1e-6, 1e-8, 1e-10], dtype=F64)
+    rates = (net.ntk(x) - net.ntk(x, x + gaps[:, None] * aside))[0] / gaps
+    torch.testing.assert_close(rates[1:], rates[0].expand(2), rtol=1e-4, atol=0)

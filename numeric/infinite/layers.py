@@ -14,6 +14,7 @@ from torch import Tensor
 from analytic.activation import Activation
 from analytic.backends import compile_together
 from analytic.domain import InputError
+from analytic.expectation import one_sided
 from analytic.formula import Formula
 from analytic.symbols import z
 from analytic.tile import ARGS, Tile, tile
@@ -54,7 +55,7 @@ class Layer:
 
     @cached_property
     def needs_det(self) -> bool:
-        return self._tile is not None and self._tile.needs_det
+        return self._tile.needs_det if self.closed else self.angular
 
     @cached_property
     def square(self) -> Callable[[Tensor], Tensor]:
@@ -97,7 +98,13 @@ class Layer:
     @cached_property
     def angular(self) -> bool:
         """Whether an angle between two points must be known better than kxy tells it."""
-        return self._tile is not None and self._tile.angular
+        if self._tile is not None:
+            return self._tile.angular
+        act = self.activation
+        if act.slope is None:  # phi jumps
+            return True
+        slope, kinks = act.derivative(), act.kinks
+        return any(one_sided(slope, b, kinks, 1) != one_sided(slope, b, kinks, -1) for b in kinks)
 
     @cached_property
     def curved(self) -> bool:
@@ -128,8 +135,8 @@ class Layer:
         if self.closed:
             return self.elements(rows, cols, kxy, det, slopes, after=True)
         kernel, slope = self._series
-        second = slope.listed(rows.slope, cols.slope, kxy) if slopes else None
-        return Pairs(kernel.listed(rows.kernel, cols.kernel, kxy), second)
+        second = slope.listed(rows.slope, cols.slope, kxy, det) if slopes else None
+        return Pairs(kernel.listed(rows.kernel, cols.kernel, kxy, det), second)
 
     def step(self, tangent: bool, plain: bool) -> Callable[..., tuple[Tensor, ...]]:
         """Closed forms for a tile of points that are far from collinear, see `fused.layer`."""

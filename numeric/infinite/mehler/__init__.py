@@ -72,15 +72,16 @@ class Mehler:
             K = K.index_put((a, b), self._alone(rows[a], cols[b], kxy[a, b]).to(K))
         return K
 
-    def listed(self, rows: Expansion, cols: Expansion, kxy: Tensor) -> Tensor:
-        """As `pairs` for each row with the column beside it: (n,)."""
+    def listed(self, rows: Expansion, cols: Expansion, kxy: Tensor, det: Tensor) -> Tensor:
+        """As `pairs` for each row with the column beside it, (n,), and determinants known apart."""
         scale = (rows.V * cols.V).sqrt()
         rho = torch.where(scale > 0, kxy / torch.where(scale > 0, scale, 1.0), 0.0).clamp(-1, 1)
         K, order = on_list(rows, cols, rho), min(rows.order, cols.order)
         left_out = rho.abs() ** (order + 1) * rows.rest(order) * cols.rest(order)
         hard = left_out > attainable(self.tolerance, rho.dtype) * rows.size * cols.size
         if hard.any():
-            K = K.index_put((hard,), self._alone(rows[hard], cols[hard], kxy[hard]).to(K))
+            alone = self._alone(rows[hard], cols[hard], kxy[hard], det[hard])
+            K = K.index_put((hard,), alone.to(K))
         return K
 
     def _limits(self, rows: Expansion, cols: Expansion) -> dict[int, float]:
@@ -94,10 +95,12 @@ class Mehler:
             limits[order] = (allowed / rest) ** (1 / (order + 1)) if rest > allowed else math.inf
         return limits
 
-    def _alone(self, rows: Expansion, cols: Expansion, kxy: Tensor) -> Tensor:
+    def _alone(
+        self, rows: Expansion, cols: Expansion, kxy: Tensor, det: Tensor | None = None
+    ) -> Tensor:
         host = "cpu" if kxy.device.type == "mps" else kxy.device
         given = (rows.V, kxy, cols.V, rows.size * cols.size)
         kxx, kxy, kyy, size = (part.to(host, torch.float64) for part in given)
-        return integrate(
-            self.phi, self.kinks, kxx, kxy, kyy, size, attainable(self.tolerance, rows.V.dtype)
-        )
+        det = None if det is None else det.to(host, torch.float64)
+        allowed = attainable(self.tolerance, rows.V.dtype)
+        return integrate(self.phi, self.kinks, kxx, kxy, kyy, size, allowed, det)

@@ -33,20 +33,23 @@ def integrate(
     kyy: Tensor,
     size: Tensor,
     tolerance: float,
+    det: Tensor | None = None,
 ) -> Tensor:
     """One float64 value for each pair, its estimated error at most tolerance times size.
+
+    The determinant of a pair may be known better than its covariances tell it.
 
     Between cuts all is analytic, so errors fall geometrically with the nodes: from n to m nodes
     the change is the error at n, and its power m / n the error at m. Gradients at |rho| = 1 are
     those of pairs that stay there, as a point with itself does.
     """
-    gram = torch.stack([kxx, kxy, kyy, gram_det.array(torch, kxx, kyy, kxy)], 1)
-    together = gram[:, 3] == 0
+    det = gram_det.array(torch, kxx, kyy, kxy) if det is None else det
+    gram, together = torch.stack([kxx, kxy, kyy, det], 1), det == 0
     if together.any() and not together.all():  # a line needs far fewer nodes than a plane
         value = torch.zeros_like(kxx)
         for some in (together, ~together):
             part = (k[some] for k in (kxx, kxy, kyy, size))
-            value = value.index_put((some,), integrate(phi, kinks, *part, tolerance))
+            value = value.index_put((some,), integrate(phi, kinks, *part, tolerance, det[some]))
         return value
     value, left = torch.zeros_like(kxx), torch.arange(len(kxx), device=kxx.device)
 
