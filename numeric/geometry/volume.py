@@ -43,7 +43,8 @@ class LogVolume:
     """log sqrt(det g) at each point; where the rank is below d, along the directions that count.
 
     A direction counts if it stands out of the uncertainty of the rows: max(p, d) times the epsilon of
-    float64, or 32 times that of the model, relative to each row (`scaled_qr`, `rows`). `condition` is the
+    float64, or 32 times that of the model, relative to each row (`scaled_qr`, `rows`). Weights of layers that
+    are known (`hidden`, `chain`) count as exact, and stand for rows of float64. `condition` is the
     largest over the smallest nonzero singular value of the Jacobian, to about a tenth of itself: inf
     above what floats hold.
     """
