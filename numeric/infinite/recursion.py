@@ -100,9 +100,8 @@ class Recursion:
                 if same:  # the diagonal is known
                     det.diagonal().copy_(both.diagonal())
                 if self._delicate(l) and not torch.sub(det, both, alpha=self._near).amin() >= 0:
-                    near = ~(
-                        det >= self._near * both
-                    )  # or NaN, from a layer that was not looked at
+                    # Below it, or NaN, from a layer that was not looked at.
+                    near = ~(det >= self._near * both)
                     again = near if again is None else again | near
                     k, det = k.masked_fill(near, 0.0), torch.where(near, both, det)
                 if layer.jumps or not self._closed:
@@ -155,7 +154,7 @@ class Recursion:
     def _repaired(self, out: Tensor, close: Tensor, a: Points, b: Points, k: Tensor) -> Tensor:
         """The tile with nearly collinear pairs done one by one."""
         i, j = close.nonzero(as_tuple=True)
-        orders = (rows.order for rows in a.rows if not torch.is_tensor(rows))
+        orders = (rows.order for rows in (*a.rows, *b.rows) if not torch.is_tensor(rows))
         size = max(1, CELLS // max(a.x.shape[1], NODES, *orders))
         parts = [
             self._one_by_one(a[some], b[others], k[some, others])
