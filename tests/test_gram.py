@@ -1,6 +1,7 @@
 """Gram matrices where they are called from: other modes, threads and processes, rows of zeros."""
 
 import multiprocessing
+import pickle
 import threading
 import warnings
 from collections.abc import Iterator
@@ -126,3 +127,10 @@ def test_wrong_starts_and_networks_are_told(start: object) -> None:
         posterior(FullyConnected, X, y, None, noise=0.1)
     with pytest.raises(InputError, match="must have Gram matrices, nngp"):
         log_marginal_likelihood(start, X, y, noise=0.1)
+
+
+@pytest.mark.parametrize("act", [A.relu, A.gelu, A.tanh], ids=lambda act: act.name)
+def test_a_network_that_was_used_can_be_sent_to_another_process(act: Activation) -> None:
+    net, x = FullyConnected(act, 2, 1.3, 0.2), torch.eye(3, dtype=torch.float64)
+    gram = net.ntk(x)
+    assert torch.equal(pickle.loads(pickle.dumps(net)).ntk(x), gram)

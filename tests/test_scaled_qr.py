@@ -138,3 +138,9 @@ def test_compressed_rows_keep_volume_and_spectrum() -> None:
     few = compressed(logs[:3], rows[:3])  # fewer rows than directions
     off = graded(*few).log_singular - graded(logs[:3], rows[:3]).log_singular
     assert off.abs().max() < 1e-12
+
+
+def test_scales_so_far_out_that_neighbours_round_to_one_have_a_spectrum() -> None:
+    logs = torch.tensor([-1e19, -3e19, -3e19], **WIDE)
+    found = graded(logs, torch.eye(3, **WIDE))
+    assert found.log_singular.tolist() == logs.tolist()

@@ -68,8 +68,6 @@ class Chart:
 def charted(features: Any, points: Tensor, layer: str | None) -> Iterator[tuple[Chart, Tensor]]:
     """A chart around the first of points (n, ...), and all of them flat, (n, d)."""
     chosen = FeatureMap.of(features, layer)
-    if isinstance(points, Tensor):
-        points = points.contiguous()  # torch does not differentiate rows that share memory
     with chosen.on(points) as f:
         d = f.points.shape[1]
         if f.count < d:
@@ -77,7 +75,7 @@ def charted(features: Any, points: Tensor, layer: str | None) -> Iterator[tuple[
                 f"{d} coordinates and {f.count} features: the metric is singular everywhere, and points "
                 "may have distance 0. Take a wider layer."
             )
-        hidden = HiddenLayer.of(chosen)
+        hidden = HiddenLayer.at(chosen, points)
         own = Smooth(f) if hidden is None else Shallow(f, hidden)
         creases = creased_layers(f, chosen.module)
         if hidden is not None and hidden.jumps():

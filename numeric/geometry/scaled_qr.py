@@ -192,9 +192,9 @@ def _windowed(settled: Graded) -> Tensor:
     parts, start = [], 0
     while start < len(scales):
         top = scales[start]
-        stop = int((scales > top - CORE).sum())
-        first = int((scales >= top + RIM).sum())
-        last = int((scales > top - CORE - RIM).sum())
+        stop = max(start + 1, int((scales > top - CORE).sum()))  # far out top - CORE is top
+        first = min(start, int((scales >= top + RIM).sum()))
+        last = max(stop, int((scales > top - CORE - RIM).sum()))
         block = triangle[first:last, first:last] * (scales[first:last] - top).exp()
         parts.append(torch.linalg.svdvals(block)[start - first : stop - first].log() + top)
         start = stop

@@ -49,6 +49,10 @@ class Layer:
                 f"{self.activation.name} leaves {names} open: fix it, as in monomial(2)."
             )
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What other processes are sent: they compile for themselves."""
+        return {"activation": self.activation}
+
     @cached_property
     def _tile(self) -> Tile | None:
         return tile(self.activation)
