@@ -1,4 +1,6 @@
-"""What tests of panels share: each begins with every control where it starts."""
+"""What tests share: panels begin where they start, and torch keeps to so many threads."""
+
+from collections.abc import Iterator
 
 import pytest
 
@@ -7,3 +9,22 @@ import pytest
 def _start_over(request: pytest.FixtureRequest) -> None:
     if "panel" in request.fixturenames:
         request.getfixturevalue("panel").reset()
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    yield from _threads(1)
+
+
+@pytest.fixture
+def two_threads() -> Iterator[None]:
+    yield from _threads(2)
+
+
+def _threads(count: int) -> Iterator[None]:
+    import torch  # not before it is needed
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    yield
+    torch.set_num_threads(before)

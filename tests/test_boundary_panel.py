@@ -9,6 +9,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from moves import check_moves
 from notebooks import boundary_panel as boundary
 from notebooks import panels
 from numeric import geometry
@@ -51,18 +52,9 @@ def test_two_units_are_flat_in_the_panel(panel: panels.Panel) -> None:
 
 
 def test_every_control_changes_the_picture_and_reset_undoes_it(panel: panels.Panel) -> None:
-    image = panel.view.children[3]
-    start, first = panel.values, image.value
     moved = [[0.2, -1.0, 0], *map(list, boundary.EIGHT[1:])]
     moves = {"step": 50, "n": 4, "rate": -1.5, "task": boundary.OWN, "points": moved}
-    seen = [first]
-    for name, value in moves.items():
-        panel.move(**{name: value})
-        seen.append(image.value)
-    assert len(set(seen)) == len(seen)
-    panel.reset()
-    assert image.value == first
-    assert panel.values == start
+    check_moves(panel, moves)
 
 
 def test_points_are_trained_on_where_they_are_clicked_and_dragged(panel: panels.Panel) -> None:

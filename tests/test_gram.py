@@ -4,7 +4,6 @@ import multiprocessing
 import pickle
 import threading
 import warnings
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -23,6 +22,8 @@ from numeric.infinite import (
 )
 from numeric.infinite.spectrum import SingularGram
 
+pytestmark = pytest.mark.usefixtures("two_threads")
+
 F64 = torch.float64
 NET = FullyConnected(A.relu, 2, 1.3, 0.2)
 
@@ -32,14 +33,6 @@ def normal(*shape: int, seed: int) -> Tensor:
 
 
 X = normal(300, 4, seed=0)
-
-
-@pytest.fixture(autouse=True)
-def two_threads() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    yield
-    torch.set_num_threads(before)
 
 
 def test_inference_mode_changes_nothing() -> None:

@@ -1,6 +1,6 @@
 """Gram matrices of infinite networks against the recursion as a plain loop of 50 digits."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from itertools import product
@@ -15,6 +15,8 @@ from analytic.activation import Activation
 from analytic.domain import InputError
 from numeric.infinite import NTK, FullyConnected, Standard
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 F64, EPS = torch.float64, torch.finfo(torch.float64).eps
 Row = tuple[float, ...]
 QUADRATURE = ("tanh", "sigmoid", "softplus", "silu")
@@ -25,14 +27,6 @@ CLOSED = {name: act for name, act in A.FURTHER.items() if name not in QUADRATURE
     "wide relu^2": A.relu_power(2).scaled(3),
 }  # fmt: skip
 WILD = {"exponential", "hermite", "square", "relu^2", "relu^5/2", "wide relu^2"}  # powers of 1e12
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def normal(*shape: int, seed: int) -> Tensor:

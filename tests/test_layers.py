@@ -1,7 +1,7 @@
 """Single layers, quadratures, rates of training and mixtures, and what a network refuses."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -36,15 +36,9 @@ from analytic.domain import InputError
 from numeric.infinite import NTK, FullyConnected, Standard
 from numeric.infinite.layers import Layer
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 F64 = torch.float64
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def normal(*shape: int, seed: int) -> Tensor:

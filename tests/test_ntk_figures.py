@@ -10,6 +10,7 @@ import torch
 from mpmath import mp
 
 from analytic import catalogue
+from moves import check_moves
 from notebooks import nngp_figures, panels
 from notebooks import ntk_figures as figures
 from numeric.estimate import Estimate
@@ -60,15 +61,8 @@ def test_the_curves_are_those_of_the_catalogue(panel: panels.Panel) -> None:
 
 
 def test_every_slider_changes_the_picture_and_reset_undoes_it(panel: panels.Panel) -> None:
-    image = panel.view.children[3]
-    start, seen = panel.values, [image.value]
     moves = {"sigma": 2.0, "zeta": 0.3, "xi": 2.0, "d": 5, "activation": "monomial", "q": 4}
-    for name, value in moves.items():
-        panel.move(**{name: value})
-        seen.append(image.value)
-    assert len(set(seen)) == len(seen)
-    panel.reset()
-    assert panel.values == start
+    check_moves(panel, moves)
 
 
 def test_without_a_readout_both_curves_are_one(panel: panels.Panel) -> None:

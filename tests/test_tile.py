@@ -17,6 +17,8 @@ from analytic.tile import ARGS, tile
 from numeric.infinite import FullyConnected
 from numeric.infinite.gram import GRAPH, TILE
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 F64, EPS = torch.float64, torch.finfo(torch.float64).eps
 FACES = {
     "relu": A.relu, "leaky": A.leaky_relu("1/5"), "absolute": A.absolute, "line": A.monomial(1),
@@ -30,14 +32,6 @@ FACES = {
 LINEAR = [name for name, act in FACES.items() if tile(act).after]
 VARIANCES = [(1.0, 1.0), (0.3, 2.5), (4.0, 1e-3)]
 ANGLES = [1.2, 0.3, 1e-3, 1e-7, 1e-12, 3.0, math.pi - 1e-5]
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def normal(*shape: int, seed: int) -> Tensor:
