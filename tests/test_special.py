@@ -13,7 +13,7 @@ from analytic.backends import compile_mpmath, compile_torch
 from analytic.special import HEADS
 
 share, expm1, log1p, sine_excess, gram_det, log_variance, volume, *REST = HEADS
-bernoulli, off_origin, monomial_pair, rectified_pair = REST
+bernoulli, off_origin, monomial_pair, rectified_pair, *TAILS = REST
 EPS = 2.0**-52
 
 

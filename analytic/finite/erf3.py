@@ -129,8 +129,8 @@ class _Squares:
         far = abs(x1) + abs(x2) + abs(b) > 2.0 ** (bits // 3)
         unit = xp.where(far, 2.0 ** -(bits // 2 + 24), xp.ones_like(b))
         x1, x2, b = x1 * unit, x2 * unit, b * unit
-        four = _scaled(two_product(xp, b, b), 4)
-        minus = [-part for x in (x1, x2) for part in two_product(xp, x, x)]
+        four = _scaled(two_product(b, b), 4)
+        minus = [-part for x in (x1, x2) for part in two_product(x, x)]
         first, second, third = (_square(xp, z) for z in _preactivations(xp, x1, x2, b))
         first, second = _sorted(xp, first, second)
         second, third = _sorted(xp, second, third)
@@ -159,7 +159,7 @@ def _preactivations(xp: Any, x1: Any, x2: Any, b: Any) -> tuple[Pair, Pair, Pair
     root = float(xp.asarray(math.sqrt(3) / 2, dtype=x2.dtype))
     with mp.workdps(40):
         low = float(mp.sqrt(3) / 2 - root)
-    side, rest = two_product(xp, xp.ones_like(x2) * root, x2)
+    side, rest = two_product(xp.ones_like(x2) * root, x2)
     up, middle = (side, rest + low * x2), two_sum(b, -x1 / 2)
     return two_sum(x1, b), _sum(middle, up), _sum(middle, _scaled(up, -1))
 
@@ -183,7 +183,7 @@ def _scaled(x: Pair, factor: float) -> Pair:
 
 
 def _square(xp: Any, x: Pair) -> Pair:
-    high, low = two_product(xp, x[0], x[0])
+    high, low = two_product(x[0], x[0])
     return high, low + 2 * x[0] * x[1]
 
 

@@ -20,13 +20,15 @@ from analytic.special.guards import (
     volume,
 )  # fmt: skip
 from analytic.special.pairs import monomial_pair, rectified_pair
+from analytic.special.tails import scaled_tail, tail_bend, tail_corner, tail_step
 
 HEADS: tuple[type[sp.Function], ...] = (
     share, expm1, log1p, sine_excess, gram_det, log_variance, volume, bernoulli, off_origin,
-    monomial_pair, rectified_pair,
+    monomial_pair, rectified_pair, scaled_tail, tail_step, tail_corner, tail_bend,
 )  # fmt: skip
 
 __all__ = [
     "HEADS", "bernoulli", "expm1", "gram_det", "log1p", "log_variance", "monomial_pair", "off_origin",
-    "rectified_pair", "share", "sine_excess", "volume",
+    "rectified_pair", "scaled_tail", "share", "sine_excess", "tail_bend", "tail_corner", "tail_step",
+    "volume",
 ]  # fmt: skip

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 
-def _split(xp: Any, x: Any) -> tuple[Any, Any]:
+def _split(x: Any) -> tuple[Any, Any]:
     """x = high + low with halves short enough that their products are exact (Veltkamp)."""
-    bits = (2 - math.frexp(float(xp.finfo(x.dtype).eps))[1] + 1) // 2
-    scaled = x * (2**bits + 1)
+    single = hasattr(x, "dtype") and x.dtype.itemsize == 4
+    scaled = x * (4097.0 if single else 134217729.0)  # 2^12 + 1 and 2^27 + 1
     high = scaled - (scaled - x)
     return high, x - high
 
 
-def two_product(xp: Any, x: Any, y: Any) -> tuple[Any, Any]:
+def two_product(x: Any, y: Any) -> tuple[Any, Any]:
     """x y as an unevaluated sum of two floats (Dekker)."""
-    (a, b), (c, d), p = _split(xp, x), _split(xp, y), x * y
+    (a, b), (c, d), p = _split(x), _split(y), x * y
     return p, ((a * c - p) + a * d + b * c) + b * d
 
 

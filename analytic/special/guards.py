@@ -110,7 +110,7 @@ class gram_det(sp.Function):
 
     @staticmethod
     def array(xp: Any, a: Any, b: Any, c: Any) -> Any:
-        (p, p_low), (m, m_low) = two_product(xp, a, b), two_product(xp, c, c)
+        (p, p_low), (m, m_low) = two_product(a, b), two_product(c, c)
         value = (p - m) + (p_low - m_low)
         value = xp.where(
             xp.isfinite(value), value, a * b - c * c
@@ -135,8 +135,8 @@ class log_variance(sp.Function):
 
     @staticmethod
     def array(xp: Any, p: Any, sigma: Any, r: Any, zeta: Any) -> Any:
-        m, m_low = two_product(xp, sigma, r)
-        (mm, mm_low), (zz, zz_low) = two_product(xp, m, m), two_product(xp, zeta, zeta)
+        m, m_low = two_product(sigma, r)
+        (mm, mm_low), (zz, zz_low) = two_product(m, m), two_product(zeta, zeta)
         total, low = two_sum(mm, zz)
         low = low + (mm_low + 2 * m * m_low + zz_low)
         inside = (total > 1e-280) & (total < 1e280) & xp.isfinite(low)

@@ -1,0 +1,103 @@
+"""Numbers of twice the digits of a float: an unevaluated sum of two, on numpy and torch alike."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from mpmath import mp
+
+from analytic.special.exact_floats import two_product, two_sum
+
+
+class Twofold:
+    """high + low, with low below the last digit of high: about 32 digits.
+
+    Operators take twofolds and plain numbers, which count as exact. Where floats overflow it behaves
+    as a float would. Error terms have no derivative, so that gradients of torch are right, too.
+    """
+
+    __array_ufunc__ = None  # numpy leaves the operators to this class
+    __slots__ = ("high", "low", "xp")
+
+    def __init__(self, xp: Any, high: Any, low: Any = 0.0) -> None:
+        self.xp, self.high, self.low = xp, high, low
+
+    def __add__(self, other: Any) -> Twofold:
+        if isinstance(other, Twofold):
+            high, low = two_sum(self.high, other.high)
+            return settled(self.xp or other.xp, high, low + (self.low + other.low))
+        high, low = two_sum(self.high, other)
+        return settled(self.xp, high, low + self.low)
+
+    def __mul__(self, other: Any) -> Twofold:
+        if isinstance(other, Twofold):
+            high, low = two_product(self.high, other.high)
+            low = low + (self.high * other.low + self.low * other.high)
+            return settled(self.xp or other.xp, high, low)
+        high, low = two_product(self.high, other)
+        return settled(self.xp, high, low + self.low * other)
+
+    def __truediv__(self, other: Any) -> Twofold:
+        by = other if isinstance(other, Twofold) else Twofold(self.xp, other)
+        near = self.high / by.high
+        return settled(self.xp or by.xp, near, (self - by * near).high / by.high)
+
+    def __pow__(self, power: int | float) -> Twofold:
+        if power < 0:
+            return 1 / self**-power
+        if power == int(power):
+            return _whole_power(self, int(power))
+        if 2 * power == int(2 * power):
+            return _whole_power(self.sqrt(), int(2 * power))
+        from analytic.twofold.functions import exp, log
+
+        return exp(log(self) * power)
+
+    def sqrt(self) -> Twofold:
+        root = self.xp.sqrt(self.high)
+        rest = self - Twofold(self.xp, *two_product(root, root))
+        return settled(self.xp, root, rest.high / (2 * self.xp.where(root > 0, root, 1.0)))
+
+    def __neg__(self) -> Twofold:
+        return Twofold(self.xp, -self.high, -self.low)
+
+    def __sub__(self, other: Any) -> Twofold:
+        return self + -other
+
+    def __rsub__(self, other: Any) -> Twofold:
+        return -self + other
+
+    def __rtruediv__(self, other: Any) -> Twofold:
+        return Twofold(self.xp, other) / self
+
+    __radd__, __rmul__ = __add__, __mul__
+
+
+def settled(xp: Any, high: Any, low: Any) -> Twofold:
+    """The pair with each digit where it belongs; an infinite number has no rest."""
+    if xp is None:  # two constants
+        total = high + low
+        return Twofold(None, total, low - (total - high))
+    total = high + low
+    finite = xp.isfinite(total)
+    rest = xp.where(finite, low - (total - high), 0.0)
+    return Twofold(xp, xp.where(finite, total, high), rest)
+
+
+def constant(value: Any) -> Twofold:
+    """A number of SymPy or mpmath, or text, to 32 digits."""
+    with mp.workdps(40):
+        exact = mp.mpmathify(value)
+        high = float(exact)
+        return Twofold(None, high, float(exact - high) if math.isfinite(high) else 0.0)
+
+
+def _whole_power(base: Twofold, power: int) -> Twofold:
+    result = None
+    while power:
+        if power % 2:
+            result = base if result is None else result * base
+        power //= 2
+        base = base * base if power else base
+    return 1.0 + 0 * base if result is None else result
