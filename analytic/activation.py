@@ -11,9 +11,11 @@ import sympy as sp
 from analytic.domain import Domain, InputError
 from analytic.expectation import Moment, PairMoment
 from analytic.formula import Formula
+from analytic.sectors import SectorAverage
 from analytic.symbols import V, kxx, kxy, kyy, z
 
 GRAM = (kxx, kxy, kyy)
+AVERAGES = (Moment, PairMoment, SectorAverage)  # integrals left to quadrature
 PARTS = ("kernel", "slope", "F", "G", "G2")
 PSD = Domain((sp.Le(kxy**2, kxx * kyy),))
 
@@ -59,7 +61,7 @@ class Activation:
     @property
     def closed_forms(self) -> tuple[str, ...]:
         """The names of the expectations that have a closed form; the others are quadratures."""
-        return tuple(p for p, f in self.parts.items() if not f.expr.has(Moment, PairMoment))
+        return tuple(p for p, f in self.parts.items() if not f.expr.has(*AVERAGES))
 
     def __str__(self) -> str:
         closed = ", ".join(self.closed_forms) or "none"

@@ -15,6 +15,7 @@ from sympy import Abs, atan2, pi, sqrt
 
 from analytic.activation import Activation
 from analytic.expectation import PairMoment
+from analytic.sectors import SectorAverage
 from analytic.special import gram_det, rectified_pair
 from analytic.symbols import kxx, kxy, kyy, z
 
@@ -55,7 +56,8 @@ def tile(act: Activation) -> Tile | None:
     slopes = _piecewise_linear(act)
     if slopes is not None:
         return _linear(slopes[0]) if slopes[0] == slopes[1] else _angular(*slopes)
-    if act.kernel.expr.has(PairMoment) or (act.slope and act.slope.expr.has(PairMoment)):
+    parts = (part.expr for part in (act.kernel, act.slope) if part is not None)
+    if any(part.has(PairMoment, SectorAverage) for part in parts):
         return None
     slope = None if act.slope is None else _apart(act.slope.floating)
     return Tile(_apart(act.kernel.floating), slope, angular=bool(act.kinks))

@@ -6,8 +6,16 @@ import sympy as sp
 from sympy import Rational, S, asin, atan2, exp, pi, sin, sqrt
 
 from analytic.activation import Activation, activation
-from analytic.expectation import Moment
-from analytic.special import expm1, gram_det, sine_excess
+from analytic.sectors import SectorAverage, X, Y
+from analytic.special import (
+    expm1,
+    gram_det,
+    scaled_tail,
+    sine_excess,
+    tail_bend,
+    tail_corner,
+    tail_step,
+)
 from analytic.symbols import V, kxx, kxy, kyy, z
 
 _D = (1 + kxx) * (1 + kyy) - kxy**2
@@ -88,21 +96,23 @@ def _elu() -> Activation:
     def below(x: sp.Expr) -> sp.Expr:
         return sp.erfc(x / sqrt(2)) / 2
 
-    def left(value: sp.Expr) -> Moment:
-        return Moment(sp.Piecewise((0, z > 0), (value, True)), V, 0, (0,))
-
-    tail = exp(2 * V) * below(2 * sqrt(V))
-    size = sp.Abs(z)  # to the left z = -|z|, and to the right nothing overflows
+    tail, x = exp(2 * V) * below(2 * sqrt(V)), sqrt(V / 2)
+    slopes = (S.One, *(sqrt(pi) * scaled_tail(1, y / sqrt(2)) for y in (Y, X, X + Y)))
+    # ELU is z and, to the left, e^z - 1 - z >= 0; by Stein, z meets that in an average over one point.
+    lines = kxy / 2 * sp.Add(*(scaled_tail(0, sqrt(k / 2)) for k in (kxx, kyy)))
+    bends = SectorAverage(0, 0, 0, sqrt(pi) * tail_bend(X / sqrt(2), Y / sqrt(2)), kxx, kxy, kyy)
     return activation(
         "elu",
         sp.Piecewise((z, z > 0), (expm1(z), True)),
         kinks=(0,),
+        kernel=lines + bends,
+        slope=SectorAverage(*slopes, kxx, kxy, kyy),
         F=(
             V / 2 + _half + tail - 2 * exp(V / 2) * below(sqrt(V)),
-            V / 2 + left(expm1(-size) ** 2),
+            V / 2 + tail_corner(0, x, x) / 2,
         ),
-        G=(_half + tail, 1 + left(expm1(-2 * size))),
-        G2=(tail, left(exp(-2 * size))),
+        G=(_half + tail, 1 - tail_step(0, 0, 2 * x) / 2),
+        G2=(tail, scaled_tail(0, 2 * x) / 2),
     )
 
 

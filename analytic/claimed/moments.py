@@ -105,7 +105,7 @@ def _identities(act: Activation) -> Iterator[Claim]:
 
 
 def _elu_by_conditioning(derived: bool) -> Claim:
-    """ELU has no closed kernel, but the average over v given u is elementary: one integral is left."""
+    """The average of ELU over v given u is elementary, and leaves one over u."""
     elu = ACTIVATIONS["elu"]
     formula = elu.slope if derived else elu.kernel
     outer = compile_mpmath((z,), elu.derivative() if derived else elu.phi.expr)
@@ -117,15 +117,10 @@ def _elu_by_conditioning(derived: bool) -> Claim:
         return mean * mp.ncdf(mean / std) + std * mp.npdf(mean / std) + tail - mp.ncdf(-mean / std)
 
     def other(kxx: Any, kxy: Any, kyy: Any) -> Any:
-        scale, slope = mp.sqrt(kxx), kxy / mp.sqrt(kxx)
-        std = mp.sqrt(kyy - slope**2)
-        return mp.quad(
-            lambda t: outer(scale * t) * inner(slope * t, std) * mp.npdf(t),
-            [-mp.inf, -3, 0, 3, mp.inf],
-        )
+        std = mp.sqrt(kyy - kxy**2 / kxx)
+        return quadrature.moment(lambda u: outer(u) * inner(kxy / kxx * u, std), kxx, kinks=[0])
 
-    return Claim(formula, "conditioning on u", other, GRAMS[:1], digits=12,
-                 reason="mpmath's general quadrature of an infinite range")  # fmt: skip
+    return Claim(formula, "conditioning on u", other, GRAMS)
 
 
 POLYNOMIAL = replace(polynomial([1, "1/2", "-1/3", "1/5"]), name="polynomial")

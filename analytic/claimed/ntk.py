@@ -10,7 +10,6 @@ from mpmath import mp
 from analytic.activation import Activation
 from analytic.activations import ACTIVATIONS
 from analytic.catalogue import catalogue
-from analytic.claimed import moments
 from analytic.claimed.moments import GRAMS, parameters
 from analytic.claims import Claim, Point
 from analytic.composed import at_radius, nested_ntk, weighted_ntk
@@ -36,19 +35,8 @@ def _kernel(act: Activation) -> Claim:
     return Claim(catalogue[f"ntk.{act.name}.kernel"], "Price: d(kernel)/d(kxy)", other, points)
 
 
-def _elu_kernel() -> Claim:
-    """ELU's two-point averages are quadratures, judged by those that condition on one of the two."""
-    judged = {claim.statement.name: claim.other for claim in moments.CLAIMS}
-
-    def other(xy: Any, xi: Any, **gram: Any) -> Any:
-        return judged["elu.kernel"](**gram) + xi**2 * (1 + xy) * judged["elu.slope"](**gram)
-
-    return Claim(catalogue["ntk.elu.kernel"], "conditioning on u", other, (PAIR,), digits=6,
-                 reason="a double integral costs the square of its digits")  # fmt: skip
-
-
 def _claims(act: Activation) -> Iterator[Claim]:
-    yield _elu_kernel() if act.name == "elu" else _kernel(act)
+    yield _kernel(act)
     if act.name == "elu":  # its kernel is a quadrature, too slow to differentiate
         route, reading = "average over weights", at_radius(weighted_ntk, act)
     else:

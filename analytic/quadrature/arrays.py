@@ -112,9 +112,9 @@ def _logarithmic(radial: bool = False) -> tuple[list[float], list[float]]:
 
 
 @lru_cache
-def _unit() -> tuple[list[float], list[float], list[float]]:
+def _unit(digits: int = 24) -> tuple[list[float], list[float], list[float]]:
     """Distances to both ends and weights of the tanh-sinh rule on (0, 1)."""
-    rows = [(float(near), float(far), float(weight)) for (near, far), weight in segment(24)]
+    rows = [(float(near), float(far), float(weight)) for (near, far), weight in segment(digits)]
     near, far, weight = zip(*rows, strict=True)
     return list(near), list(far), list(weight)
 
