@@ -7,6 +7,8 @@ from typing import Any
 
 import sympy as sp
 
+from analytic.domain import InputError
+
 Table = Callable[[Sequence[sp.Symbol], sp.Tuple], Callable[..., Any]]  # (args, exprs) -> function
 
 
@@ -22,6 +24,12 @@ class Computed(sp.Expr):
     def host(self) -> frozenset[sp.Symbol]:
         """Inputs that must be plain numbers, such as how often to repeat something."""
         return frozenset()
+
+    def _eval_derivative(self, symbol: sp.Symbol) -> sp.Expr:
+        raise InputError(
+            f"{type(self).__name__} is computed, and has no derivative by {symbol} in symbols: "
+            "differentiate `.torch` by autograd, or `.mpmath` by mpmath.diff."
+        )
 
     def on_mpmath(self, table: Table) -> Callable[..., Any]:
         """The computation on mpmath numbers; `table` compiles expressions for it."""

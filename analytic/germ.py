@@ -8,10 +8,12 @@ $$T,\quad t = \theta\log T,\quad A = sa,\quad \alpha = \theta\log a,\quad
   \gamma = \frac{s(2a'-b)}{2a},\quad \pi = 1 - \frac{T'}{a},\quad
   \chi = \frac{a + sb}{a} - \frac{sT'^2}{Ta} \ge 0,$$
 
-and beside them $1 - \pi$, $\beta = \alpha - \gamma$ and the lag $\theta\log(A/T)$, which are small where
-their terms are not.
+and beside them on $1 - \pi$ and $\beta = \alpha - \gamma$, which are small where their terms are not.
+The metric of a shallow NNGP has $\gamma = \pi = 0$. The excess $\chi$ is a Cauchy-Schwarz gap, and
+$\chi + t(1-\pi) = 1 + 2\beta$ the eigenvalue of the metric along x over the one across it.
 
-The metric of a shallow NNGP has $\gamma = \pi = 0$; the excess $\chi$ is a Cauchy-Schwarz gap.
+Where the metric nearly degenerates or is nearly a cone, rates fall far below their terms, which no
+float can follow: twofold numbers do.
 """
 
 from __future__ import annotations
@@ -46,8 +48,7 @@ class Passage:
     r"""What a layer does to a germ: moments f, g of phi (F and G, or G and G2) at its variance V.
 
     `first` and `second` are $\epsilon = V f'/f$ and $V\epsilon'$, `slope` and `bend` the same of g;
-    `stretch` is 1 + 2 slope; `ratio` is $f'/g$, `defect` what it is short of 1 (with a minus sign),
-    `turn` is $V(f'/g)'$, and `lag` the elasticity of $Vg/f$.
+    `stretch` is 1 + 2 slope; `ratio` is $f'/g$ and `turn` is $V(f'/g)'$.
     """
 
     f: Any
@@ -58,14 +59,12 @@ class Passage:
     bend: Any
     stretch: Any
     ratio: Any
-    defect: Any
     turn: Any
-    lag: Any
 
 
 @dataclass(frozen=True)
 class Germ:
-    """The numbers of the opening docstring at one s; they may be symbols, mpf or arrays."""
+    """The numbers of the opening docstring at one s; they may be symbols, mpf or twofold arrays."""
 
     T: Any
     t: Flow
@@ -76,7 +75,16 @@ class Germ:
     kept: Flow  # 1 - pi
     beta: Flow
     excess: Any
-    lag: Any
+
+    @property
+    def lag(self) -> Any:
+        """theta log(A/T)."""
+        return 1 + self.alpha.value - self.t.value
+
+    @property
+    def stretch(self) -> Any:
+        """The eigenvalue of the metric along x over the one across it."""
+        return self.excess + self.t.value * self.kept.value
 
     def scaled(self, factor: Any) -> Germ:
         return replace(self, T=factor * self.T, A=factor * self.A)
@@ -85,9 +93,9 @@ class Germ:
         """The kernel plus a constant: the metric stays, the share of the kernel in T shrinks."""
         T = self.T + level
         part, rest = self.T / T, level / T
-        t = Flow(part * self.t.value, part * (self.t.rate + rest * self.t.value**2))
-        excess = self.excess + self.T * rest * self.t.value**2 / self.A
-        return replace(self, T=T, t=t, excess=excess, lag=self.lag + rest * self.t.value)
+        t = Flow(part, part * rest * self.t.value) * self.t
+        excess = self.excess + rest * self.t.value * self.kept.value
+        return replace(self, T=T, t=t, excess=excess)
 
     def __add__(self, other: Germ) -> Germ:
         T, A = self.T + other.T, self.A + other.A
@@ -104,55 +112,48 @@ class Germ:
             mean(self.kept, other.kept),
             mean(self.beta, other.beta),
             mean.of(self.excess, other.excess) + diagonal.covariance * apart**2 * T / A,
-            mean.of(self.lag, other.lag) + (mean.p - diagonal.p) * apart,
         )
 
     def __mul__(self, other: Germ) -> Germ:
         mine, theirs = self.A * other.T, self.T * other.A
         A = mine + theirs
-        ours, yours = self.alpha + other.t, other.alpha + self.t
         mean = _Mean(mine / A, theirs / A, self.lag - other.lag)
-        alpha = mean(ours, yours)
         meeting = self.A * other.A / A
-        lag = mean.of(self.lag, other.lag)
         growth = mean.of(other.lag, self.lag)
         cross = Flow(meeting, meeting * growth) * (self.kept + self.pi * other.kept)
         return Germ(
             self.T * other.T,
             self.t + other.t,
             A,
-            alpha,
+            mean(self.alpha + other.t, other.alpha + self.t),
             mean(self.gamma, other.gamma) + cross,
             mean(self.pi, other.pi),
             mean(self.kept, other.kept),
             mean(self.beta + other.t, other.beta + self.t) - cross,
             mean.of(self.excess, other.excess),
-            lag,
         )
 
     def through(self, layer: Passage) -> Germ:
         """The kernel E[phi(u) phi(v)] of Gaussian u, v whose covariance is this kernel."""
         t = self.t
-        lift = Flow(layer.slope, layer.bend * t.value) * t
-        ratio, defect = (Flow(part, layer.turn * t.value) for part in (layer.ratio, layer.defect))
+
+        def moving(value: Any, rate: Any) -> Flow:
+            return Flow(value, rate * t.value)
+
+        lift = moving(layer.slope, layer.bend) * t
+        first, ratio = moving(layer.first, layer.second), moving(layer.ratio, layer.turn)
         slack = layer.stretch - layer.first * layer.ratio
         return Germ(
             layer.f,
-            Flow(layer.first, layer.second * t.value) * t,
+            first * t,
             layer.g * self.A,
             self.alpha + lift,
             self.gamma + lift * self.pi,
-            self.pi - defect * self.kept,
+            self.pi + (ONE - ratio) * self.kept,
             ratio * self.kept,
             self.beta + lift * self.kept,
             self.excess + t.value * self.kept.value * slack,
-            self.lag + t.value * layer.lag,
         )
-
-    @property
-    def stretch(self) -> Any:
-        """The eigenvalue of the metric along x over the one across it."""
-        return self.excess + self.t.value * self.kept.value
 
     def ricci(self, d: Any) -> Any:
         """The Ricci scalar in d dimensions: `RadialMetric.scalar_curvature` in these numbers."""
@@ -164,7 +165,7 @@ class Germ:
 
 def linear(s: Any) -> Germ:
     """The kernel x.y."""
-    return Germ(s, ONE, s, ZERO, ZERO, ZERO, ONE, ZERO, 0, 0)
+    return Germ(s, ONE, s, ZERO, ZERO, ZERO, ONE, ZERO, 0)
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ def _definitions() -> list[sp.Expr]:
     excess = (a + norm * b) / a - norm * slope**2 / (T * a)
     values = {
         "T": T, "t": t, "A": norm * a, "alpha": alpha, "gamma": gamma, "pi": pi, "kept": 1 - pi,
-        "beta": alpha - gamma, "excess": excess, "lag": 1 + alpha - t,
+        "beta": alpha - gamma, "excess": excess,
     }  # fmt: skip
     orders = [(f.diff(log_s, n), x[n]) for n in (2, 1, 0) for f, x in zip((T, a, b), JET)]
     both = [(v, v.diff(log_s)) for v in (values[f.name] for f in fields(Germ))]

@@ -51,8 +51,8 @@ def parameters(act: Activation) -> list[dict]:
 
 
 def radii(act: Activation) -> np.ndarray:
-    """All but those of the two tests at the end."""
-    return R[{"exponential": slice(4), "elu": slice(1, None)}.get(act.name, slice(None))]
+    """All, but for those where moments leave the floats, as a test at the end shows."""
+    return R[:4] if act.name == "exponential" else R
 
 
 def settings(act: Activation) -> Iterator[dict]:
@@ -242,9 +242,3 @@ def test_a_linear_activation_is_flat(act) -> None:
 def test_an_exponential_is_right_as_long_as_its_value_is_a_float() -> None:
     volume, at = formula(exponential(1), ntk.magnification), {"sigma": 1, "zeta": 0, "xi": 1}
     assert is_right(volume.numpy(d=1, r=20, **at), volume.evaluate(18, d=1, r=20, **at))
-
-
-@pytest.mark.xfail(strict=True, reason="1 + e2 - e1 - 1/(1 + s) of elasticities near sqrt(V)")
-def test_a_kink_keeps_its_digits_near_the_origin() -> None:
-    at = {"d": 3, "sigma": 1, "zeta": 0, "xi": 0.6, "r": 1e-8}
-    assert is_right(formula(elu, ntk.ricci).numpy(**at), formula(elu, ntk.ricci).evaluate(18, **at))

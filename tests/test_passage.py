@@ -1,7 +1,8 @@
-"""Are the moments that germs pass through right in floats, from V = 1e-12 to 1e8?"""
+"""Are the moments that germs pass through right beyond the digits of floats, from V = 1e-16 to 1e16?"""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -31,24 +32,27 @@ from analytic.activations import (
     snake,
     tanh,
 )  # fmt: skip
+from analytic.backends import _table
 from analytic.composed import Network
 from analytic.composed.layered import average
 from analytic.domain import InputError
 from analytic.formula import Formula
 from analytic.germ import Passage
 from analytic.passage import derived_passage, derived_textbook, passage, textbook
+from analytic.printer import numpy_names
 from analytic.symbols import V
+from analytic.twofold import Twofold, compile_twofold
 
 NAMES = [f.name for f in fields(Passage)]
-VARIANCES = np.geomspace(1e-12, 1e8, 21)
+VARIANCES = np.geomspace(1e-16, 1e16, 33)
 RANGE = 1e-290, 1e290  # beyond, a float may be 0 or infinite, and products of two are
 VALUES = {
     "q": [{"q": q} for q in (2, 3, 12)],
     "w": [{"w": 1}, {"w": "0.3"}],
     "a": [{"a": "3/4"}],
 }
-NEGLIGIBLE = 1e-45  # what differences at V = 1e-12 cannot tell from 0 with 60 digits
-QUADRATURE = 1e-14  # a rule of 1000 nodes, whose rounding errors add up
+DIGITS = 1e-15  # of every field, however small: its terms have 32
+NEGLIGIBLE = 1e-70  # what differences with 90 digits cannot tell from 0
 
 ROUGH = (relu, leaky_relu(Rational(1, 10)), absolute)  # without E[phi''^2]
 FURTHER = (rbf(Rational(7, 10)), hermite(3), sine(Rational(13, 10), phase=Rational(2, 5)))
@@ -83,46 +87,38 @@ def by_definition(one: Sequence[Any], other: Sequence[Any], v: Any) -> dict[str,
     return {
         "f": f, "first": first, "second": first + v**2 * f2 / f - first**2,
         "g": g, "slope": slope, "bend": slope + v**2 * g2 / g - slope**2, "stretch": 1 + 2 * slope,
-        "ratio": ratio, "defect": ratio - 1, "turn": v * (f2 / g - f1 * g1 / g**2),
-        "lag": 1 + slope - first,
+        "ratio": ratio, "turn": v * (f2 / g - f1 * g1 / g**2),
     }  # fmt: skip
 
 
-def size(field: str, true: dict[str, Any]) -> Any:
-    """What the absolute error of a field is measured by, where the field itself vanishes.
-
-    A rate stands in every product beside its value: theta(first t) = first theta(t) + second t^2,
-    and the same for slope with bend and for ratio with turn. The lag is a sum of three numbers.
-    """
-    beside = {
-        "second": ("first",),
-        "bend": ("slope",),
-        "turn": ("ratio",),
-        "lag": ("first", "slope"),
-    }
-    terms = [abs(true[name]) for name in beside.get(field, ())]
-    return mp.fsum(terms) + (1 if field == "lag" else NEGLIGIBLE / np.finfo(float).eps)
+def floats(layer: Passage, variances: Any = VARIANCES, xp: Any = np) -> dict[str, list[Any]]:
+    """Every field at each variance, with the digits of both halves."""
+    exprs = sp.Tuple(*(sp.sympify(getattr(layer, name)) for name in NAMES))
+    body = compile_twofold(xp, partial(_table, xp, numpy_names()), (V,), exprs)
+    with np.errstate(all="ignore"):
+        found = body(Twofold(xp, xp.asarray(variances)))
+    return {name: exactly(value, len(variances)) for name, value in zip(NAMES, found, strict=True)}
 
 
-def floats(layer: Passage) -> dict[str, Callable[..., Any]]:
-    return {n: Formula(n, (V,), sp.sympify(getattr(layer, n))).numpy for n in NAMES}
+def exactly(value: Any, count: int) -> list[Any]:
+    """high + low as mpmath numbers; a field may be one number for all variances."""
+    halves = (value.high, value.low) if isinstance(value, Twofold) else (value, 0.0)
+    rows = (np.broadcast_to(np.asarray(half, dtype=float), count) for half in halves)
+    return [mpf(float(high)) + mpf(float(low)) for high, low in zip(*rows, strict=True)]
 
 
 @pytest.mark.parametrize(("act", "maker", "parts"), [*cases()])
-def test_floats_are_right_to_twelve_digits(act, maker, parts) -> None:
-    computed = {name: f(VARIANCES) for name, f in floats(maker(act)).items()}
+def test_every_field_keeps_its_digits(act, maker, parts) -> None:
     wrong = []
-    with mp.workdps(60):
+    with mp.workdps(90):
+        computed = floats(maker(act))
         for k, variance in enumerate(VARIANCES):
             true = defined(act, parts, variance)
             for name, values in computed.items():
-                gap = abs(mpf(float(values[k])) - true[name])
-                near = 4 * np.finfo(float).eps * size(name, true)
-                if act is elu:  # averages, which are subtracted from each other
-                    near = QUADRATURE * (size(name, true) + (name == "defect"))
-                inside = abs(true[name]) < RANGE[1] and true["f"] < RANGE[1]
-                if inside and not gap <= 1e-12 * abs(true[name]) + near + RANGE[0]:
-                    wrong.append((name, variance, values[k], mp.nstr(true[name], 12)))
+                inside = abs(true[name]) < RANGE[1] and RANGE[0] < true["f"] < RANGE[1]
+                gap = abs(values[k] - true[name])
+                if inside and not gap <= DIGITS * abs(true[name]) + NEGLIGIBLE:
+                    wrong.append((name, variance, mp.nstr(values[k], 20), mp.nstr(true[name], 20)))
     assert wrong == []
 
 
@@ -152,44 +148,25 @@ def test_quadratures_pass_too() -> None:
             F, G, G2 = (average(squared(net.phi(n)), mpf(variance), ())[:3] for n in range(3))
             for maker, one, other in ((passage, F, G), (derived_passage, G, G2)):
                 true = by_definition(one, other, mpf(variance))
-                for name, f in floats(maker(tanh)).items():
-                    assert abs(f(variance) - true[name]) <= 1e-13 * (1 + abs(true[name])), name
+                for name, (value,) in floats(maker(tanh), [variance]).items():
+                    assert abs(value - true[name]) <= 1e-13 * (1 + abs(true[name])), name
 
 
 def test_torch_says_the_same() -> None:
-    for maker in (passage, derived_passage):
-        layer = maker(gelu)
-        for name in NAMES:
-            formula = Formula(name, (V,), sp.sympify(getattr(layer, name)))
-            found = formula.torch(torch.tensor(VARIANCES)).numpy()
-            np.testing.assert_allclose(found, formula.numpy(VARIANCES), rtol=1e-13, atol=1e-15)
+    for act in (gelu, elu, snake(1)):
+        for maker in (passage, derived_passage):
+            found = floats(maker(act), torch.tensor(VARIANCES), torch)
+            for name, values in floats(maker(act)).items():
+                for one, two in zip(found[name], values, strict=True):
+                    assert abs(one - two) <= 1e-18 * abs(two) + NEGLIGIBLE, name
 
 
-@pytest.mark.xfail(strict=True, reason="the rate of 1 - exp(-x) is written as a difference of two")
-@pytest.mark.parametrize("act", [sine(1), erf], ids=lambda act: act.name)
-def test_the_rate_of_an_odd_activation_keeps_its_digits_at_small_variance(act) -> None:
-    """`second` is near -V there; a layer of degree above 1 shows it alone, as on a cone."""
-    second = floats(passage(act))["second"]
-    with mp.workdps(60):
-        for variance in (1e-12, 1e-6):
-            true = defined(act, ("F", "G"), variance)["second"]
-            assert second(variance) == pytest.approx(float(true), rel=1e-12, abs=0)
-
-
-@pytest.mark.xfail(strict=True, reason="f' - g is a difference of two averages")
-def test_the_defect_of_elu_keeps_its_digits_at_small_variance() -> None:
-    with mp.workdps(60):
-        true = defined(elu, ("F", "G"), 1e-12)["defect"]
-    assert floats(passage(elu))["defect"](1e-12) == pytest.approx(float(true), rel=1e-12, abs=0)
-
-
-@pytest.mark.xfail(strict=True, reason="its G2 falls as V^(-1/2), so 1 + 2 slope cancels")
 def test_the_stretch_of_gabor_keeps_its_digits_far_out() -> None:
+    """Its G is a quadrature, whose digits are those of floats, and G2 falls as V^(-1/2)."""
     with mp.workdps(60):
         true = defined(gabor, ("G", "G2"), 1e6)["stretch"]
-    assert floats(derived_passage(gabor))["stretch"](1e6) == pytest.approx(
-        float(true), rel=1e-11, abs=0
-    )
+    (found,) = floats(derived_passage(gabor), [1e6])["stretch"]
+    assert abs(found - true) <= 1e-11 * abs(true)
 
 
 @pytest.mark.parametrize("act", ROUGH, ids=lambda act: act.name)

@@ -11,7 +11,7 @@ from analytic.activation import Activation
 from analytic.deep.node import Activated, Deep, deep_ricci, deep_volume
 from analytic.domain import Domain, InputError
 from analytic.formula import Formula
-from analytic.ntk import bent
+from analytic.passage import bent
 from analytic.symbols import d, depth, r, sigma, xi, zeta
 
 SOURCE = "beyond Zavatone-Veth et al., who treat one hidden layer"

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import astuple
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import sympy as sp
-from mpmath import mp, mpf
+from mpmath import mp
 
 from analytic.activation import Activation
 from analytic.computed import Computed, Table
+from analytic.deep.origin import at_origin, with_origin
 from analytic.deep.recursion import Layer, nngp, ntk
 from analytic.germ import Germ, Passage
 from analytic.passage import derived_passage, derived_textbook, passage, textbook
-from analytic.special import off_origin, volume
+from analytic.special import volume
 from analytic.symbols import V
+from analytic.twofold import Twofold, compile_twofold
 
 Maker = Callable[[Activation], Passage]
 
@@ -65,32 +67,59 @@ class Deep(Computed):
         _, sigmas, zetas, readout, *rest = self.args
         return (*sigmas, *zetas, *readout, *rest, *self.parameters)
 
+    def _eval_subs(self, old: sp.Basic, new: sp.Basic) -> Deep | None:
+        """A number for a parameter goes into the activations."""
+        if old not in self.parameters:
+            return None
+        acts = (
+            Activated(atom.act.fixed(**{old.name: new})) if old in atom.act.parameters else atom
+            for atom in self.args[0]
+        )
+        rest = (arg.subs(old, new) for arg in self.args[4:])
+        return self.func(acts, *(part.subs(old, new) for part in self.args[1:4]), *rest)
+
     @property
     def host(self) -> frozenset[sp.Symbol]:
         degrees = {p for p in self.parameters if p.name == "q"}
         return frozenset(self.args[-1].free_symbols | degrees)
 
-    def on_mpmath(self, table: Table) -> Callable[..., Any]:
-        def finish(germ: Callable[[Any], Germ], s: Any, d: Any) -> Any:
-            def at(s: Any) -> Any:
-                return self.read(germ(s), s, d, None)
+    def _on_host(self, argument: sp.Expr) -> bool:
+        """Depth and degrees."""
+        return argument == self.args[-1] or argument in self.host
 
-            return at(s) if s else _limit(at)
+    def on_mpmath(self, table: Table) -> Callable[..., Any]:
+        def finish(germ: Callable[[Any], Germ], s: Any, d: Any, first: Layer) -> Any:
+            def at(s: Any) -> Any:
+                return self.read(germ(s), s, d)
+
+            return at(s) if s else at_origin(at)
 
         return self._program(table, (textbook, derived_textbook), finish)
 
     def on_arrays(self, xp: Any, table: Table) -> Callable[..., Any]:
-        def finish(germ: Callable[[Any], Germ], s: Any, d: Any) -> Any:
-            s = off_origin.array(xp, s)
-            return self.read(germ(s), s, d, xp)
+        def finish(germ: Callable[[Any], Germ], s: Any, d: Any, first: Layer) -> Any:
+            def at(s: Any) -> Any:
+                return self.read_floats(germ(s), s, d)
 
-        return self._program(table, (passage, derived_passage), finish)
+            return with_origin(at, s, first.sigma, first.zeta)
+
+        run = self._program(partial(compile_twofold, xp, table), (passage, derived_passage), finish)
+
+        def call(*values: Any) -> Any:
+            like = next((v for v in values if hasattr(v, "device")), None)
+            where = {"device": like.device} if hasattr(like, "new_tensor") else {}
+            pairs = zip(self.inputs, values, strict=True)
+            return run(
+                *(v if self._on_host(symbol) else _lifted(xp, v, where) for symbol, v in pairs)
+            )
+
+        return call
 
     def _program(
         self,
         table: Table,
         makers: tuple[Maker, Maker],
-        finish: Callable[[Callable[[Any], Germ], Any, Any], Any],
+        finish: Callable[[Callable[[Any], Germ], Any, Any, Layer], Any],
     ) -> Callable[..., Any]:
         acts, *counts = ([atom.act for atom in self.args[0]], *map(len, self.args[1:4]))
 
@@ -114,7 +143,7 @@ class Deep(Computed):
             def germ(s: Any) -> Germ:
                 return ntk(layers, s, *readout) if readout else nngp(layers, s)
 
-            return finish(germ, r**2, d)
+            return finish(germ, r**2, d, layers[0])
 
         return run
 
@@ -132,8 +161,13 @@ class Deep(Computed):
         )
 
     @staticmethod
-    def read(germ: Germ, s: Any, d: Any, xp: Any) -> Any:
-        """What is asked of the germ; xp is None for mpmath."""
+    def read(germ: Germ, s: Any, d: Any) -> Any:
+        """What is asked of the germ, on mpmath numbers."""
+        raise NotImplementedError
+
+    @staticmethod
+    def read_floats(germ: Germ, s: Twofold, d: Twofold) -> Any:
+        """The same on arrays."""
         raise NotImplementedError
 
 
@@ -143,8 +177,12 @@ class deep_ricci(Deep):
     letter = "R"
 
     @staticmethod
-    def read(germ: Germ, s: Any, d: Any, xp: Any) -> Any:
+    def read(germ: Germ, s: Any, d: Any) -> Any:
         return germ.ricci(d)
+
+    @staticmethod
+    def read_floats(germ: Germ, s: Twofold, d: Twofold) -> Any:
+        return germ.ricci(d).high
 
 
 class deep_volume(Deep):
@@ -153,22 +191,13 @@ class deep_volume(Deep):
     letter = r"\sqrt{\det g}"
 
     @staticmethod
-    def read(germ: Germ, s: Any, d: Any, xp: Any) -> Any:
-        across = germ.A / s
-        if xp is None:
-            return mp.sqrt(across**d * germ.stretch)
-        return volume.array(xp, across, xp.log(across), germ.stretch, d)
+    def read(germ: Germ, s: Any, d: Any) -> Any:
+        return mp.sqrt((germ.A / s) ** d * germ.stretch)
 
-
-def _limit(at: Callable[[Any], Any]) -> Any:
-    """The value as s falls to 0, which a power of s takes to 0 or to a pole."""
-    near = mpf(10) ** (-mp.dps // 6)
-    far, close = at(near), at(near**2)
-    if abs(close) < abs(far) * mp.sqrt(near):
-        return mpf(0)
-    if abs(far) < abs(close) * mp.sqrt(near):
-        raise ZeroDivisionError
-    return close
+    @staticmethod
+    def read_floats(germ: Germ, s: Twofold, d: Twofold) -> Any:
+        across, along, xp = (germ.A / s).high, germ.stretch.high, s.xp
+        return volume.array(xp, across, xp.log(across), along, d.high)
 
 
 def _callable(table: Table, act: Activation, maker: Maker) -> Callable[..., Passage]:
@@ -176,6 +205,13 @@ def _callable(table: Table, act: Activation, maker: Maker) -> Callable[..., Pass
     body = table((V, *act.parameters), exprs)
     names = [p.name for p in act.parameters]
     return lambda V, **open_: Passage(*body(V, *(open_[name] for name in names)))
+
+
+def _lifted(xp: Any, value: Any, where: dict[str, Any]) -> Twofold:
+    tensor = hasattr(value, "requires_grad")  # its gradient is kept
+    return Twofold(
+        xp, value.to(xp.float64) if tensor else xp.asarray(value, dtype=xp.float64, **where)
+    )
 
 
 def _filled(part: Callable[..., Passage], open_: dict[str, Any]) -> Callable[[Any], Passage]:
