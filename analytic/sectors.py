@@ -16,8 +16,8 @@ import sympy as sp
 from mpmath import mp, mpf
 
 from analytic.computed import Computed, Table
-from analytic.quadrature.arrays import Estimated, _like, _unit
-from analytic.quadrature.exact import _trusted
+from analytic.quadrature.arrays import Estimated, like, unit
+from analytic.quadrature.exact import trusted
 from analytic.quadrature.rules import segment
 from analytic.special import gram_det
 
@@ -56,27 +56,23 @@ class SectorAverage(Computed):
             """Finer angles where the functions are steep; what no rule resolves is refused."""
             digits, (su, sv) = mp.dps, scales
             reached = (scale * min(width, 1) for scale in scales)
-            lost = sum(
-                4 * abs(int(mp.log10(size))) for size in reached if size
-            )  # f may cancel so far
-            with mp.extradps(lost):
+            cancelled = sum(4 * abs(int(mp.log10(size))) for size in reached if size)  # at most
+            with mp.extradps(cancelled):
                 for fine in (1, 2, 4, 8, 16):
                     terms = [
                         weight * f(su * mp.sin(width * near), sv * mp.sin(width * far), *more)[0]
                         for (near, far), weight in segment(fine * digits)
                     ]
                     try:
-                        return width * _trusted([terms], digits / 2)
+                        return width * trusted([terms], digits / 2)
                     except ArithmeticError as error:
                         refused = error
             raise refused
 
         def average(kxx: Any, kxy: Any, kyy: Any, *more: Any) -> Any:
             with mp.extradps(10):
-                scales, root = (
-                    (mp.sqrt(kxx), mp.sqrt(kyy)),
-                    mp.sqrt(max(kxx * kyy - kxy**2, mpf(0))),
-                )
+                scales = mp.sqrt(kxx), mp.sqrt(kyy)
+                root = mp.sqrt(max(kxx * kyy - kxy**2, mpf(0)))
                 total = sector(equal, more, mp.atan2(root, -kxy), *scales)
                 total += sector(opposite, more, mp.atan2(root, kxy), *scales)
                 return total / (2 * mp.pi)
@@ -89,7 +85,7 @@ class SectorAverage(Computed):
         def block(kxx: Any, kxy: Any, kyy: Any, *more: Any) -> Any:
             su, sv = (xp.sqrt(k)[..., None] for k in (kxx, kyy))
             more = [part[..., None] for part in more]
-            near, far, weight = (_like(xp, kxx, part) for part in _unit(_fineness(su, sv)))
+            near, far, weight = (like(xp, kxx, part) for part in unit(_fineness(su, sv)))
             root = xp.sqrt(gram_det.array(xp, kxx, kyy, kxy))
             parts = []
             for f, side in ((equal, -1), (opposite, 1)):

@@ -83,10 +83,6 @@ class Deep(Computed):
         degrees = {p for p in self.parameters if p.name == "q"}
         return frozenset(self.args[-1].free_symbols | degrees)
 
-    def _on_host(self, argument: sp.Expr) -> bool:
-        """Depth and degrees."""
-        return argument == self.args[-1] or argument in self.host
-
     def on_mpmath(self, table: Table) -> Callable[..., Any]:
         def finish(germ: Callable[[Any], Germ], s: Any, d: Any, first: Layer) -> Any:
             def at(s: Any) -> Any:
@@ -104,14 +100,13 @@ class Deep(Computed):
             return with_origin(at, s, first.sigma, first.zeta)
 
         run = self._program(partial(compile_twofold, xp, table), (passage, derived_passage), finish)
+        depth = len(self.inputs) - len(self.parameters) - 1
+        host = {depth, *(depth + k for k, p in enumerate(self.parameters, 1) if p in self.host)}
 
         def call(*values: Any) -> Any:
-            like = next((v for v in values if hasattr(v, "device")), None)
-            where = {"device": like.device} if hasattr(like, "new_tensor") else {}
-            pairs = zip(self.inputs, values, strict=True)
-            return run(
-                *(v if self._on_host(symbol) else _lifted(xp, v, where) for symbol, v in pairs)
-            )
+            like = next((v for v in values if hasattr(v, "new_tensor")), None)
+            where = {} if like is None else {"device": like.device}
+            return run(*(v if k in host else _lifted(xp, v, where) for k, v in enumerate(values)))
 
         return call
 

@@ -56,7 +56,7 @@ def moment_array(
 
 def _on_half_lines(xp: Any, f: Function, scale: Any, power: int) -> list[Any]:
     """Weighted values along the last axis, both half-lines folded into one."""
-    t, weight = (_like(xp, scale, part) for part in _logarithmic())
+    t, weight = (like(xp, scale, part) for part in _logarithmic())
     return [weight * t**power * (f(scale * t) + (-1) ** power * f(-scale * t))]
 
 
@@ -64,7 +64,7 @@ def _between_kinks(
     xp: Any, f: Function, scale: Any, power: int, kinks: Sequence[float]
 ) -> list[Any]:
     """Weighted values along the last axis, one array for each piece of the line."""
-    near, _, weight = (_like(xp, scale, part) for part in _unit())
+    near, _, weight = (like(xp, scale, part) for part in unit())
     ends = [0.0 * scale - REACH, 0.0 * scale + REACH]
     cuts = [ends[0], *(xp.clip(b / scale, -REACH, REACH) for b in sorted({0.0, *kinks})), ends[1]]
     pieces = []
@@ -83,11 +83,11 @@ def pair_array(xp: Any, f: Function, g: Function, kxx: Any, kxy: Any, kyy: Any) 
     angle = xp.atan2(xp.sqrt(gram_det.array(xp, kxx, kyy, kxy)), kxy)[..., None]
 
     def rule(step: int) -> tuple[Any, Any]:
-        rho, law = (_like(xp, su, part[::step]) for part in _logarithmic(radial=True))
+        rho, law = (like(xp, su, part[::step]) for part in _logarithmic(radial=True))
         total, size = 0.0 * angle[..., 0], 0.0 * angle[..., 0]
         for sign in (1, -1):
             for width, turn in ((math.pi - angle, 1), (angle, -1)):
-                for near, far, p in zip(*(part[::step] for part in _unit()), strict=True):
+                for near, far, p in zip(*(part[::step] for part in unit()), strict=True):
                     cu = sign * su * xp.sin(width * near)
                     cv = turn * sign * sv * xp.sin(width * far)
                     here, there = f(cu * rho), g(cv * rho)
@@ -112,14 +112,14 @@ def _logarithmic(radial: bool = False) -> tuple[list[float], list[float]]:
 
 
 @lru_cache
-def _unit(digits: int = 24) -> tuple[list[float], list[float], list[float]]:
+def unit(digits: int = 24) -> tuple[list[float], list[float], list[float]]:
     """Distances to both ends and weights of the tanh-sinh rule on (0, 1)."""
     rows = [(float(near), float(far), float(weight)) for (near, far), weight in segment(digits)]
     near, far, weight = zip(*rows, strict=True)
     return list(near), list(far), list(weight)
 
 
-def _like(xp: Any, example: Any, values: Sequence[float]) -> Any:
+def like(xp: Any, example: Any, values: Sequence[float]) -> Any:
     """A constant array with the dtype, and in torch the device, of an example."""
     if hasattr(example, "new_tensor"):
         return example.new_tensor(values)

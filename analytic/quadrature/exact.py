@@ -129,7 +129,7 @@ def _from_cuts(density: Function, cuts: Sequence[Any], dps: int, spread: int) ->
         raise ArithmeticError(
             "A Gaussian average diverges: the function is not integrable at zero."
         )
-    return _trusted(pieces, 0.4 * dps)
+    return trusted(pieces, 0.4 * dps)
 
 
 def _in_sectors(f: Function, g: Function, su: Any, sv: Any, angle: Any, dps: int) -> Any:
@@ -151,13 +151,13 @@ def _one_sector(f: Function, g: Function, su: Any, sv: Any, width: Any, dps: int
             ring = mp.fsum(p * f(cu * rho) * g(cv * rho) for rho, p in radius(dps))
             terms.append(width * weight * ring)
         try:
-            return _trusted([terms], dps / 2)
+            return trusted([terms], dps / 2)
         except ArithmeticError as error:
             refused = error
     raise refused
 
 
-def _trusted(pieces: Sequence[Sequence[Any]], digits: float) -> Any:
+def trusted(pieces: Sequence[Sequence[Any]], digits: float) -> Any:
     """The sum, unless every second node alone misses these digits, about half of all: too coarse then."""
     terms = [term for piece in pieces for term in piece]
     half = [2 * term for piece in pieces for term in piece[::2]]
