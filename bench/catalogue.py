@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import astuple
 
 import numpy as np
+import sympy as sp
 from mpmath import mp
 
 from analytic import catalogue
+from analytic.activation import Activation
+from analytic.activations import erf
+from analytic.deep.recursion import Layer, ntk
+from analytic.germ import Passage
+from analytic.passage import derived_passage, passage
+from analytic.symbols import V
 from bench.clock import seconds
 
 
-def run(points: int = 1_000_000, repeats: int = 5) -> Iterator[str]:
+def run() -> Iterator[str]:
+    yield from shallow()
+    yield from deep()
+
+
+def shallow(points: int = 1_000_000, repeats: int = 5) -> Iterator[str]:
     r = np.geomspace(1e-8, 1e8, points)
 
     def typed() -> np.ndarray:
@@ -42,3 +55,35 @@ def run(points: int = 1_000_000, repeats: int = 5) -> Iterator[str]:
         for job in (typed, compiled)
     ]
     yield f"worst relative error for r from 1e-8 to 1e8: {errors[1]:.1e}, against {errors[0]:.1e} as typed"
+
+
+def deep(points: int = 10_000, repeats: int = 5) -> Iterator[str]:
+    """The rival is the same recursion in plain floats, which lose digits far out."""
+    r = np.geomspace(1e-8, 1e8, points)
+    layer = Layer(_plain(passage), _plain(derived_passage), 1.0, 0.5)
+    formula, at = catalogue["deep.erf.ntk.ricci"], {"sigma": 1.0, "zeta": 0.5, "xi": 1.0}
+
+    def typed() -> np.ndarray:
+        return ntk([layer] * 3, r**2, 1.0).ricci(2)
+
+    def compiled() -> np.ndarray:
+        return formula.numpy(d=2, r=r, depth=3, **at)
+
+    rival, ours = (seconds(job, repeats) for job in (typed, compiled))
+    yield (
+        f"deep.erf.ntk.ricci, depth 3, {points} points: {1e6 * ours / points:.1f} us a point, "
+        f"{ours / rival:.0f} times the same in plain floats"
+    )
+    where = np.linspace(0, points - 1, 33).astype(int)
+    exact = [formula.evaluate(20, d=2, r=float(r[k]), depth=3, **at) for k in where]
+    errors = [
+        max(abs(float(mp.mpf(float(v)) / e - 1)) for v, e in zip(job()[where], exact, strict=True))
+        for job in (typed, compiled)
+    ]
+    yield f"worst relative error for r from 1e-8 to 1e8: {errors[1]:.1e}, against {errors[0]:.1e}"
+
+
+def _plain(maker: Callable[[Activation], Passage]) -> Callable[[np.ndarray], Passage]:
+    exprs = [sp.sympify(part) for part in astuple(maker(erf))]
+    body = sp.lambdify(V, exprs, modules="numpy", cse=True)
+    return lambda variance: Passage(*body(variance))

@@ -19,11 +19,11 @@ from analytic.activations import erf, gaussian, sine
 from analytic.catalogue import catalogue
 from analytic.depth import PhaseDiagram, Signal, critical_line, phase_diagram
 from notebooks.nngp_figures import BLUE, INK, RED, new
+from notebooks.ntk_figures import LOG_VOLUME, by_dimension
 from notebooks.panels import Caption, Choice, Slider
 from numeric.estimate import Estimate
 
 KERNELS = {"nngp": ("NNGP", BLUE), "ntk": ("NTK", RED)}
-LOG_VOLUME = r"$\log_{10}\sqrt{\det g}$"
 LARGEST = 3.0  # of zeta and sigma in every diagram, as on the sliders
 PHASES = {"ordered": (0.6, BLUE, "o"), "critical": (1.0, INK, "s"), "chaotic": (1.6, RED, "^")}
 COLOURS = ScalarMappable(LogNorm(0.3, 100), "viridis")  # of depth scales
@@ -131,8 +131,7 @@ def found(kernel: str, what: str, activation: str = "erf", **values: Any) -> Any
 
 def log_volume(kernel: str, d: int, **values: Any) -> Any:
     r"""$\log_{10}\sqrt{\det g}$ from those of d = 1 and 2: only the logarithm fits in floats."""
-    one, two = (np.log10(found(kernel, "magnification", d=k, **values)) for k in (1, 2))
-    return one + (d - 1) * (two - one)
+    return by_dimension(partial(found, kernel, "magnification"), d, **values)
 
 
 ricci = partial(found, what="ricci")
@@ -185,9 +184,10 @@ def geometry(
     values: dict[str, Any] = {"activation": activation, "depth": depth, "d": d, "w": 1.0}
     values |= {"sigma": sigma, "zeta": zeta, "xi": xi}
     for line, (kernel, (name, _)) in enumerate(KERNELS.items()):
-        _moved(axes[0], line, log_volume(kernel, r=RADII, **values))
-        _moved(axes[1], line, ricci(kernel, r=RADII, **values))
-        volume, scalar = (f(kernel, r=1.0, **values) for f in (log_volume, ricci))
+        curves = [quantity(kernel, r=RADII, **values) for quantity in (log_volume, ricci)]
+        for one, curve in zip(axes[:2], curves, strict=True):
+            _moved(one, line, curve)
+        volume, scalar = (curve[RADII == 1].item() for curve in curves)
         told.append(f"{name} log10 sqrt(det g) = {volume:.8g}, R = {scalar + 0.0:.8g}")
     return Caption(_placed(axes[2], activation, sigma, zeta), f"at |x| = 1: {'; '.join(told)}")
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -36,8 +37,14 @@ def log_volume(kernel: str, activation: str, d: int, **values: Any) -> Any:
 
     $\det g = a^{d-1}(a + b|x|^2)$ leaves the floats in high dimension, and its logarithm does not.
     """
-    one, two = (np.log10(found(kernel, activation, "magnification", d=k, **values)) for k in (1, 2))
-    return one + (d - 1) * (two - one)
+    return by_dimension(partial(found, kernel, activation, "magnification"), d, **values)
+
+
+def by_dimension(volume: Callable[..., Any], d: int, r: Any, **values: Any) -> Any:
+    """The logarithm of a volume, which is linear in d, from both dimensions at once."""
+    one, two = np.log10(volume(d=np.array([[1], [2]]), r=np.atleast_1d(r), **values))
+    line = one + (d - 1) * (two - one)
+    return line if np.ndim(r) else line[0]
 
 
 def ricci(kernel: str, activation: str, **values: Any) -> Any:
@@ -155,8 +162,8 @@ def _framed(axes: Axes, title: str) -> Axes:
 
 
 TITLES = (LOG_VOLUME, r"$R$, and a dot at $R_{\mathrm{NTK}}(0)$")
-# Few, for ELU is a quadrature; dense where curvature turns, not at 0, which zeta = 0 makes singular.
-NEAR = np.geomspace(0.05, 5, 60)
+# Dense where curvature turns, |x| = 1 among them, but not 0, which zeta = 0 makes singular.
+NEAR = np.concatenate([np.geomspace(0.05, 1, 40), np.geomspace(1, 5, 21)[1:]])
 DRAWN = (log_volume, ricci)
 
 
@@ -170,7 +177,7 @@ def geometry(
     for line, (kernel, name) in enumerate(KERNELS.items()):
         try:
             curves = [quantity(kernel, activation, r=NEAR, **values) for quantity in DRAWN]
-            volume, scalar = (quantity(kernel, activation, r=1.0, **values) for quantity in DRAWN)
+            volume, scalar = (curve[NEAR == 1].item() for curve in curves)
             told.append(f"{name} log10 sqrt(det g) = {volume:.8g}, R = {scalar + 0.0:.8g}")
         except InputError as refusal:  # a rectified power may be too steep for gradients
             curves = [np.full_like(NEAR, np.nan)] * 2

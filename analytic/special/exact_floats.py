@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 
-def _split(x: Any) -> tuple[Any, Any]:
+def halves(x: Any) -> tuple[Any, Any]:
     """x = high + low with halves short enough that their products are exact (Veltkamp)."""
     single = hasattr(x, "dtype") and x.dtype.itemsize == 4
     scaled = x * (4097.0 if single else 134217729.0)  # 2^12 + 1 and 2^27 + 1
@@ -15,8 +15,14 @@ def _split(x: Any) -> tuple[Any, Any]:
 
 def two_product(x: Any, y: Any) -> tuple[Any, Any]:
     """x y as an unevaluated sum of two floats (Dekker)."""
-    (a, b), (c, d), p = _split(x), _split(y), x * y
-    return p, ((a * c - p) + a * d + b * c) + b * d
+    product = x * y
+    return product, product_error(product, halves(x), halves(y))
+
+
+def product_error(product: Any, x: tuple[Any, Any], y: tuple[Any, Any]) -> Any:
+    """What a rounded product lacks, from the halves of its factors."""
+    (a, b), (c, d) = x, y
+    return ((a * c - product) + a * d + b * c) + b * d
 
 
 def two_sum(x: Any, y: Any) -> tuple[Any, Any]:

@@ -8,10 +8,12 @@ from typing import Any
 
 from mpmath import mp
 
+from analytic.quadrature.arrays import like
 from analytic.special.tails import clenshaw, corner_series, tail_map, tail_powers, tail_series
 from analytic.twofold.number import Twofold, constant
 
 _HALVINGS = 6  # of the argument of exp, whose Taylor polynomial then ends soon
+_TABLE = 32  # steps of tan
 
 
 @lru_cache
@@ -27,7 +29,7 @@ def _log_two() -> Twofold:
 
 
 def _horner(coefficients: list[Twofold], x: Twofold) -> Twofold:
-    value = 0 * x + coefficients[-1]
+    value = coefficients[-1]
     for c in reversed(coefficients[:-1]):
         value = value * x + c
     return value
@@ -66,22 +68,41 @@ def sqrt(x: Twofold) -> Twofold:
     return x.sqrt()
 
 
-def _sine_and_cosine(angle: Any, xp: Any) -> tuple[Twofold, Twofold]:
-    """Of a float between 0 and pi/2, by doubling sin and 1 - cos of a small angle."""
-    small = Twofold(xp, angle) * 0.5**5
-    square = -(small * small)
-    sine = _horner(_inverse_factorials(1, 21, 2), square) * small
-    versine = -_horner(_inverse_factorials(2, 22, 2), square) * square
-    for _ in range(5):
-        sine, versine = 2 * sine * (1 - versine), 2 * sine * sine
-    return sine, 1 - versine
-
-
 def atan(x: Twofold) -> Twofold:
-    """Of a positive number: what is left after turning by the angle of floats is its own tangent."""
-    near = x.xp.atan(x.high)
-    sine, cosine = _sine_and_cosine(near, x.xp)
-    return Twofold(x.xp, near) + (x * cosine - sine) / (cosine + x * sine)
+    """Of a number >= 0, by the nearest angle of a table: what is left has a tangent below 1/64."""
+    xp, steep = x.xp, x.high > 1
+    small = where(steep, 1 / where(steep, x, 1.0), where(steep, 1.0, x))
+    index = xp.round(small.high * _TABLE)
+    rest = (small - index / _TABLE) / (1 + small * (index / _TABLE))
+    square = -(rest * rest)
+    angle = _horner(_odd_inverses(), square) * rest
+    high, low = (like(xp, x.high, part)[_whole(xp, index)] for part in _angles())
+    angle = angle + Twofold(xp, high, low)
+    return where(steep, _quarter() - angle, angle)
+
+
+def _whole(xp: Any, index: Any) -> Any:
+    return index.long() if hasattr(index, "long") else xp.asarray(index, dtype=xp.int64)
+
+
+@lru_cache
+def _odd_inverses() -> list[Twofold]:
+    with mp.workdps(40):
+        return [constant(mp.mpf(1) / (2 * k + 1)) for k in range(10)]
+
+
+@lru_cache
+def _angles() -> tuple[list[float], list[float]]:
+    """atan(k / 32), high and low."""
+    with mp.workdps(40):
+        found = [constant(mp.atan(mp.mpf(k) / _TABLE)) for k in range(_TABLE + 1)]
+    return [one.high for one in found], [one.low for one in found]
+
+
+@lru_cache
+def _quarter() -> Twofold:
+    with mp.workdps(40):
+        return constant(mp.pi / 2)
 
 
 def scaled_tail(order: int, y: Twofold) -> Twofold:
@@ -97,7 +118,7 @@ def _tail_constants(order: int) -> list[Twofold]:
 
 def tail_step(n: int, x: Twofold | float, y: Twofold) -> Twofold:
     """As it stands, unless x + y is small: both are of one size, or x = 0."""
-    x = x if isinstance(x, Twofold) else 0 * y + x
+    x = x if isinstance(x, Twofold) else Twofold(y.xp, x + 0.0 * y.high)
     far = scaled_tail(n, x) - scaled_tail(n, x + y)
     return _near_zero(lambda *at: -_steps(_powers(n), *at), x, y, far)
 

@@ -3,39 +3,53 @@
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import Any
 
 from mpmath import mp
 
-from analytic.special.exact_floats import two_product, two_sum
+from analytic.special.exact_floats import halves, product_error, two_product, two_sum
 
 
 class Twofold:
     """high + low, with low below the last digit of high: about 32 digits.
 
-    Operators take twofolds and plain numbers, which count as exact. Where floats overflow it behaves
-    as a float would. Error terms have no derivative, so that gradients of torch are right, too.
+    Operators take twofolds and plain numbers, which count as exact. Beyond 1e292 products may be
+    NaN. Error terms have no derivative, so that gradients of torch are right, too.
     """
 
     __array_ufunc__ = None  # numpy leaves the operators to this class
-    __slots__ = ("high", "low", "xp")
 
     def __init__(self, xp: Any, high: Any, low: Any = 0.0) -> None:
         self.xp, self.high, self.low = xp, high, low
+
+    @cached_property
+    def halves(self) -> tuple[Any, Any]:
+        """Of high: most numbers are factors more than once."""
+        return halves(self.high)
 
     def __add__(self, other: Any) -> Twofold:
         if isinstance(other, Twofold):
             high, low = two_sum(self.high, other.high)
             return settled(self.xp or other.xp, high, low + (self.low + other.low))
+        if _is(other, 0):
+            return self
         high, low = two_sum(self.high, other)
         return settled(self.xp, high, low + self.low)
 
-    def __mul__(self, other: Any) -> Twofold:
+    def __mul__(self, other: Any) -> Any:
+        """The number 0 makes a plain 0, and powers of two move no digit."""
         if isinstance(other, Twofold):
-            high, low = two_product(self.high, other.high)
+            high = self.high * other.high
+            low = product_error(high, self.halves, other.halves)
             low = low + (self.high * other.low + self.low * other.high)
             return settled(self.xp or other.xp, high, low)
-        high, low = two_product(self.high, other)
+        if _is(other, 0):
+            return 0
+        if isinstance(other, int | float) and abs(math.frexp(other)[0]) == 0.5:
+            return Twofold(self.xp, self.high * other, self.low * other)
+        high = self.high * other
+        low = product_error(high, self.halves, halves(other))
         return settled(self.xp, high, low + self.low * other)
 
     def __truediv__(self, other: Any) -> Twofold:
@@ -43,7 +57,7 @@ class Twofold:
         near = self.high / by.high
         return settled(self.xp or by.xp, near, (self - by * near).high / by.high)
 
-    def __pow__(self, power: int | float) -> Twofold:
+    def __pow__(self, power: int | float) -> Any:
         if power < 0:
             return 1 / self**-power
         if power == int(power):
@@ -75,14 +89,9 @@ class Twofold:
 
 
 def settled(xp: Any, high: Any, low: Any) -> Twofold:
-    """The pair with each digit where it belongs; an infinite number has no rest."""
-    if xp is None:  # two constants
-        total = high + low
-        return Twofold(None, total, low - (total - high))
+    """The pair with each digit where it belongs."""
     total = high + low
-    finite = xp.isfinite(total)
-    rest = xp.where(finite, low - (total - high), 0.0)
-    return Twofold(xp, xp.where(finite, total, high), rest)
+    return Twofold(xp, total, low - (total - high))
 
 
 def constant(value: Any) -> Twofold:
@@ -90,14 +99,19 @@ def constant(value: Any) -> Twofold:
     with mp.workdps(40):
         exact = mp.mpmathify(value)
         high = float(exact)
-        return Twofold(None, high, float(exact - high) if math.isfinite(high) else 0.0)
+        return Twofold(None, high, float(exact - high))
 
 
-def _whole_power(base: Twofold, power: int) -> Twofold:
-    result = None
+def _is(value: Any, number: int) -> bool:
+    """Whether a plain number, and no array, is this one."""
+    return isinstance(value, int | float) and value == number
+
+
+def _whole_power(base: Twofold, power: int) -> Any:
+    result = 1
     while power:
         if power % 2:
-            result = base if result is None else result * base
+            result = base * result
         power //= 2
         base = base * base if power else base
-    return 1.0 + 0 * base if result is None else result
+    return result
