@@ -63,6 +63,8 @@ class SectorAverage(Computed):
                         weight * f(su * mp.sin(width * near), sv * mp.sin(width * far), *more)[0]
                         for (near, far), weight in segment(fine * digits)
                     ]
+                    if not all(scales) and mp.fsum(terms, absolute=True) < mpf(10) ** -digits:
+                        return mpf(0)  # one point is at 0, and only rounding is left
                     try:
                         return width * trusted([terms], digits / 2)
                     except ArithmeticError as error:
@@ -73,8 +75,9 @@ class SectorAverage(Computed):
             with mp.extradps(10):
                 scales = mp.sqrt(kxx), mp.sqrt(kyy)
                 root = mp.sqrt(max(kxx * kyy - kxy**2, mpf(0)))
-                total = sector(equal, more, mp.atan2(root, -kxy), *scales)
-                total += sector(opposite, more, mp.atan2(root, kxy), *scales)
+                right = mp.pi / 2 if root == kxy == 0 else None  # a point at 0 has no angle
+                total = sector(equal, more, right or mp.atan2(root, -kxy), *scales)
+                total += sector(opposite, more, right or mp.atan2(root, kxy), *scales)
                 return total / (2 * mp.pi)
 
         return average
@@ -87,9 +90,14 @@ class SectorAverage(Computed):
             more = [part[..., None] for part in more]
             near, far, weight = (like(xp, kxx, part) for part in unit(_fineness(su, sv)))
             root = xp.sqrt(gram_det.array(xp, kxx, kyy, kxy))
+            right = (root == 0) & (kxy == 0)  # a point at 0 has no angle
+            angles = {
+                side: xp.where(right, math.pi / 2, xp.atan2(root, side * kxy))[..., None]
+                for side in (1, -1)
+            }
             parts = []
             for f, side in ((equal, -1), (opposite, 1)):
-                width, rest = (xp.atan2(root, sign * kxy)[..., None] for sign in (side, -side))
+                width, rest = angles[side], angles[-side]
                 # sin(width near) by the nearer end: it vanishes at the far one where width = pi.
                 first, last = (
                     xp.sin(xp.where(here < 0.5, width * here, rest + width * there))

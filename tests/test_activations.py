@@ -158,6 +158,18 @@ def test_the_elu_pair_is_right_to_twelve_digits(part) -> None:
         assert all(abs(mpf(float(v)) - exact) <= 1e-12 * abs(exact) for v in both), gram
 
 
+def test_the_elu_pair_has_a_value_at_variance_zero() -> None:
+    """phi'(0) = 1 from both sides, and phi(0) = 0."""
+    rise = quadrature.moment(lambda z: mp.exp(min(z, mpf(0))), 1, kinks=[0])
+    for gram, slope in (((0, 0, 1), rise), ((1, 0, 0), rise), ((0, 0, 0), mpf(1))):
+        at = dict(zip(("kxx", "kxy", "kyy"), gram))
+        for formula, true in ((A.elu.slope, slope), (A.elu.kernel, mpf(0))):
+            assert abs(formula.evaluate(15, **at) - true) <= 1e-14
+            assert abs(formula.numpy(**at) - true) <= 1e-14
+            tensor = formula.torch(*(torch.tensor(k).double() for k in gram))
+            assert abs(tensor.item() - true) <= 1e-14
+
+
 @pairs
 @cases
 def test_a_pair_is_symmetric_and_obeys_cauchy_and_schwarz(act, values, part) -> None:
