@@ -9,7 +9,10 @@ from mpmath import mp, mpf
 from torch import Tensor
 
 from analytic import activations as A
+from analytic import quadrature
 from analytic.activation import Activation, activation
+from analytic.backends import compile_mpmath
+from analytic.domain import InputError
 from analytic.symbols import z
 from numeric.infinite import FullyConnected
 from numeric.infinite.curved import part
@@ -117,3 +120,52 @@ def test_a_kink_of_ones_own_keeps_its_digits_where_points_meet() -> None:
     gaps = torch.tensor([1e-6, 1e-7, 1e-8], dtype=F64)
     rates = (net.ntk(x) - net.ntk(x, x + gaps[:, None] * aside))[0] / gaps
     torch.testing.assert_close(rates[1:], rates[0].expand(2), rtol=1e-5, atol=0)
+
+
+def at_origin_and_beside(
+    act: Activation, sigma: list[float], bias: list[float], V: float
+) -> Tensor:
+    """Two layers, the second a ReLU, at x = 0 and where the first variance is V: by one-point averages."""
+    with mp.workdps(30):
+        phi, slope = act.phi.mpmath, compile_mpmath((z,), act.derivative())
+        cut = {"kinks": [0]} if act.kinks else {}
+        value, rise = (quadrature.moment(f, mpf(V), **cut) for f in (phi, slope))
+        F, at_zero = act.F.evaluate(25, V=V), phi(mpf(0))
+        w, b = (mpf(sigma[1]) ** 2, mpf(bias[1]) ** 2)
+        xx, xy, yy = (w * k + b for k in (at_zero**2, at_zero * value, F))
+        scale = mp.sqrt(xx * yy)
+        angle = mp.acos(xy / scale)
+        kernel = scale * (mp.sin(angle) + (mp.pi - angle) * mp.cos(angle)) / (2 * mp.pi)
+        first = mpf(bias[0]) ** 2  # the tangent kernel of the first layer at x.y = 0
+        below = w * slope(mpf(0)) * rise * first + xy
+        nngp = mpf(sigma[2]) ** 2 * kernel + mpf(bias[2]) ** 2
+        ntk = nngp + mpf(sigma[2]) ** 2 * (mp.pi - angle) / (2 * mp.pi) * below
+        return torch.tensor([float(nngp), float(ntk)], dtype=F64)
+
+
+ODD = [0.0, 0.1, 0.0], [0.0, 0.3, 0.1]
+MOVED = *ODD, [0.0, 0.0, 0.1], [0.0, 0.0, 0.0]  # phi(0) alone gives the second layer a variance
+ROWS = [(act, bias) for act in (A.tanh, A.elu, A.silu) for bias in ODD]
+ROWS += [(act, bias) for act in (A.sigmoid, A.softplus) for bias in MOVED]
+
+
+@pytest.mark.parametrize(("act", "bias"), ROWS, ids=lambda part: getattr(part, "name", None))
+def test_a_row_of_zeros_before_a_kink(act: Activation, bias: list[float]) -> None:
+    """Its variance has no angle to any other; quadratures come one by one there."""
+    x = torch.tensor([[0.0, 0.0], [1e-4, 2e-4]], dtype=F64)
+    sigma = [1.3, 0.9, 1.6]
+    net = FullyConnected([act, A.relu], 2, sigma_w=sigma, sigma_b=bias)
+    true = at_origin_and_beside(act, sigma, bias, 1.3**2 * 5e-8 / 2)
+    for kernel, expected in zip((net.nngp, net.ntk), true, strict=True):
+        gram, whole = kernel(x, x), kernel(x)
+        torch.testing.assert_close(gram, gram.mT, rtol=1e-12, atol=0)
+        torch.testing.assert_close(gram, whole, rtol=1e-12, atol=0)
+        torch.testing.assert_close(gram[0, 1], expected, rtol=1e-11, atol=0)
+
+
+@pytest.mark.parametrize("act", [A.tanh, A.elu, A.softplus], ids=lambda a: a.name)
+@pytest.mark.parametrize("scale", [1e4, 1e6, 1e9])
+def test_variances_whose_features_the_nodes_cannot_see_are_refused(act, scale) -> None:
+    x = scale * torch.tensor([[1.0, 0.2], [0.3, -0.9]], dtype=F64)
+    with pytest.raises(InputError, match="too large for averages of phi by quadrature"):
+        FullyConnected(act, 1, sigma_w=1.0, sigma_b=0.0).ntk(x)

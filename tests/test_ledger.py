@@ -157,7 +157,6 @@ def _germ(T: sp.Expr, a: sp.Expr, b: sp.Expr) -> Germ:
         T=T,
         A=s * a,
         excess=algebra.gap(T, a, b) / a,
-        lag=1 + alpha - _theta(T) / T,
         **{name: Flow(f, _theta(f)) for name, f in flows.items()},
     )
 
@@ -203,7 +202,7 @@ def test_a_layer_is_an_identity_in_generic_moments() -> None:
     second, bend, turn = (T * by_V(e) for e in (first, slope, ratio))
     layer = Passage(
         f=f, first=first, second=second, g=g, slope=slope, bend=bend, stretch=1 + 2 * slope,
-        ratio=ratio, defect=ratio - 1, turn=turn, lag=1 + slope - first,
+        ratio=ratio, turn=turn,
     )  # fmt: skip
     made = (f, g * a, g * b + 2 * by_V(g) * sp.diff(T, s) ** 2)
     assert _same(_germ(*made), _germ(*one).through(layer))

@@ -97,7 +97,8 @@ relu = replace(relu_power(1), name="relu")
 
 def polynomial(coefficients: Sequence[Any]) -> Activation:
     """c_0 + c_1 z + c_2 z^2 + ... with the given coefficients."""
-    c = [sp.sympify(value) for value in coefficients]
+    listed = not isinstance(coefficients, str) and hasattr(coefficients, "__iter__")
+    c = [sp.sympify(value) for value in coefficients] if listed else []
     if not c or not all(value.is_number and value.is_real for value in c):
         raise InputError(
             f"polynomial needs a list of real coefficients, but {coefficients!r} was given."

@@ -14,7 +14,7 @@ from torch import Tensor
 from analytic.activation import Activation
 from analytic.backends import compile_together
 from analytic.domain import InputError
-from analytic.expectation import one_sided
+from analytic.expectation import Moment, one_sided
 from analytic.formula import Formula
 from analytic.symbols import z
 from analytic.tile import ARGS, Tile, tile
@@ -84,7 +84,9 @@ class Layer:
     @cached_property
     def jumps(self) -> bool:
         """Whether E[phi^2] at variance 0 is not its limit, as for the sign."""
-        return self.activation.F.expr.has(sp.Piecewise)
+        F = self.activation.F.expr
+        outside = F.xreplace({average: sp.Dummy() for average in F.atoms(Moment)})
+        return outside.has(sp.Piecewise)
 
     @cached_property
     def keeps_zero(self) -> bool:

@@ -7,6 +7,7 @@ of its weights and biases.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Integral
 
 from analytic.domain import InputError
 
@@ -31,7 +32,7 @@ class Standard:
     width: int
 
     def __post_init__(self) -> None:
-        if isinstance(self.width, bool) or not isinstance(self.width, int) or self.width < 1:
+        if isinstance(self.width, bool) or not isinstance(self.width, Integral) or self.width < 1:
             raise InputError(f"width must be a whole number at least 1, not {self.width!r}.")
 
     def rates(self, fan_in: int | None, sigma_w: float, sigma_b: float) -> tuple[float, float]:

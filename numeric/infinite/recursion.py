@@ -167,6 +167,7 @@ class Recursion:
         theta, rounding = self._first(k, a.x.shape[1]), 64 * torch.finfo(k.dtype).eps
         least = rounding**2 if torch.is_tensor(self.sigma_w) else 0.0  # a root at 0 has no slope
         det = _orthogonal(self._vectors(a.x), self._vectors(b.x)) * a.variances[0]
+        det = torch.where(k == 0, a.variances[0] * b.variances[0], det)  # a point at 0 has no angle
         for l, layer in enumerate(self.layers):
             kxx, kyy = a.variances[l], b.variances[l]
             aligned = (k > 0) & (det < rounding**2 * kxx * kyy)

@@ -75,6 +75,11 @@ def expand(
     tolerance = attainable(tolerance, V.dtype)
     host = torch.device("cpu") if V.device.type == "mps" else V.device  # which has no float64
     steepest = math.sqrt(V.max().item()) if len(V) else 0.0
+    if steepest > FINEST * NODES:  # both rules would step over them, and agree
+        raise InputError(
+            f"A variance of {steepest**2:.3g} is too large for averages of phi by quadrature, which see "
+            f"features of unit size up to {float(FINEST * NODES) ** 2:.3g}: scale the points or sigma_w down."
+        )
     # Features of phi have unit size in z, so 1 / sqrt(V) in t.
     panels = min(FINEST, max(4, math.ceil(0.4 * steepest)))
     cuts = tuple(sorted(float(b) for b in kinks if b))  # panels meet at 0 anyway
