@@ -1,5 +1,6 @@
 """Are deep magnification and curvature right to 1e-12 in floats, however far out and however degenerate?"""
 
+import pickle
 import random
 from collections.abc import Iterator
 from typing import Any
@@ -56,8 +57,10 @@ def is_right(name: str, values: dict[str, Any], found: float) -> bool:
     true = catalogue[name].evaluate(32, **values)
     if true == 0:
         return found == 0
-    if not FLOATS[0] < abs(true) < FLOATS[1]:
-        return True
+    if abs(true) >= FLOATS[1]:
+        return found * float(mp.sign(true)) > 1e280 or np.isnan(found)  # a variance may overflow
+    if abs(true) <= FLOATS[0]:
+        return abs(found) < 1e-280 or np.isnan(found)
     error = abs(mpf(float(found)) / true - 1)
     if error <= TOLERANCE:
         return True
@@ -113,6 +116,11 @@ AT_ORIGIN = [
     ("deep.gaussian.ntk.ricci", {"d": 2, "sigma": 1.0, "xi": 1.0, "depth": 3}),
     ("deep.relu_power.nngp.magnification", {"d": 2, "sigma": 1.0, "depth": 2, "q": 1.1}),
     ("deep.sine.ntk.ricci", {"d": 2, "sigma": 10.0, "xi": 0.3, "depth": 1, "w": 2.0}),
+    ("deep.sine.ntk.ricci", {"d": 3, "sigma": 10.0, "xi": 0.7, "depth": 5, "w": 2.0}),
+    ("deep.erf.ntk.ricci", {"d": 3, "sigma": 10.0, "xi": 0.7, "depth": 8}),
+    ("deep.cosine.ntk.ricci", {"d": 9, "sigma": 10.0, "xi": 10.0, "depth": 5, "w": 1.0}),
+    ("deep.elu.nngp.ricci", {"d": 3, "sigma": 10.0, "depth": 8}),
+    ("deep.elu.nngp.magnification", {"d": 3, "sigma": 10.0, "depth": 5}),
 ]
 
 
@@ -160,12 +168,69 @@ def test_layers_that_differ_keep_their_digits_too() -> None:
             assert formula.numpy(r=r, **at) == pytest.approx(float(true), rel=TOLERANCE, abs=0)
 
 
+x = sp.Symbol("x")
+
+
 def test_quadratures_lose_what_floats_lose_and_no_more() -> None:
     """A user's own activation has moments of 16 digits: far from degenerate points it keeps 12."""
-    own = Activation.of(sp.atan(sp.Symbol("x")))
-    formula = deep.nngp_ricci(own)
+    formula = deep.nngp_ricci(Activation.of(sp.atan(x)))
     at = {"d": 3, "sigma": 0.9, "zeta": 0.4, "depth": 2, "r": 1.2}
     assert formula.numpy(**at) == pytest.approx(float(formula.evaluate(13, **at)), rel=1e-12)
+
+
+def test_quadratures_reach_the_origin_less_closely() -> None:
+    own = Activation.of(sp.Piecewise((x, x > 0), (sp.exp(x) - 1, True)))
+    at = {"d": 3, "sigma": 0.9, "zeta": 0.0, "depth": 2, "r": 0.0}
+    true = catalogue["deep.elu.nngp.ricci"].numpy(**at)
+    assert deep.nngp_ricci(own).numpy(**at) == pytest.approx(true, rel=1e-7)
+    half = Activation.of(sp.Piecewise((sp.sin(x), x < 0), (x, True)))
+    assert deep.nngp_ricci(half).numpy(**at) == 0  # as |x|^2
+
+
+def test_numbers_of_a_layer_beyond_floats_are_not_made_up() -> None:
+    formula = catalogue["deep.monomial.nngp.ricci"]
+    found = formula.numpy(d=2, sigma=1.0, zeta=0.0, r=np.array([0.0, 1e-8]), depth=5, q=2)
+    assert np.isnan(found).all()  # V^32 is none
+
+
+def test_formulas_are_values_like_any_other() -> None:
+    """They are sent to other processes, mapped, fixed at numbers that equal a depth, and take degrees."""
+    at = {"d": 1, "sigma": 1, "zeta": 0.3, "xi": 1, "r": 1}
+    for name in ("ntk.erf.magnification", "deep.erf.ntk.magnification"):
+        formula = catalogue[name]
+        given = at | ({"depth": 1} if "deep" in name else {})
+        true = formula.numpy(**given)
+        assert pickle.loads(pickle.dumps(formula)).numpy(**given) == true
+        for key in at:
+            rest = {k: v for k, v in given.items() if k != key}
+            assert formula.at(**{key: str(at[key])}).numpy(**rest) == pytest.approx(true, rel=1e-15)
+        fixed = {k: v for k, v in given.items() if k != "r"}
+        radii = torch.tensor([0.0, 0.5, 1.0], dtype=torch.float64)
+        mapped = torch.func.vmap(lambda r: formula.torch(r=r, **fixed))(radii)  # noqa: B023
+        torch.testing.assert_close(mapped, formula.torch(r=radii, **fixed), rtol=1e-14, atol=0)
+    formula, at = catalogue["ntk.monomial.ricci"], {"d": 2, "sigma": 1, "zeta": 0.3, "xi": 1}
+    found = formula.numpy(q=np.array([2, 3, 2]), r=np.array([0.5, 0.5, 1.0]), **at)
+    assert found.tolist() == [
+        formula.numpy(q=q, r=r, **at) for q, r in ((2, 0.5), (3, 0.5), (2, 1.0))
+    ]
+
+
+@pytest.mark.parametrize("act", ["erf", "elu", "snake"])
+def test_gradients_have_the_digits_of_floats(act: str) -> None:
+    name = f"deep.{act}.ntk.ricci"
+    fixed = arguments(name, {"d": 3, "depth": 2, "a": 0.75})
+    keys = ("sigma", "zeta", "xi", "r")
+    at = torch.tensor([0.8, 0.5, 1.3, 1.1], dtype=torch.float64, requires_grad=True)
+    catalogue[name].torch(**dict(zip(keys, at, strict=True)), **fixed).backward()
+    values = dict(zip(keys, map(mpf, at.tolist()), strict=True))
+    for key, slope in zip(keys, at.grad.tolist(), strict=True):
+        with mp.workdps(40):
+            step = mpf(10) ** -12
+            up, down = (
+                catalogue[name].evaluate(40, **values | {key: values[key] + side * step}, **fixed)
+                for side in (1, -1)
+            )
+        assert slope == pytest.approx(float((up - down) / (2 * step)), rel=1e-10)
 
 
 def test_single_precision_goes_in_and_comes_out() -> None:

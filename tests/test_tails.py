@@ -70,8 +70,8 @@ def test_floats_are_right_to_a_few_ulps(head, n) -> None:
 @heads
 @orders
 def test_twofold_numbers_have_thirty_digits(head, n) -> None:
-    """Differences at places of one size, as averages of one variance need them."""
-    scales = (1.0,) if head is scaled_tail else (1.0, 0.4)
+    """Differences as averages of one variance need them."""
+    scales = {scaled_tail: (1.0,), tail_step: (0.0, 1.0), tail_corner: (1.0, 0.4)}[head]
     at = [scale * PLACES for scale in scales]
     found = getattr(functions, head.__name__)(n, *(Twofold(np, part) for part in at))
     with mp.workdps(60):

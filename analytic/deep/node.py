@@ -14,6 +14,7 @@ from analytic.activation import Activation
 from analytic.computed import Computed, Table
 from analytic.deep.origin import at_origin, with_origin
 from analytic.deep.recursion import Layer, nngp, ntk
+from analytic.expectation import Moment
 from analytic.germ import Germ, Passage
 from analytic.passage import derived_passage, derived_textbook, passage, textbook
 from analytic.special import volume
@@ -21,6 +22,7 @@ from analytic.symbols import V
 from analytic.twofold import Twofold, compile_twofold
 
 Maker = Callable[[Activation], Passage]
+MOMENTS = ("F", "G", "G2")
 
 
 class Activated(sp.Atom):
@@ -32,6 +34,9 @@ class Activated(sp.Atom):
         self = super().__new__(cls)
         self.act = act
         return self
+
+    def __getnewargs__(self) -> tuple[Activation]:
+        return (self.act,)  # for pickle
 
     def _hashable_content(self) -> tuple[Any, ...]:
         return (self.act.name, self.act.phi.expr)
@@ -80,11 +85,10 @@ class Deep(Computed):
 
     @property
     def host(self) -> frozenset[sp.Symbol]:
-        degrees = {p for p in self.parameters if p.name == "q"}
-        return frozenset(self.args[-1].free_symbols | degrees)
+        return frozenset(self.args[-1].free_symbols)
 
     def on_mpmath(self, table: Table) -> Callable[..., Any]:
-        def finish(germ: Callable[[Any], Germ], s: Any, d: Any, first: Layer) -> Any:
+        def finish(germ: Callable[[Any], Germ], s: Any, d: Any, layers: Sequence[Layer]) -> Any:
             def at(s: Any) -> Any:
                 return self.read(germ(s), s, d)
 
@@ -93,20 +97,39 @@ class Deep(Computed):
         return self._program(table, (textbook, derived_textbook), finish)
 
     def on_arrays(self, xp: Any, table: Table) -> Callable[..., Any]:
-        def finish(germ: Callable[[Any], Germ], s: Any, d: Any, first: Layer) -> Any:
+        moments = (
+            part
+            for atom in self.args[0]
+            for name, part in atom.act.parts.items()
+            if name in MOMENTS
+        )
+        rough = any(part.floating.has(Moment) for part in moments)
+
+        def finish(germ: Callable[[Any], Germ], s: Any, d: Any, layers: Sequence[Layer]) -> Any:
             def at(s: Any) -> Any:
                 return self.read_floats(germ(s), s, d)
 
-            return with_origin(at, s, first.sigma, first.zeta)
+            return with_origin(at, s, layers, bool(self.args[3]), rough)
 
         run = self._program(partial(compile_twofold, xp, table), (passage, derived_passage), finish)
         depth = len(self.inputs) - len(self.parameters) - 1
-        host = {depth, *(depth + k for k, p in enumerate(self.parameters, 1) if p in self.host)}
+        degree = next((depth + k for k, p in enumerate(self.parameters, 1) if p.name == "q"), None)
 
-        def call(*values: Any) -> Any:
+        def one(values: Sequence[Any]) -> Any:
+            """Depth and degree are plain numbers."""
             like = next((v for v in values if hasattr(v, "new_tensor")), None)
             where = {} if like is None else {"device": like.device}
+            host = (depth, degree)
             return run(*(v if k in host else _lifted(xp, v, where) for k, v in enumerate(values)))
+
+        def call(*values: Any) -> Any:
+            if degree is None:
+                return one(values)
+            q, found = values[degree], None
+            for number in sorted(set(q.reshape(-1).tolist()) if hasattr(q, "reshape") else {q}):
+                value = one([*values[:degree], number, *values[degree + 1 :]])
+                found = value if found is None else xp.where(q == number, value, found)
+            return found
 
         return call
 
@@ -114,7 +137,7 @@ class Deep(Computed):
         self,
         table: Table,
         makers: tuple[Maker, Maker],
-        finish: Callable[[Callable[[Any], Germ], Any, Any, Layer], Any],
+        finish: Callable[[Callable[[Any], Germ], Any, Any, Sequence[Layer]], Any],
     ) -> Callable[..., Any]:
         acts, *counts = ([atom.act for atom in self.args[0]], *map(len, self.args[1:4]))
 
@@ -138,7 +161,7 @@ class Deep(Computed):
             def germ(s: Any) -> Germ:
                 return ntk(layers, s, *readout) if readout else nngp(layers, s)
 
-            return finish(germ, r**2, d, layers[0])
+            return finish(germ, r**2, d, layers)
 
         return run
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 from mpmath import mp, mpf
 
+from analytic.deep.recursion import Layer
 from analytic.twofold import Twofold
 
 STEPS = {1: 8 / 3, 4: -2, 16: 1 / 3}  # a parabola in |x| through three points, at |x| = 0
-NEAR = 1e-16  # the variance at the first of them
-NOWHERE = 1e-60  # |x|^2 that changes nothing beside a bias
+NEAR = 1e-16, 1e-3  # the largest variance at the first of them, and what moves a finite limit there
+ROUGH = 1e-7, 0.05  # the same for quadratures, whose digits are those of floats
+BESIDE = 1e-40  # a part of a bias that changes nothing
 
 
 def at_origin(at: Callable[[Any], Any]) -> Any:
@@ -27,26 +30,50 @@ def at_origin(at: Callable[[Any], Any]) -> Any:
     raise ZeroDivisionError
 
 
-def with_origin(at: Callable[[Twofold], Any], s: Twofold, sigma: Twofold, zeta: Twofold) -> Any:
+def with_origin(
+    at: Callable[[Twofold], Any], s: Twofold, layers: Sequence[Layer], tangent: bool, rough: bool
+) -> Any:
     """A function of s on arrays that may hold zeros; a pole is infinite there.
 
-    Biases make it even in x. Without them it may go with |x|, or with a power of it.
+    Biases make it even in x. Without them it may go with |x|, or with a power of it. Later layers
+    amplify what x does, and in a tangent kernel their slopes do so once more.
     """
-    xp, origin = s.xp, s.high == 0
-    if not origin.any():
+    xp, origin, first = s.xp, s.high == 0, layers[0]
+    if not _any(origin):
         return at(s)
-    bare = zeta.high + 0.0 * s.high == 0
-    start = xp.where(bare, NEAR / sigma.high**2, NOWHERE)
+    bare = first.zeta.high + 0.0 * s.high == 0
+    variance, moves = ROUGH if rough else NEAR
+    start = variance / _amplified(layers, tangent, variance + 0.0 * s.high, xp)
+    start = xp.where(bare, start, BESIDE * first.zeta.high**2) / first.sigma.high**2
 
     def off(step: int) -> Twofold:
         return Twofold(xp, xp.where(origin, step * start, s.high), xp.where(origin, 0.0, s.low))
 
-    if not (origin & bare).any():
+    if not _any(origin & bare):
         return at(off(1))
     values = {step: at(off(step)) for step in STEPS}
     near, far = values[1], values[4]
     smooth = sum(weight * values[step] for step, weight in STEPS.items())
-    pole = xp.where(near > 0, float("inf"), -float("inf"))
+    pole = near * float("inf")  # of its sign, and NaN beyond the range of floats
     power = xp.where(abs(near) < abs(far), 0.0, pole)
-    limit = xp.where(abs(near - far) <= 1e-3 * abs(far), smooth, power)
+    limit = xp.where(abs(near - far) <= moves * abs(far), smooth, power)
     return xp.where(origin & bare, limit, near)
+
+
+def _amplified(layers: Sequence[Layer], tangent: bool, variance: Any, xp: Any) -> Any:
+    """How much larger than the first the variance of a later layer may be, or its square."""
+    small, total = Twofold(xp, variance), 1.0 + 0.0 * variance
+    for layer, after in pairwise(layers):
+        found = layer.plain(small)
+        rates = [found.g, found.first * found.f / small] if tangent else [found.g]
+        for rate in rates:
+            growth = abs((after.sigma**2 * rate).high) ** (1 + tangent)
+            total = xp.where(growth > 1, total * growth, total)
+    return total
+
+
+def _any(mask: Any) -> bool:
+    try:
+        return bool(mask.any())
+    except RuntimeError:  # torch.func.vmap hides its values, so let all cases be computed
+        return True

@@ -21,6 +21,11 @@ def compile_twofold(
     averages = sorted(exprs.atoms(Moment), key=sp.default_sort_key)
     stand_ins = [sp.Dummy(f"average_{k}") for k in range(len(averages))]
     exprs, constants = _named_constants(exprs.xreplace(dict(zip(averages, stand_ins, strict=True))))
+    for node in exprs.atoms(sp.Function):
+        if (name := node.func.__name__) not in NAMES and not isinstance(node, sp.Piecewise):
+            raise NotImplementedError(
+                f"{name} has no form for twofold numbers: average it instead."
+            )
     body = sp.lambdify(
         (*args, *stand_ins, *constants), exprs, modules=[NAMES],
         printer=ArrayPrinter({"fully_qualified_modules": False}), cse=ArrayPrinter.share,
@@ -44,8 +49,9 @@ def _named_constants(expr: sp.Basic) -> tuple[sp.Basic, dict[sp.Symbol, Twofold]
     def named(node: Any) -> Any:
         if isinstance(node, sp.Expr) and node.is_number:
             return node if node.is_Integer else names.setdefault(node, sp.Dummy("constant"))
-        if isinstance(node, sp.Pow) and node.exp.is_Rational:
-            return sp.Pow(named(node.base), node.exp, evaluate=False)
+        if isinstance(node, sp.Pow) and node.exp.is_number:
+            power = node.exp if node.exp.is_Rational else sp.N(node.exp, 17)
+            return sp.Pow(named(node.base), power, evaluate=False)
         return node.func(*map(named, node.args)) if node.args else node
 
     found = named(expr)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import cached_property
 from typing import Any
 
 from mpmath import mp
@@ -15,18 +14,21 @@ class Twofold:
     """high + low, with low below the last digit of high: about 32 digits.
 
     Operators take twofolds and plain numbers, which count as exact. Beyond 1e292 products may be
-    NaN. Error terms have no derivative, so that gradients of torch are right, too.
+    NaN. Error terms have no derivative, so that torch finds gradients, with the digits of floats.
     """
 
     __array_ufunc__ = None  # numpy leaves the operators to this class
+    __slots__ = ("_halves", "high", "low", "xp")
 
     def __init__(self, xp: Any, high: Any, low: Any = 0.0) -> None:
-        self.xp, self.high, self.low = xp, high, low
+        self.xp, self.high, self.low, self._halves = xp, high, low, None
 
-    @cached_property
+    @property
     def halves(self) -> tuple[Any, Any]:
-        """Of high: most numbers are factors more than once."""
-        return halves(self.high)
+        """Of high, found once: most numbers are factors more than once."""
+        if self._halves is None:
+            self._halves = halves(self.high)
+        return self._halves
 
     def __add__(self, other: Any) -> Twofold:
         if isinstance(other, Twofold):
