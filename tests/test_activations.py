@@ -1,6 +1,5 @@
 """Are the hand-typed Gaussian moments pinned, consistent with one another, and right in floats?"""
 
-from functools import cache, partial
 from itertools import product
 
 import numpy as np
@@ -135,39 +134,6 @@ def test_floats_are_right_where_the_inputs_determine_them(act, values, part) -> 
     """Far out and nearly collinear, exp(w^2 (kxy - kxx)) and GELU's two cancelling terms are no better
     determined than kxy is: what four of its ulps make of the value is excluded."""
     assert faults(getattr(act, part), GENERAL, values, ulps=4) == []
-
-
-@cache
-def elu_by_quadrature(part, gram) -> mpf:
-    """Collinear and orthogonal points need one-point averages only."""
-    body = {"kernel": PHI["elu"], "slope": lambda z: mp.exp(min(z, mpf(0)))}[part]
-    average = partial(quadrature.moment, V=1, kinks=[0])
-    with mp.workdps(24):  # nodes reach down to 1e-24, where a steep function falls off
-        u, v = mp.sqrt(gram[0]), mp.sqrt(gram[2]) * (-1 if gram[1] < 0 else 1)
-        if gram[1] == 0:
-            return average(lambda t: body(u * t)) * average(lambda t: body(v * t))
-        return average(lambda t: body(u * t) * body(v * t))
-
-
-@pairs
-def test_the_elu_pair_is_right_to_twelve_digits(part) -> None:
-    orthogonal = [gram for gram in GENERAL if gram[1] == 0][::3]
-    grams = COLLINEAR[::4] + orthogonal  # seven to a scale, so that every fourth meets all kinds
-    for gram, *both in zip(grams, *floats(getattr(A.elu, part), grams, {})):
-        exact = elu_by_quadrature(part, gram)
-        assert all(abs(mpf(float(v)) - exact) <= 1e-12 * abs(exact) for v in both), gram
-
-
-def test_the_elu_pair_has_a_value_at_variance_zero() -> None:
-    """phi'(0) = 1 from both sides, and phi(0) = 0."""
-    rise = quadrature.moment(lambda z: mp.exp(min(z, mpf(0))), 1, kinks=[0])
-    for gram, slope in (((0, 0, 1), rise), ((1, 0, 0), rise), ((0, 0, 0), mpf(1))):
-        at = dict(zip(("kxx", "kxy", "kyy"), gram))
-        for formula, true in ((A.elu.slope, slope), (A.elu.kernel, mpf(0))):
-            assert abs(formula.evaluate(15, **at) - true) <= 1e-14
-            assert abs(formula.numpy(**at) - true) <= 1e-14
-            tensor = formula.torch(*(torch.tensor(k).double() for k in gram))
-            assert abs(tensor.item() - true) <= 1e-14
 
 
 @pairs

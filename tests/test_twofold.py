@@ -104,7 +104,9 @@ def test_where_floats_end() -> None:
         assert functions.expm1(-huge).high.tolist() == [-1.0] * 3
         assert not np.isfinite((1 / Twofold(np, np.array([0.0]))).high).any()
     assert Twofold(np, np.array([0.0])).sqrt().high.tolist() == [0.0]
-    assert functions.atan(Twofold(np, np.array([0.0, 1.0]))).high.tolist() == [0.0, np.pi / 4]
+    angles = functions.atan(Twofold(np, np.array([0.0, 1.0, np.nan]))).high
+    assert angles[:2].tolist() == [0.0, np.pi / 4]
+    assert np.isnan(angles[2])
 
 
 def test_the_numbers_0_and_1_cost_nothing() -> None:

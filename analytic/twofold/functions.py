@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -14,18 +15,9 @@ from analytic.twofold.number import Twofold, constant
 
 _HALVINGS = 6  # of the argument of exp, whose Taylor polynomial then ends soon
 _TABLE = 32  # steps of tan
-
-
-@lru_cache
-def _inverse_factorials(first: int, last: int, step: int = 1) -> list[Twofold]:
-    with mp.workdps(40):
-        return [constant(1 / mp.factorial(n)) for n in range(first, last + 1, step)]
-
-
-@lru_cache
-def _log_two() -> Twofold:
-    with mp.workdps(40):
-        return constant(mp.log(2))
+_LOG_TWO, _PI = constant(mp.ln2), constant(mp.pi)
+_INVERSE_FACTORIALS = [constant(f"1/{math.factorial(n)}") for n in range(1, 14)]
+_ODD_INVERSES = [constant(f"1/{2 * k + 1}") for k in range(10)]
 
 
 def _horner(coefficients: list[Twofold], x: Twofold) -> Twofold:
@@ -41,9 +33,9 @@ def _reduced(x: Twofold) -> tuple[Twofold, Twofold]:
     inside = abs(x.high) < 1500.0
     edge = xp.where(x.high > 0, 1500.0, -1500.0) + 0.0 * xp.where(inside, x.high, 0.0)
     x = Twofold(xp, xp.where(inside, x.high, edge), xp.where(inside, x.low, 0.0))
-    k = xp.round(x.high / _log_two().high)
-    y = (x - Twofold(xp, k) * _log_two()) * 0.5**_HALVINGS
-    rest = _horner(_inverse_factorials(1, 13), y) * y
+    k = xp.round(x.high / _LOG_TWO.high)
+    y = (x - Twofold(xp, k) * _LOG_TWO) * 0.5**_HALVINGS
+    rest = _horner(_INVERSE_FACTORIALS, y) * y
     for _ in range(_HALVINGS):
         rest = rest * (rest + 2)
     return rest, Twofold(xp, xp.exp2(k))
@@ -72,23 +64,13 @@ def atan(x: Twofold) -> Twofold:
     """Of a number >= 0, by the nearest angle of a table: what is left has a tangent below 1/64."""
     xp, steep = x.xp, x.high > 1
     small = where(steep, 1 / where(steep, x, 1.0), where(steep, 1.0, x))
-    index = xp.round(small.high * _TABLE)
-    rest = (small - index / _TABLE) / (1 + small * (index / _TABLE))
-    square = -(rest * rest)
-    angle = _horner(_odd_inverses(), square) * rest
-    high, low = (like(xp, x.high, part)[_whole(xp, index)] for part in _angles())
-    angle = angle + Twofold(xp, high, low)
-    return where(steep, _quarter() - angle, angle)
-
-
-def _whole(xp: Any, index: Any) -> Any:
-    return index.long() if hasattr(index, "long") else xp.asarray(index, dtype=xp.int64)
-
-
-@lru_cache
-def _odd_inverses() -> list[Twofold]:
-    with mp.workdps(40):
-        return [constant(mp.mpf(1) / (2 * k + 1)) for k in range(10)]
+    step = xp.round(small.high * _TABLE)
+    rest = (small - step / _TABLE) / (1 + small * (step / _TABLE))
+    angle = _horner(_ODD_INVERSES, -(rest * rest)) * rest
+    index = xp.where(step == step, step, 0.0)  # NaN stays so in what is left
+    index = index.long() if hasattr(index, "long") else index.astype(int)
+    angle = angle + Twofold(xp, *(like(xp, x.high, part)[index] for part in _angles()))
+    return where(steep, _PI * 0.5 - angle, angle)
 
 
 @lru_cache
@@ -97,12 +79,6 @@ def _angles() -> tuple[list[float], list[float]]:
     with mp.workdps(40):
         found = [constant(mp.atan(mp.mpf(k) / _TABLE)) for k in range(_TABLE + 1)]
     return [one.high for one in found], [one.low for one in found]
-
-
-@lru_cache
-def _quarter() -> Twofold:
-    with mp.workdps(40):
-        return constant(mp.pi / 2)
 
 
 def scaled_tail(order: int, y: Twofold) -> Twofold:
