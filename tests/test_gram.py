@@ -106,7 +106,7 @@ def test_what_no_gram_matrix_is_made_of_is_told() -> None:
     with pytest.raises(InputError, match=r"x is torch.sparse_coo: convert it by x.to_dense\(\)"):
         NET.ntk(X.to_sparse())
     with pytest.raises(InputError, match="sigma_w must be one number above 0, or a list of them"):
-        FullyConnected(A.relu, 2, np.ones(3))
+        FullyConnected(A.relu, 2, np.ones((3, 1, 2)))
 
 
 @pytest.mark.parametrize("start", ["zero", type(None)])

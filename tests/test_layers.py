@@ -5,6 +5,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from mpmath import mp, mpf
@@ -207,6 +208,9 @@ BAD: dict[str, dict[str, Any]] = {
     "above 0, not nan": {"sigma_w": math.nan},
     "above 0, not inf": {"sigma_w": math.inf},
     "sigma_w must be one number above 0, or a list of them, not 'wide'": {"sigma_w": "wide"},
+    "or a list of them, not '1.5'": {"sigma_w": "1.5"},
+    "or a list of them, not True": {"sigma_w": True},
+    r"or a list of them, not array\(\[\[1": {"sigma_w": np.eye(3)},
     r"or a list of them, not \[1.0, 'a', 1.0\]": {"sigma_w": [1.0, "a", 1.0]},
     "sigma_b must be finite and at least 0, not -0.1": {"sigma_b": -0.1},
     "sigma_b must be finite and at least 0, not nan": {"sigma_b": math.nan},
@@ -233,3 +237,12 @@ def test_bad_widths_and_jumps_are_told() -> None:
     for acts in (sign, (relu, step)):
         with pytest.raises(InputError, match=r"no finite slope, for phi jumps at 0.* smoother"):
             FullyConnected(acts, 2).ntk(X)
+
+
+@pytest.mark.parametrize(
+    "scales", [(1.0, 2.0, 0.5), np.array([1, 2, 0.5]), torch.tensor([1, 2, 0.5])]
+)
+def test_scales_come_in_any_row_of_numbers(scales) -> None:
+    assert FullyConnected(relu, 2, sigma_w=scales).sigma_w == (1.0, 2.0, 0.5)
+    assert FullyConnected(relu, 2, sigma_w=scales[1]).sigma_w == (2.0, 2.0, 2.0)
+    assert FullyConnected(relu, 2, parametrisation=Standard(np.int64(9))).parametrisation.width == 9

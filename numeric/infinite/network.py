@@ -27,7 +27,8 @@ class FullyConnected:
     """Hidden layers of infinite width, then a linear readout.
 
     `activation` is one for all hidden layers or a sequence of `depth` of them; `sigma_w` and
-    `sigma_b` are one number for all layers or one for each of the depth + 1.
+    `sigma_b` are one number for all layers or one for each of the depth + 1. Gram matrices have no
+    gradient by the points.
     """
 
     activation: Activation | Sequence[Activation]
@@ -51,7 +52,9 @@ class FullyConnected:
 
     def _scales(self, name: str, positive: bool) -> tuple[float, ...]:
         given = getattr(self, name)
-        many = isinstance(given, Sequence) and not isinstance(given, str)
+        many = (
+            hasattr(given, "__len__") and not isinstance(given, str) and getattr(given, "ndim", 1)
+        )
         values = tuple(given) if many else (given,) * (self.depth + 1)
         if len(values) != self.depth + 1:
             raise InputError(
@@ -60,6 +63,8 @@ class FullyConnected:
             )
         need = "above 0" if positive else "at least 0"
         try:
+            if any(isinstance(value, str | bool) for value in values):
+                raise TypeError
             numbers = tuple(map(float, values))
         except (TypeError, ValueError):
             raise InputError(
