@@ -173,17 +173,17 @@ x = sp.Symbol("x")
 
 def test_quadratures_lose_what_floats_lose_and_no_more() -> None:
     """A user's own activation has moments of 16 digits: far from degenerate points it keeps 12."""
-    formula = deep.nngp_ricci(Activation.of(sp.atan(x)))
+    formula = deep.nngp_ricci(Activation.of(sp.atan(x), seconds=0.1))
     at = {"d": 3, "sigma": 0.9, "zeta": 0.4, "depth": 2, "r": 1.2}
     assert formula.numpy(**at) == pytest.approx(float(formula.evaluate(13, **at)), rel=1e-12)
 
 
 def test_quadratures_reach_the_origin_less_closely() -> None:
-    own = Activation.of(sp.Piecewise((x, x > 0), (sp.exp(x) - 1, True)))
+    own = Activation.of(sp.Piecewise((x, x > 0), (sp.exp(x) - 1, True)), seconds=0.1)
     at = {"d": 3, "sigma": 0.9, "zeta": 0.0, "depth": 2, "r": 0.0}
     true = catalogue["deep.elu.nngp.ricci"].numpy(**at)
     assert deep.nngp_ricci(own).numpy(**at) == pytest.approx(true, rel=1e-7)
-    half = Activation.of(sp.Piecewise((sp.sin(x), x < 0), (x, True)))
+    half = Activation.of(sp.Piecewise((sp.sin(x), x < 0), (x, True)), seconds=0.1)
     assert deep.nngp_ricci(half).numpy(**at) == 0  # as |x|^2
 
 
