@@ -132,14 +132,15 @@ class SectorAverage(Computed):
 
     def _latex(self, printer: Any) -> str:
         kxx, kxy, kyy = map(printer.doprint, self.args[4:])
-        equal, opposite = (printer.doprint(sp.Add(*pair)) for pair in self._pairs)
+        sums = (sp.Add(*pair) for pair in self._pairs)
+        parts = [
+            rf"\frac{{1}}{{2\pi}}\int_0^{{w={width}}}\left({printer.doprint(f)}\right)d\theta"
+            for f, width in zip(sums, (r"\pi-\vartheta", r"\vartheta"), strict=True)
+            if f != 0
+        ]
         angle = rf"\vartheta=\arccos\frac{{{kxy}}}{{\sqrt{{{kxx}\,{kyy}}}}}"
         slopes = rf"x=\sqrt{{{kxx}}}\sin\theta,\;y=\sqrt{{{kyy}}}\sin(w-\theta)"
-        return (
-            rf"\frac{{1}}{{2\pi}}\int_0^{{w=\pi-\vartheta}}\left({equal}\right)d\theta"
-            rf"+\frac{{1}}{{2\pi}}\int_0^{{w=\vartheta}}\left({opposite}\right)d\theta,"
-            rf"\;{slopes},\;{angle}"
-        )
+        return rf"{'+'.join(parts)},\;{slopes},\;{angle}"
 
 
 def _fineness(*scales: Any) -> int:

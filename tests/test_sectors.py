@@ -92,3 +92,5 @@ def test_it_prints_its_integrals() -> None:
     text = A.elu.slope._repr_latex_()
     assert text.count(r"\int_0") == 2
     assert text.count("{") == text.count("}")
+    assert r"t_{1}\left(" in text
+    assert r"B\left(" in A.elu.kernel._repr_latex_()

@@ -40,6 +40,11 @@ class scaled_tail(sp.Function):
             raise ArgumentIndexError(self, argindex)
         return -2 * (n + 1) * scaled_tail(n + 1, y)
 
+    def _latex(self, printer: Any, exp: str | None = None) -> str:
+        n, y = map(printer.doprint, self.args)
+        power = "" if exp is None else rf"^{{{exp}}}"
+        return rf"t_{{{n}}}{power}\left({y}\right)"
+
     @staticmethod
     def array(xp: Any, n: int, y: Any) -> Any:
         u, scale = tail_map(y, int(n))
@@ -111,6 +116,11 @@ class tail_bend(sp.Function):
     def exact(x: Any, y: Any) -> Any:
         sides = (4 * p * tail_step.exact(2, sp.S.Zero, q) for p, q in ((x, y), (y, x)))
         return tail_corner.exact(1, x, y) - sum(sides) + 4 * x * y / sp.sqrt(sp.pi)
+
+    def _latex(self, printer: Any, exp: str | None = None) -> str:
+        x, y = map(printer.doprint, self.args)
+        power = "" if exp is None else rf"^{{{exp}}}"
+        return rf"B{power}\left({x},\,{y}\right)"
 
     @staticmethod
     def array(xp: Any, x: Any, y: Any) -> Any:
