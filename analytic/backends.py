@@ -73,8 +73,10 @@ def compile_torch(args: Sequence[sp.Symbol], expr: sp.Expr) -> Callback:
             for s, v in zip(args, values, strict=True)
         ]
         result = torch.as_tensor(body(*moved), dtype=dtype, device=device)
-        shape = torch.broadcast_shapes(*(v.shape for v in moved if torch.is_tensor(v)))
-        return result.expand(shape)
+        shapes = {v.shape for v in moved if torch.is_tensor(v)}
+        return (
+            result if shapes == {result.shape} else result.expand(torch.broadcast_shapes(*shapes))
+        )
 
     return call
 

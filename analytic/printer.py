@@ -41,10 +41,10 @@ class ArrayPrinter(AbstractPythonCodePrinter):
         *branches, (last, always) = expr.args
         if always != sp.true:
             raise ValueError(f"{expr} leaves a case open: end it with (value, True).")
-        text = self._print(last)
-        for value, condition in reversed(branches):
-            text = f"where({self._print(condition)}, {self._print(value)}, {text})"
-        return text
+        text = ""
+        for value, condition in branches:
+            text += f"where({self._print(condition)}, {self._print(value)}, "
+        return text + self._print(last) + ")" * len(branches)
 
     def _print_Max(self, expr: sp.Max) -> str:
         return reduce(lambda one, other: f"maximum({one}, {other})", map(self._print, expr.args))

@@ -1,8 +1,10 @@
-"""One layer on a tile in few torch operations: sums become chains of multiply-adds."""
+"""One layer on a tile in few torch operations, in place: sums become chains of multiply-adds."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import count
+from typing import Any
 
 import sympy as sp
 import torch
@@ -15,77 +17,154 @@ from analytic.tile import ARGS, Tile, det
 
 theta = sp.Symbol("theta", real=True)
 NUMBERS = scale, bias, weights, biases = sp.symbols("scale bias weights biases", real=True)
+free = sp.Symbol("free", real=True)
+PLACED = ("asin", "atan", "cos", "cosh", "exp", "rsqrt", "sin", "sinh", "sqrt", "tanh")
+CHAINED = ("add", "addcmul", "mul")
 
 
 def layer(tile: Tile, tangent: bool, plain: bool) -> Callable[..., tuple[Tensor, ...]]:
-    """From (kxx, kxy, kyy, det, theta, *NUMBERS) to the covariance and tangent kernel after it.
+    """From (kxx, kxy, kyy, det, theta, *NUMBERS, free) to the covariance and tangent kernel after it.
 
     `plain` says that the tangent kernel takes in the covariance as it is. `scale` and `weights` are
-    numbers, `bias` and `biases` tensors without a dimension, from which a chain can start.
+    numbers, `bias` and `biases` tensors without a dimension, from which a chain can start. The tiles
+    free[0], free[1], ... are written to.
     """
     k = _spread(scale * tile.kernel) + bias
     outputs = [k]
     if tangent:
         own = k if plain else _spread(weights * tile.kernel) + biases
         outputs.append(own + scale * tile.slope * theta)
-    names = {name: getattr(torch, name) for name in ("add", "addcmul", "rsqrt", "asin")}
-    return compile_together((*ARGS, theta, *NUMBERS), outputs, FusedPrinter, **names)
+    names = {name: getattr(torch, name) for name in (*PLACED, *CHAINED)}
+    return compile_together((*ARGS, theta, *NUMBERS, free), outputs, FusedPrinter, **names)
 
 
 class FusedPrinter(ArrayPrinter):
-    """Writes c f g + d h + e for torch: plain numbers are gathered, what is smaller comes first."""
+    """Writes c f g + d h + e for torch: plain numbers are gathered, what is smaller comes first.
+
+    A result that has no name is written over by what is done to it, and otherwise free afterwards;
+    so all is printed in the order in which it will run.
+    """
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        super().__init__(settings)
+        self._held: set[int] = set()  # free tiles that hold something
+        self._place: int | None = None  # of what was printed last, if it is one of them
 
     @staticmethod
     def share(exprs: sp.Tuple) -> tuple[list[tuple[sp.Symbol, sp.Expr]], sp.Tuple]:
-        """Common subexpressions, but for numbers, and rows or columns, which cost next to nothing."""
+        """Common subexpressions, but for numbers in front, and rows or columns, which cost little."""
         common, reduced = ArrayPrinter.share(exprs)
-        small: dict[sp.Symbol, sp.Expr] = {}
+        told: dict[sp.Symbol, sp.Expr] = {}
         kept = []
         for name, expr in common:
-            expr = expr.xreplace(small)
-            if any(expr.free_symbols <= {side, *NUMBERS} for side in (kxx, kyy)):
-                small[name] = expr
+            number, rest = _numbered(expr.xreplace(told))
+            if rest.is_Symbol or _is_small(rest):
+                told[name] = number * rest
             else:
-                kept.append((name, expr))
-        return kept, reduced.xreplace(small)
+                kept.append((name, rest))
+                told[name] = number * name
+        return kept, reduced.xreplace(told)
+
+    def _print(self, expr: sp.Basic, **settings: Any) -> str:
+        before = self._held
+        text = super()._print(expr, **settings)
+        if not _is_placed(expr):
+            self._place = None
+        self._held = before if self._place is None else before | {self._place}
+        return text
+
+    def _print_Function(self, expr: sp.Function) -> str:
+        if (name := expr.func.__name__) not in PLACED:
+            return super()._print_Function(expr)
+        return self._one(name, *expr.args)
 
     def _print_Pow(self, expr: sp.Pow, rational: bool = False) -> str:
-        """Roots by rsqrt: torch hands sqrt to a vector library that takes twice as long."""
-        base, exponent = expr.as_base_exp()
-        if exponent == -sp.S.Half:
-            return f"rsqrt({self._print(base)})"
-        return super()._print_Pow(expr, rational)
+        if abs(expr.exp) != sp.S.Half:
+            return super()._print_Pow(expr, rational)
+        return self._one("sqrt" if expr.exp > 0 else "rsqrt", expr.base)
+
+    def _one(self, name: str, arg: sp.Expr) -> str:
+        text = self._print(arg)
+        if _passes(arg):
+            return f"({text}).{name}_()"
+        return f"{name}({text})" if _is_small(arg) else f"{name}({text}, {self._new()})"
 
     def _print_Mul(self, expr: sp.Mul) -> str:
-        return _product(*self._split(expr))
+        if not _is_placed(expr):
+            return super()._print_Mul(expr)
+        number, factors = _split(expr)
+        first = next((k for k, factor in enumerate(factors) if _passes(factor)), None)
+        rest = factors if number == 1 else [*factors, number]
+        if first is None:
+            one, other, *rest = rest
+            text = f"mul({self._print(one)}, {self._print(other)}, {self._new()})"
+        else:
+            text = f"({self._print(rest.pop(first))})"
+        place = self._place
+        text += "".join(f".mul_({self._print(part)})" for part in rest)
+        self._place = place
+        return text
 
     def _print_Add(self, expr: sp.Add) -> str:
-        terms = [self._split(term) for term in sorted(expr.args, key=_size)]
-        numbers = " + ".join(number for number, factors in terms if not factors)
-        terms = [term for term in terms if term[1]]
-        if expr.has(bias, biases) or not terms:
-            text = f"({numbers})"
-        else:
-            text = _product(*terms.pop(0))
-            text = f"add({text}, {numbers})" if numbers else text
-        for number, (one, *more) in terms:
-            if more:
-                text = f"addcmul({text}, {one}, {'*'.join(more)}, value={number})"
+        if not _is_placed(expr):
+            return super()._print_Add(expr)
+        first, *rest = _terms(expr)
+        text, fresh = f"({self._print(first)})", _passes(first)
+        place = self._place
+        for term in rest:
+            name, told = self._link(term)
+            if fresh:
+                text = f"{text}.{name}_({told})"
             else:
-                text = f"add({text}, {one}, alpha={number})"
-        return f"({text})"
+                text, fresh = f"{name}({text}, {told}, {self._new()})", True
+                place = self._place
+        self._place = place
+        return text
 
-    def _split(self, term: sp.Expr) -> tuple[str, list[str]]:
-        """The plain number in front, and the factors that are tensors."""
-        parts = [part for factor in sp.Mul.make_args(term) for part in _factors(factor)]
-        parts = sorted(parts, key=_size)
-        plain = [part for part in parts if part.free_symbols <= set(NUMBERS)]
-        tensors = [f"({self._print(part)})" for part in parts if part not in plain]
-        return "*".join(f"({self._print(part)})" for part in plain) or "1", tensors
+    def _link(self, term: sp.Expr) -> tuple[str, str]:
+        """What adds a number, a multiple of a tensor, or of the product of two."""
+        if not term.free_symbols:
+            return "add", self._print(term)
+        number, (one, *more) = _split(term)
+        told = ", ".join(map(self._print, (one, *([sp.Mul(*more)] if more else []))))
+        name, option = ("addcmul", "value") if more else ("add", "alpha")
+        return name, told if number == 1 else f"{told}, {option}={self._print(number)}"
+
+    def _new(self) -> str:
+        """The first tile that holds nothing."""
+        self._place = next(k for k in count() if k not in self._held)
+        self._held = self._held | {self._place}
+        return f"out=free[{self._place}]"
+
+
+def _terms(expr: sp.Add) -> list[sp.Expr]:
+    """Rows, columns and tiles; but a number has no tensor to start from, and comes last."""
+    small = [term for term in expr.args if _is_small(term)]
+    rows = sp.Add(*(term for term in small if not term.has(kyy)))
+    columns = sp.Add(*(term for term in small if term.has(kyy)))
+    large = sorted((term for term in expr.args if term not in small), key=_size)
+    parts = [rows, columns, *large] if rows.free_symbols else [columns, *large, rows]
+    return [part for part in parts if part != 0]
+
+
+def _split(term: sp.Expr) -> tuple[sp.Expr, list[sp.Expr]]:
+    """The plain number in front, and the factors that are tensors."""
+    number, rest = _numbered(term)
+    parts = [part for factor in sp.Mul.make_args(rest) for part in _factors(factor)]
+    return number, sorted(parts, key=_size)
+
+
+def _numbered(expr: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
+    parts = sp.Mul.make_args(expr)
+    plain = [part for part in parts if part.free_symbols <= {scale, weights}]
+    return sp.Mul(*plain), sp.Mul(*(part for part in parts if part not in plain))
 
 
 def _factors(factor: sp.Expr) -> tuple[sp.Expr, ...]:
-    """The root of the determinant, which is above 0 wherever a tile is trusted, as two of them."""
+    """The root of the determinant, which is above 0 wherever a tile is trusted, as two of them.
+
+    torch hands sqrt to a vector library that takes twice as long as rsqrt.
+    """
     return (det, 1 / sp.sqrt(det)) if factor == sp.sqrt(det) else (factor,)
 
 
@@ -97,10 +176,25 @@ def _spread(expr: sp.Expr) -> sp.Expr:
     return sp.Add(*(_spread(number * term) for term in rest.args))
 
 
-def _product(number: str, factors: list[str]) -> str:
-    return "*".join([*([number] if number != "1" or not factors else []), *factors])
+def _is_small(expr: sp.Expr) -> bool:
+    """Whether it is a number, a row or a column."""
+    return any(expr.free_symbols <= {side, *NUMBERS} for side in (kxx, kyy))
+
+
+def _is_placed(expr: Any) -> bool:
+    """Whether it is a tile that is written to a place of our choice."""
+    if isinstance(expr, sp.Pow):
+        known = abs(expr.exp) == sp.S.Half
+    else:
+        known = isinstance(expr, sp.Add | sp.Mul) or type(expr).__name__ in PLACED
+    return known and not _is_small(expr)
+
+
+def _passes(expr: sp.Expr) -> bool:
+    """Whether it is a tile that nothing else will read."""
+    return _is_placed(expr) or (expr.is_Pow and not _is_small(expr))
 
 
 def _size(expr: sp.Expr) -> tuple[bool, int]:
     """Rows and columns are smaller than tiles, and a tile is simpler than a product of them."""
-    return not expr.free_symbols <= {kxx, kyy, *NUMBERS}, len(sp.Mul.make_args(expr))
+    return not _is_small(expr), len(sp.Mul.make_args(expr))

@@ -9,13 +9,15 @@ import torch
 from torch import Tensor
 
 from analytic.domain import InputError
+from numeric.infinite.points import Points
 from numeric.infinite.recursion import Recursion
-from numeric.infinite.threads import each, sharing
+from numeric.infinite.scratch import Fresh, Scratch
+from numeric.infinite.threads import each, once, sharing
 
 if TYPE_CHECKING:
     from numeric.infinite.network import FullyConnected
 
-TILE = (128, 720)  # rows and columns of a tile at most: a few of them stay in cache
+TILE = (128, 1024)  # rows and columns of a tile at most: a few of them stay in cache
 LARGE = (2048, 4096)  # the same on other devices
 GRAPH = 800  # side of a tile that is differentiated
 VECTOR = 8  # matrix products of other sizes are slower
@@ -32,29 +34,44 @@ def matrix(net: FullyConnected, x: Tensor, y: Tensor | None, tangent: bool) -> T
     height, width = TILE if x.device.type == "cpu" else LARGE
     plain = torch.inference_mode(False)  # threads may not write to what was made in that mode
     with plain, torch.no_grad(), sharing(x.device) as threads:
-        points = recursion.points(x)
-        others = points if y is None else recursion.points(y)
-        out = x.new_empty(len(points.x), len(others.x))
-        rows = _cuts(0, len(out), height)
+        columns = x if symmetric else y
+        out, rows = x.new_empty(len(x), len(columns)), _cuts(0, len(x), height)
+        memories = [_memory(height * width, x) for _ in range(threads)]
 
-        def fill(k: int) -> None:
-            i = rows[k]
-            start, own = i.start if symmetric else 0, points[i]
-            torch.mm(own.x, others.x[start:].T, out=out[i, start:])
-            for j in _cuts(start, out.shape[1], width):
-                same = symmetric and j.start == start
-                value = recursion.tile(own, others[j], out[i, j], same)
+        @once
+        def known() -> tuple[Points, Points]:
+            points = recursion.points(x)
+            return points, points if symmetric else recursion.points(y)
+
+        def fill(k: int, worker: int) -> None:
+            if worker == 0:
+                known()  # while the others begin with a product
+            i, memory = rows[k], memories[worker]
+            start = i.start if symmetric else 0
+            torch.mm(x[i], columns[start:].T, out=out[i, start:])
+            points, others = known()
+            own = points[i]
+            for j in _cuts(start, len(columns), width):
+                tile, same = out[i, j], symmetric and j.start == start
+                tile.copy_(recursion.tile(own, others[j], tile, same, memory))
+                done = len(tile) if same else 0  # columns that are rows as well
                 if same:
-                    square = value[:, : len(value)]
+                    square = tile[:, :done]
                     square.copy_((square + square.T) / 2)
-                out[i, j] = value
                 if symmetric:
-                    out[j, i] = value.T
+                    out[j, i][done:] = tile.T[done:]
 
         each(fill, len(rows), threads)
+        points, others = known()
+        if symmetric:
+            out.diagonal().copy_(points.diagonal)
         if points.still.any() or others.still.any():
             out[points.still], out[:, others.still] = 0.0, 0.0
     return out
+
+
+def _memory(cells: int, like: Tensor) -> Scratch | Fresh:
+    return Scratch(cells, like) if like.device.type == "cpu" else Fresh()
 
 
 def gradient(net: FullyConnected, x: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
@@ -73,7 +90,8 @@ def gradient(net: FullyConnected, x: Tensor, weights: Tensor) -> tuple[Tensor, T
     cuts = _cuts(0, len(x), GRAPH)
     for i, j in combinations_with_replacement(cuts, 2):
         a, b = recursion.points(x[i]), recursion.points(x[j])
-        value = recursion.tile(a, b, a.x @ b.x.T, same=i == j)
+        value = recursion.tile(a, b, a.x @ b.x.T, i == j, Fresh())
+        value = value.diagonal_scatter(a.diagonal) if i == j else value
         weight = weights[i, j] if i == j else weights[i, j] + weights[j, i].T
         parts = torch.autograd.grad((weight * value).sum(), (sigma_w, sigma_b))
         total = [sum_ + part for sum_, part in zip(total, parts, strict=True)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,8 @@ from analytic.domain import InputError
 from numeric.infinite.curved import part
 from numeric.infinite.layers import Layer, Pairs, full
 from numeric.infinite.parametrisation import Parametrisation
+from numeric.infinite.points import Points, Some
+from numeric.infinite.scratch import Fresh, Scratch
 
 if TYPE_CHECKING:
     from numeric.infinite.network import FullyConnected
@@ -23,25 +25,6 @@ NEAR = 1e-2  # of sin^2 of an angle, below which the rounding of a matrix produc
 CLOSE = 1e-4  # the same where quadratures, which cost more, round no better than to 1e-13
 CELLS = 2**20  # coordinates, or terms of sums, of single pairs held at once
 NODES = 64  # of such sums, about
-
-
-@dataclass(frozen=True)
-class Points:
-    """Inputs, and what each layer needs to know of them."""
-
-    x: Tensor  # (n, d)
-    variances: tuple[Tensor, ...]  # (n,) for each hidden layer and the readout
-    squares: tuple[Tensor, ...]  # E[phi^2], (n,) for each hidden layer
-    rows: tuple[Any, ...]
-    diagonal: Tensor  # of the Gram matrix, (n,)
-    still: Tensor  # (n,): whether every layer is 0 there, whatever the weights
-
-    def __getitem__(self, index: slice | Tensor) -> Points:
-        def cut(parts: tuple[Any, ...]) -> tuple[Any, ...]:
-            return tuple(part[index] for part in parts)
-
-        rest = map(cut, (self.variances, self.squares, self.rows))
-        return Points(self.x[index], *rest, self.diagonal[index], self.still[index])
 
 
 @dataclass(frozen=True)
@@ -81,27 +64,40 @@ class Recursion:
                     "choose other scales, or float64."
                 )
         diagonal = theta if self.tangent else V
-        return Points(x, (*variances, V), tuple(squares), tuple(rows), diagonal, still)
+        return Points(
+            x, torch.stack([*variances, V]), torch.stack(squares), tuple(rows), diagonal, still
+        )
 
-    def _first_covariance(self, xy: Tensor, d: int) -> Tensor:
-        return self.sigma_w[0] ** 2 / d * xy + self.sigma_b[0] ** 2
+    def _first_covariance(self, xy: Tensor, d: int, out: Tensor | None = None) -> Tensor:
+        scale, bias = self.sigma_w[0] ** 2 / d, self.sigma_b[0] ** 2
+        if torch.is_tensor(scale):
+            return scale * xy + bias
+        return torch.add(_constant(bias, xy.dtype, xy.device), xy, alpha=scale, out=out)
 
-    def tile(self, a: Points, b: Points, xy: Tensor, same: bool = False) -> Tensor:
-        """The Gram matrix of two groups of points, or of one, from their inner products."""
-        k = covariance = self._first_covariance(xy, a.x.shape[1])
-        theta, again = self._first(k, a.x.shape[1]), None
-        for l, layer in enumerate(self.layers):
-            kxx, kyy, det = a.variances[l][:, None], b.variances[l][None, :], None
-            if same and not layer.closed:
-                k = k.diagonal_scatter(a.variances[l])
+    def tile(
+        self, a: Points | Some, b: Points | Some, xy: Tensor, same: bool, memory: Scratch | Fresh
+    ) -> Tensor:
+        """The Gram matrix of two groups of points from their inner products.
+
+        The diagonal of one group with itself is not to be trusted: `Points` knows it.
+        """
+        memory.begin(xy.shape)
+        k = self._first_covariance(xy, a.d, memory[0])
+        if same:
+            k.fill_diagonal_(0)  # any angle that is not delicate will do
+        theta, again = self._first(k, a.d), None
+        sides = zip(a.variances[..., None].unbind(), b.variances[:, None].unbind(), strict=True)
+        for l, (layer, (kxx, kyy)) in enumerate(zip(self.layers, sides, strict=False)):
+            det = None
             if layer.needs_det:
-                both = kxx * kyy
-                det = torch.addcmul(both, k, k, value=-1)
-                if same:  # the diagonal is known
-                    det.diagonal().copy_(both.diagonal())
-                if self._delicate(l) and not torch.sub(det, both, alpha=self._near).amin() >= 0:
-                    # Below it, or NaN, from a layer that was not looked at.
-                    near = ~(det >= self._near * both)
+                memory.keep(k, theta)
+                det = torch.mul(kxx, kyy, out=memory[0]).addcmul_(k, k, value=-1)
+                least = self._near * a.most[l] * b.most[l]
+                if self._delicate(l) and not det.amin().item() >= least:
+                    both = kxx * kyy
+                    near = ~(
+                        det >= self._near * both
+                    )  # or NaN, from a layer that was not looked at
                     again = near if again is None else again | near
                     k, det = k.masked_fill(near, 0.0), torch.where(near, both, det)
                 if layer.jumps or not self._closed:
@@ -110,27 +106,31 @@ class Recursion:
                 pairs = layer.pairs(a.rows[l], b.rows[l], k, det, self.tangent)
                 k, theta = self._next(l, pairs, theta)
             else:
-                k, theta = self._step(l, kxx, k, kyy, det, theta)
+                memory.keep(k, theta, det)
+                step, numbers = self._step(l, k)
+                parts = step(kxx, k, kyy, det, theta, *numbers, memory)
+                k, *tangent = (full(part, k) for part in parts)
+                theta = tangent[0] if tangent else theta
         out = theta if self.tangent else k
-        if same:
-            out = out.diagonal_scatter(a.diagonal)
-        return out if again is None else self._repaired(out, again, a, b, covariance)
+        return out if again is None else self._repaired(out, again, a, b, xy)
 
     def _step(
-        self, l: int, kxx: Tensor, k: Tensor, kyy: Tensor, det: Tensor | None, theta: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """As `_next`, fused, for plain numbers as scales."""
-        layer, scale, bias = self.layers[l], self.sigma_w[l + 1] ** 2, self.sigma_b[l + 1] ** 2
-        rates = self.parametrisation.rates(None, self.sigma_w[l + 1], self.sigma_b[l + 1])
-        step = layer.step(self.tangent, rates == (scale, bias))
-        weights, bias, biases = (
-            rates[0],
-            _constant(bias, k.dtype, k.device),
-            _constant(rates[1], k.dtype, k.device),
-        )
-        parts = step(kxx, k, kyy, det, theta, scale, bias, weights, biases)
-        after, *tangent = (full(part, k) for part in parts)
-        return after, tangent[0] if tangent else theta
+        self, l: int, like: Tensor
+    ) -> tuple[Callable[..., tuple[Tensor, ...]], Sequence[Any]]:
+        """As `_next`, fused, for plain numbers as scales; and what it needs of them."""
+        if (l, like.dtype) not in self._steps:
+            scale, bias = self.sigma_w[l + 1] ** 2, self.sigma_b[l + 1] ** 2
+            weights, biases = self.parametrisation.rates(
+                None, self.sigma_w[l + 1], self.sigma_b[l + 1]
+            )
+            step = self.layers[l].step(self.tangent, (weights, biases) == (scale, bias))
+            bare = like.new_tensor(bias), like.new_tensor(biases)
+            self._steps[l, like.dtype] = step, (scale, bare[0], weights, bare[1])
+        return self._steps[l, like.dtype]
+
+    @cached_property
+    def _steps(self) -> dict[tuple[int, torch.dtype], Any]:
+        return {}
 
     @cached_property
     def _closed(self) -> bool:
@@ -151,20 +151,23 @@ class Recursion:
         skipped = inside and all(layer.linear for layer in self.layers[l - 1 : l + 2])
         return not skipped and (self._closed or (plain and self.layers[l].angular))
 
-    def _repaired(self, out: Tensor, close: Tensor, a: Points, b: Points, k: Tensor) -> Tensor:
+    def _repaired(
+        self, out: Tensor, close: Tensor, a: Points | Some, b: Points | Some, xy: Tensor
+    ) -> Tensor:
         """The tile with nearly collinear pairs done one by one."""
         i, j = close.nonzero(as_tuple=True)
         orders = (rows.order for rows in (*a.rows, *b.rows) if not torch.is_tensor(rows))
-        size = max(1, CELLS // max(a.x.shape[1], NODES, *orders))
+        size = max(1, CELLS // max(a.d, NODES, *orders))
         parts = [
-            self._one_by_one(a[some], b[others], k[some, others])
+            self._one_by_one(a[some], b[others], xy[some, others])
             for some, others in zip(i.split(size), j.split(size), strict=True)
         ]
         return out.index_put((i, j), torch.cat(parts))
 
-    def _one_by_one(self, a: Points, b: Points, k: Tensor) -> Tensor:
+    def _one_by_one(self, a: Some, b: Some, xy: Tensor) -> Tensor:
         """As `tile` for a list of pairs, but the determinant is found apart and handed on."""
-        theta, rounding = self._first(k, a.x.shape[1]), 64 * torch.finfo(k.dtype).eps
+        k = self._first_covariance(xy, a.d)
+        theta, rounding = self._first(k, a.d), 64 * torch.finfo(k.dtype).eps
         least = rounding**2 if torch.is_tensor(self.sigma_w) else 0.0  # a root at 0 has no slope
         det = _orthogonal(self._vectors(a.x), self._vectors(b.x)) * a.variances[0]
         det = torch.where(k == 0, a.variances[0] * b.variances[0], det)  # a point at 0 has no angle
@@ -195,7 +198,7 @@ class Recursion:
         later = self.layers[l + 1 :]
         return not torch.is_tensor(self.sigma_w) and any(layer.angular for layer in later)
 
-    def _handed_on(self, l: int, a: Points, b: Points, gap: Tensor, det: Tensor) -> Tensor:
+    def _handed_on(self, l: int, a: Some, b: Some, gap: Tensor, det: Tensor) -> Tensor:
         """The determinant of sigma_w^2 k + sigma_b^2 from that of k and its gap."""
         apart = a.squares[l].sqrt() - b.squares[l].sqrt()
         return self._spread(l, 2 * gap + apart**2, det)

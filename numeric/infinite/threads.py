@@ -8,15 +8,19 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import lru_cache
+from threading import Lock
+from typing import TypeVar
 
 import torch
 
+T = TypeVar("T")
 
-def each(fill: Callable[[int], None], count: int, threads: int) -> None:
-    """fill(0), ..., fill(count - 1), shared by threads of Python, whose lock torch lets go of."""
+
+def each(fill: Callable[[int, int], None], count: int, threads: int) -> None:
+    """fill(k, worker) for k below count, shared by threads of Python, whose lock torch lets go of."""
     left = deque(range(count))
 
-    def work() -> None:
+    def work(worker: int) -> None:
         try:
             with torch.no_grad():  # each thread has a switch of its own
                 while left:
@@ -24,17 +28,30 @@ def each(fill: Callable[[int], None], count: int, threads: int) -> None:
                         k = left.popleft()
                     except IndexError:  # another thread took the last
                         return
-                    fill(k)
+                    fill(k, worker)
         finally:
             left.clear()  # nothing is begun after a failure or an interrupt
 
-    others = [_pool(threads).submit(work) for _ in range(min(threads, count) - 1)]
+    others = [_pool(threads).submit(work, k) for k in range(1, min(threads, count))]
     try:
-        work()
+        work(0)
     finally:
         wait(others)
     for other in others:
         other.result()
+
+
+def once(make: Callable[[], T]) -> Callable[[], T]:
+    """What the first who asks makes, while the others wait; one that failed is made again."""
+    lock, made = Lock(), []
+
+    def get() -> T:
+        with lock:
+            if not made:
+                made.append(make())
+        return made[0]
+
+    return get
 
 
 @lru_cache

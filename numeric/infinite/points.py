@@ -1,0 +1,51 @@
+"""Inputs of an infinite network, and what each layer needs to know of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Points:
+    x: Tensor  # (n, d)
+    variances: Tensor  # (layers + 1, n): for each hidden layer and the readout
+    squares: Tensor  # E[phi^2], (layers, n)
+    rows: tuple[Any, ...]
+    diagonal: Tensor  # of the Gram matrix, (n,)
+    still: Tensor  # (n,): whether every layer is 0 there, whatever the weights
+
+    @property
+    def d(self) -> int:
+        return self.x.shape[1]
+
+    @cached_property
+    def most(self) -> list[float]:
+        """The largest variance of each layer."""
+        return self.variances.amax(1).tolist()
+
+    def __getitem__(self, index: slice | Tensor) -> Some:
+        return Some(self, index)
+
+
+class Some:
+    """Some of the points: the same names, each cut when it is first asked for."""
+
+    def __init__(self, whole: Points | Some, index: slice | Tensor) -> None:
+        self._whole, self._index = whole, index
+        self.d, self.most = whole.d, whole.most
+
+    def __getitem__(self, index: slice | Tensor) -> Some:
+        return Some(self, index)
+
+    def __getattr__(self, name: str) -> Any:
+        whole = getattr(self._whole, name)
+        if isinstance(whole, tuple):
+            cut = tuple(part[self._index] for part in whole)
+        else:
+            cut = whole[..., self._index] if name != "x" else whole[self._index]
+        setattr(self, name, cut)
+        return cut

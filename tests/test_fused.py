@@ -1,0 +1,81 @@
+"""Layers fused for tiles: the numbers of the plain closed forms, in whatever memory they are given."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from analytic import activations as A
+from numeric.infinite.layers import Layer
+from numeric.infinite.scratch import USUAL, Fresh, Scratch
+
+F64 = torch.float64
+CLOSED = {
+    "absolute": A.absolute, "affine": A.affine(A.erf, 2, 1), "cosine": A.cosine(1), "erf": A.erf,
+    "exponential": A.exponential("1/2"), "gabor": A.gabor, "gaussian": A.gaussian, "gelu": A.gelu,
+    "hermite": A.hermite(3), "leaky": A.leaky_relu("1/5"), "line": A.monomial(1), "cube": A.monomial(3),
+    "polynomial": A.polynomial([1, 2, "1/2"]), "rbf": A.rbf(1), "relu": A.relu,
+    "relu^2": A.relu_power(2), "sign": A.sign, "sine": A.sine(2), "snake": A.snake(1), "step": A.step,
+}  # fmt: skip
+SCALE, BIAS, WEIGHTS, BIASES = 1.7, 0.3, 0.9, 0.2
+
+
+class Poisoned(Scratch):
+    """What is free holds NaN, so that nothing can be read that was not written."""
+
+    def keep(self, *kept: Tensor | None) -> None:
+        super().keep(*kept)
+        for tile in self._free:
+            tile.fill_(math.nan)
+
+
+def given(dtype: torch.dtype) -> list[Tensor]:
+    """kxx, kxy, kyy, det and theta of a tile whose points are far from collinear."""
+    chance = torch.Generator().manual_seed(0)
+    kxx, kyy = (torch.rand(shape, generator=chance, dtype=F64) + 0.5 for shape in ((7, 1), (1, 5)))
+    kxy = (kxx * kyy).sqrt() * (1.6 * torch.rand(7, 5, generator=chance, dtype=F64) - 0.8)
+    theta = torch.randn(7, 5, generator=chance, dtype=F64)
+    return [part.to(dtype) for part in (kxx, kxy, kyy, kxx * kyy - kxy**2, theta)]
+
+
+@pytest.mark.parametrize("dtype", [F64, torch.float32])
+@pytest.mark.parametrize("plain", [True, False])
+@pytest.mark.parametrize("name", CLOSED)
+def test_a_fused_layer_is_the_plain_one(name: str, plain: bool, dtype: torch.dtype) -> None:
+    layer, parts = Layer(CLOSED[name]), given(dtype)
+    before = [part.clone() for part in parts]
+    kxx, kxy, kyy, det, theta = parts
+    tangent = CLOSED[name].slope is not None
+    weights, biases = (SCALE, BIAS) if plain else (WEIGHTS, BIASES)
+    pairs = layer.elements(kxx, kyy, kxy, det, tangent)
+    expected = [SCALE * pairs.kernel + BIAS]
+    if tangent:
+        expected.append(weights * pairs.kernel + biases + SCALE * pairs.slope * theta)
+    bare = kxy.new_tensor(BIAS), kxy.new_tensor(biases)
+    memory = Poisoned(kxy.numel() + 3, kxy)
+    for free in (memory, Fresh()):
+        free.begin(kxy.shape)
+        free.keep()
+        told = layer.step(tangent, plain)(*parts, SCALE, bare[0], weights, bare[1], free)
+        for one, true in zip(told, expected, strict=True):
+            off = (one.expand_as(true) - true).abs().max()
+            assert off < 20 * torch.finfo(dtype).eps * true.abs().max()
+    assert all(torch.equal(part, old) for part, old in zip(parts, before, strict=True))
+
+
+def test_memory_is_taken_again_unless_it_is_kept() -> None:
+    memory = Scratch(12, torch.zeros(1, dtype=torch.float32))
+    memory.begin((3, 4))
+    tiles = [memory[k] for k in range(USUAL + 2)]  # more than there are at first
+    assert all(tile.shape == (3, 4) and tile.dtype == torch.float32 for tile in tiles)
+    for k, tile in enumerate(tiles):
+        tile.fill_(k)
+    assert [tile.unique().tolist() for tile in tiles] == [[k] for k in range(USUAL + 2)]
+    memory.keep(tiles[0], None, tiles[2])
+    assert memory[0] is tiles[1]
+    assert memory[1] is tiles[3]
+    memory.begin((2, 5))
+    again = [memory[k] for k in range(USUAL + 2)]
+    assert all(tile.is_contiguous() and tile.shape == (2, 5) for tile in again)
+    assert len({tile.data_ptr() for tile in again}) == USUAL + 2
