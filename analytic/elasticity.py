@@ -43,6 +43,14 @@ def elasticities(moment: Formula, known: sp.Expr | None = None) -> Elasticities:
     return Elasticities(V * slope, V * sp.diff(V * slope, V), 1 + 2 * V * slope, slope)
 
 
+def rise(moment: Formula) -> sp.Expr:
+    r"""The coefficient of $\sqrt V$ in a moment at V = 0: not 0 where a slope bends at 0, as ELU's."""
+    slope = sp.diff(moment.expr, V)
+    if slope.has(Moment) or len(slope.free_symbols) > 1 or slope.subs(V, 0).is_finite:
+        return sp.S.Zero
+    return sp.limit(2 * sp.sqrt(V) * slope, V, 0)
+
+
 def _generic(expr: sp.Expr) -> sp.Expr:
     """Without the exceptions of a Piecewise: the monomial of degree 1 has G2 = 0 by a case of its own."""
     return expr.args[-1][0] if isinstance(expr, sp.Piecewise) else expr

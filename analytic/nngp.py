@@ -24,14 +24,16 @@ from analytic.elasticity import (
     factored,
     log_of_product,
     quick,
+    rise,
 )  # fmt: skip
 from analytic.formula import Formula
-from analytic.radial import RadialMetric
+from analytic.radial import RadialMetric, at_origin
 from analytic.special import log_variance, share, volume
 from analytic.symbols import V, d, r, s, sigma, zeta
 
 PAPER = "Zavatone-Veth et al."
 _variance = sigma**2 * s + zeta**2
+_bare = sp.And(sp.Eq(s, 0), sp.Eq(zeta, 0))
 
 
 def kernel(act: Activation) -> Formula:
@@ -67,13 +69,13 @@ def tangential(act: Activation) -> Formula:
 def radial(act: Activation) -> Formula:
     """The eigenvalue of the metric along x."""
     face = _Face(act)
-    return _formula(act, "radial", metric(act).a * _stretch(act), sigma**2 * face.G * face.P, "(5)")
+    return _formula(act, "radial", _along(act), sigma**2 * face.G * face.P, "(5)")
 
 
 def magnification(act: Activation) -> Formula:
     """sqrt(det g)."""
     face = _Face(act)
-    textbook = metric(act).a ** (d / 2) * sp.sqrt(_stretch(act))
+    textbook = metric(act).a ** ((d - 1) / 2) * sp.sqrt(_along(act))
     stable = volume(sigma**2 * face.G, face.log_a, face.P, d)
     return _formula(act, "magnification", textbook, stable, "(C.13)", dimension=True)
 
@@ -86,6 +88,9 @@ def ricci(act: Activation) -> Formula:
     )
     bracket = (d - 2) * face.e1 * face.P + 4 * (face.rest * face.e1 + face.tau * face.e2)
     stable = -(d - 1) * face.tau * face.slope / (face.G * face.P**2) * bracket
+    if bend := rise(act.G):
+        limit = at_origin(sigma**2 * act.G.expr.subs(V, 0), sp.S.Zero, sigma**3 * bend)
+        textbook, stable = (sp.Piecewise((limit, _bare), (f, True)) for f in (textbook, stable))
     return _formula(act, "ricci", textbook, stable, "(7), corrected by 1/3", dimension=True)
 
 
@@ -95,6 +100,13 @@ def _regular(act: Activation) -> sp.Expr:
     E = a + 2 * s * a1
     bracket = (d - 2) * a1 * E + 4 * (a * a1 + s * (a * a2 - a1**2))
     return -(d - 1) * s * a1 / (a**2 * E**2) * bracket
+
+
+def _along(act: Activation) -> sp.Expr:
+    """The eigenvalue along x, which is defined at x = 0, zeta = 0 too."""
+    along, G = metric(act).a * _stretch(act), act.G.expr
+    vanishes = G.subs(V, 0) == 0 and not algebraic(G)  # then no factor V cancels in Omega'
+    return sp.Piecewise((0, _bare), (along, True)) if vanishes else along
 
 
 def _stretch(act: Activation) -> sp.Expr:

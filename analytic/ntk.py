@@ -12,10 +12,10 @@ import sympy as sp
 
 from analytic.activation import Activation
 from analytic.deep.node import Activated, Deep, deep_ricci, deep_volume
-from analytic.elasticity import factored, quick
+from analytic.elasticity import factored, quick, rise
 from analytic.formula import Formula
 from analytic.passage import bent
-from analytic.radial import RadialMetric
+from analytic.radial import RadialMetric, at_origin
 from analytic.special import off_origin
 from analytic.symbols import V, d, kxx, kxy, kyy, r, s, sigma, xi, xy, zeta
 
@@ -59,9 +59,9 @@ def ricci(act: Activation) -> Formula:
 
 
 def origin(act: Activation) -> Formula:
-    r"""$R(0) = -2d(d-1)c/a^2$: the NTK metric is curved where the NNGP metric is flat."""
+    """The Ricci scalar at x = 0: the NTK metric is curved where the NNGP metric is flat."""
     textbook, floats = (
-        -2 * d * (d - 1) * c / a**2
+        at_origin(a, c, _rise(act))
         for a, c in (_at_origin(act), _at_origin(act, lambda f: f.floating, off_origin(zeta**2)))
     )
     args = (d, sigma, zeta, xi, *act.parameters)
@@ -79,10 +79,16 @@ def _at_origin(
     return _sum * G + _product * G2, _product * G2
 
 
+def _rise(act: Activation) -> sp.Expr:
+    """Of a at x = 0, which without bias may have a term in r."""
+    slope = sigma * (_sum * rise(act.G) + _product * rise(bent(act)))
+    return sp.Piecewise((slope, sp.Eq(zeta, 0)), (0, True)) if slope != 0 else slope
+
+
 def _with_origin(act: Activation, origin: sp.Expr, elsewhere: sp.Expr) -> sp.Expr:
-    """Where the degree is open, a power of V has no derivative at V = 0, and x = 0 is a case apart."""
-    open_degree = any(p.name == "q" for p in act.parameters)
-    return sp.Piecewise((origin, sp.Eq(s, 0)), (elsewhere, True)) if open_degree else elsewhere
+    """Where the moments have no derivative at V = 0, for one because a degree is open, x = 0 is apart."""
+    apart = any(p.name == "q" for p in act.parameters) or _rise(act) != 0
+    return sp.Piecewise((origin, sp.Eq(s, 0)), (elsewhere, True)) if apart else elsewhere
 
 
 def _simple(act: Activation) -> bool:

@@ -50,3 +50,12 @@ class RadialMetric:
             a * E
         )
         return (d - 1) * (sphere + bend)
+
+
+def at_origin(a: sp.Expr, c: sp.Expr, rise: sp.Expr) -> sp.Expr:
+    r"""$R(0) = -2d(d-1)\,(c/a^2 + a_1^2/8a^3)$.
+
+    For $a(r) = a + a_1 r + \dots$ and the eigenvalue $a(r) + r a'(r) - 2cr^2 + \dots$ along x. With
+    $a_1$, which is called `rise`, the metric has no second derivatives there, but R has a limit.
+    """
+    return -2 * d * (d - 1) * (c / a**2 + rise**2 / (8 * a**3))

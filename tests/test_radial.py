@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import sympy as sp
 
-from analytic.radial import RadialMetric
+from analytic.radial import RadialMetric, at_origin
 from analytic.riemann import curvature_at
 from analytic.symbols import d, s
 
@@ -54,6 +54,15 @@ def test_curvature_at_the_origin_is_that_of_the_definition(dimension) -> None:
     metric, chart = random_metric(np.random.default_rng(dimension)), X[:dimension]
     scalar = curvature_at(metric.at(chart), chart, dict.fromkeys(chart, 0)).scalar
     assert metric.scalar_curvature().subs({s: 0, d: dimension}) == scalar
+
+
+def test_curvature_has_a_limit_at_an_origin_where_the_metric_rises_as_r() -> None:
+    a0, a1, a2, c, c1 = sp.symbols("a0 a1 a2 c c1", positive=True)
+    r = sp.sqrt(s)
+    a = a0 + a1 * r + a2 * s
+    metric = RadialMetric(a, 2 * (sp.diff(a, s) - c - c1 * r))
+    limit = sp.limit(metric.scalar_curvature(), s, 0)
+    assert sp.simplify(limit - at_origin(a0, c, a1)) == 0
 
 
 SPHERES = {
