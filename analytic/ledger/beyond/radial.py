@@ -9,14 +9,14 @@ import sympy as sp
 from mpmath import mp, mpf
 
 from analytic import ntk
-from analytic.activations import erf, gaussian, monomial
+from analytic.activations import elu, erf, gaussian, monomial
 from analytic.catalogue import catalogue
 from analytic.claims import Claim, Point, sample
 from analytic.composed import at_radius, nested_ntk, weighted_ntk
 from analytic.composed.series import coordinates, jet, norm_squared
 from analytic.formula import Formula
 from analytic.ledger.settlement import Settled, holds, reals
-from analytic.radial import RadialMetric
+from analytic.radial import RadialMetric, at_origin
 from analytic.routes import Jet, nngp_jet, ray
 from analytic.symbols import V, d, r, s, sigma, xi, zeta
 
@@ -97,6 +97,44 @@ def _flat_origin() -> Claim:
     return Claim(formula, "metric by quadrature near the origin", other, points)
 
 
+def _limit(curvature: Callable[[Any], Any], digits: int) -> Any:
+    """At r = 0 of a function with a power series in r, by what three points near it leave over."""
+    with mp.workdps(digits):
+        one, two, three = (curvature(k * mpf(10) ** -12) for k in (1, 2, 3))
+        return 3 * one - 3 * two + three
+
+
+def _risen() -> Claim:
+    """a = a0 + a1 r + a2 s, and along x a + r a_r - 2 c s: the metric has a limit, its rates have none."""
+    jets = (sp.Symbol("a0", positive=True), *reals("a1 a2 c"))
+    a0, a1, _, c = jets
+    formula = Formula("R at a bare origin", (d, *jets), at_origin(a0, c, a1))
+
+    def other(d: Any, a0: Any, a1: Any, a2: Any, c: Any) -> Any:
+        def near(r: Any) -> Any:
+            across = (a0 + a1 * r + a2 * r**2, a1 / (2 * r) + a2, -a1 / (4 * r**3), HIGHEST)
+            return _textbook(across, (a1 / r + 2 * (a2 - c), -a1 / (2 * r**3), HIGHEST), r, d)
+
+        return _limit(near, 120)
+
+    points = tuple(sample(formula, 1, seed=k, d=k)[0] for k in (2, 3))
+    return Claim(formula, "textbook curvature near the origin", other, points)
+
+
+def _bare_elu() -> Claim:
+    formula = Formula("R of ELU's NNGP at a bare origin", (d, sigma), -d * (d - 1) / (2 * sp.pi))
+
+    def other(d: Any, sigma: Any) -> Any:
+        def near(r: Any) -> Any:
+            return nngp_jet(elu, ray(r, int(d)), sigma, mpf(0)).scalar()
+
+        return _limit(near, 65)
+
+    return Claim(
+        formula, "metric by quadrature near the origin", other, ({"d": 3, "sigma": "0.8"},)
+    )
+
+
 def _quadratic() -> tuple[Claim, Claim]:
     """phi = z^2/sqrt(3): nothing but rational functions is left."""
     S, m, t = sigma**2 + xi**2, sigma**2 * xi**2, r**2
@@ -137,5 +175,6 @@ ROUTES: dict[str, Settled] = {
         _found("ntk.erf.origin", "average over weights", _averages(Jet.scalar), _origin),
         _flat_origin(),
     ),
+    "beyond/bare-origin": holds(_risen(), _bare_elu()),
     "beyond/ntk-quadratic": holds(*_quadratic()),
 }
