@@ -1,16 +1,22 @@
 """Layers fused for tiles: the numbers of the plain closed forms, in whatever memory they are given."""
 
 import math
+from functools import partial
 
 import pytest
+import sympy as sp
 import torch
 from torch import Tensor
 
 from analytic import activations as A
+from analytic import symbols
+from analytic.tile import Tile
+from analytic.tile import det as DET
+from numeric.infinite.fused import layer
 from numeric.infinite.layers import Layer
 from numeric.infinite.scratch import USUAL, Fresh, Scratch
 
-F64 = torch.float64
+F64, S = torch.float64, symbols.kxy
 CLOSED = {
     "absolute": A.absolute, "affine": A.affine(A.erf, 2, 1), "cosine": A.cosine(1), "erf": A.erf,
     "exponential": A.exponential("1/2"), "gabor": A.gabor, "gaussian": A.gaussian, "gelu": A.gelu,
@@ -43,12 +49,12 @@ def given(dtype: torch.dtype) -> list[Tensor]:
 @pytest.mark.parametrize("plain", [True, False])
 @pytest.mark.parametrize("name", CLOSED)
 def test_a_fused_layer_is_the_plain_one(name: str, plain: bool, dtype: torch.dtype) -> None:
-    layer, parts = Layer(CLOSED[name]), given(dtype)
+    closed, parts = Layer(CLOSED[name]), given(dtype)
     before = [part.clone() for part in parts]
     kxx, kxy, kyy, det, theta = parts
     tangent = CLOSED[name].slope is not None
     weights, biases = (SCALE, BIAS) if plain else (WEIGHTS, BIASES)
-    pairs = layer.elements(kxx, kyy, kxy, det, tangent)
+    pairs = closed.elements(kxx, kyy, kxy, det, tangent)
     expected = [SCALE * pairs.kernel + BIAS]
     if tangent:
         expected.append(weights * pairs.kernel + biases + SCALE * pairs.slope * theta)
@@ -57,11 +63,39 @@ def test_a_fused_layer_is_the_plain_one(name: str, plain: bool, dtype: torch.dty
     for free in (memory, Fresh()):
         free.begin(kxy.shape)
         free.keep()
-        told = layer.step(tangent, plain)(*parts, SCALE, bare[0], weights, bare[1], free)
+        told = closed.step(tangent, plain)(*parts, SCALE, bare[0], weights, bare[1], free)
         for one, true in zip(told, expected, strict=True):
             off = (one.expand_as(true) - true).abs().max()
             assert off < 20 * torch.finfo(dtype).eps * true.abs().max()
     assert all(torch.equal(part, old) for part, old in zip(parts, before, strict=True))
+
+
+def test_conditions_may_be_shared_and_sums_may_lack_a_side() -> None:
+    """What closed forms of one's own may be like."""
+    parts = given(F64)
+    _, kxy, kyy, det, theta = parts
+    cases = partial(sp.Piecewise, evaluate=False)
+    one, two = (
+        cases((f, symbols.kxy > 0), (g, True)) for f, g in ((S, sp.sinh(S)), (1, sp.cosh(S)))
+    )
+    scale, zero = 1.5, torch.zeros((), dtype=F64)
+    sided = Tile(S + symbols.kyy + DET, one)
+    for tile, kernel, slope in (
+        (
+            Tile(one, two),
+            torch.where(kxy > 0, kxy, kxy.sinh()),
+            torch.where(kxy > 0, 1, kxy.cosh()),
+        ),
+        (sided, kxy + kyy + det, torch.where(kxy > 0, kxy, kxy.sinh())),
+    ):
+        memory = Poisoned(kxy.numel(), kxy)
+        memory.begin(kxy.shape)
+        memory.keep()
+        k, tangent = layer(tile, True, True)(*parts, scale, zero, scale, zero, memory)
+        torch.testing.assert_close(k, scale * kernel, rtol=1e-14, atol=1e-14)
+        torch.testing.assert_close(
+            tangent, scale * (kernel + slope * theta), rtol=1e-14, atol=1e-14
+        )
 
 
 def test_memory_is_taken_again_unless_it_is_kept() -> None:

@@ -159,13 +159,6 @@ def test_a_scaled_cosine_is_a_cosine_down_to_its_curvature() -> None:
     np.testing.assert_allclose(one, other, rtol=1e-12)
 
 
-def test_the_cosine_has_no_volume_at_the_bare_origin() -> None:
-    at = {"sigma": 2, "zeta": 0, "r": 0}
-    assert nngp.radial(cosine(1)).evaluate(**at) == nngp.radial(cosine(1)).numpy(**at) == 0
-    volume = nngp.magnification(cosine(1))
-    assert volume.evaluate(d=3, **at) == volume.numpy(d=3, **at) == 0
-
-
 @pytest.mark.parametrize("act", [relu, monomial(1)], ids=["relu", "identity"])
 def test_a_homogeneous_network_of_degree_one_is_flat(act) -> None:
     assert nngp.ricci(act).expr == 0

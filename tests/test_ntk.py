@@ -110,25 +110,6 @@ def test_the_origin_is_curved_as_its_own_formula_says(act) -> None:
         assert is_right(volume.numpy(r=0, **values), volume.evaluate(20, r=0, **values))
 
 
-@pytest.mark.parametrize("d", [2, 5])
-def test_elu_has_a_limit_at_the_bare_origin(d) -> None:
-    """Its slope bends at 0, so that without bias the metric there has a term in |x|."""
-    at = {"d": d, "sigma": "1.3", "zeta": 0}
-    for what, more in (
-        (nngp.ricci, {}),
-        (ntk.ricci, {"xi": "0.6"}),
-        (ntk.magnification, {"xi": "0.6"}),
-    ):
-        found = formula(elu, what)
-        limit = found.evaluate(25, r=0, **at, **more)
-        far, near = (abs(found.evaluate(40, r=f"1e-{k}", **at, **more) - limit) for k in (8, 9))
-        assert mpf(9) < far / near < 11  # as |x|
-        floats = {name: float(value) for name, value in {**at, **more}.items()} | {"d": d}
-        assert is_right(found.numpy(r=0, **floats), limit)
-        if what is ntk.ricci:
-            assert formula(elu, ntk.origin).evaluate(25, **at, **more) == limit
-
-
 @every
 def test_without_readout_it_is_the_nngp(act) -> None:
     for values in settings(act):

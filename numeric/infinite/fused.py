@@ -57,6 +57,9 @@ class FusedPrinter(ArrayPrinter):
         told: dict[sp.Symbol, sp.Expr] = {}
         kept = []
         for name, expr in common:
+            if not isinstance(expr, sp.Expr):  # a condition
+                kept.append((name, expr.xreplace(told)))
+                continue
             number, rest = _numbered(expr.xreplace(told))
             if rest.is_Symbol or _is_small(rest):
                 told[name] = number * rest
@@ -138,12 +141,15 @@ class FusedPrinter(ArrayPrinter):
 
 
 def _terms(expr: sp.Add) -> list[sp.Expr]:
-    """Rows, columns and tiles; but a number has no tensor to start from, and comes last."""
+    """In an order in which the first two make a tile, small ones first if they can; a number is last."""
     small = [term for term in expr.args if _is_small(term)]
     rows = sp.Add(*(term for term in small if not term.has(kyy)))
     columns = sp.Add(*(term for term in small if term.has(kyy)))
     large = sorted((term for term in expr.args if term not in small), key=_size)
-    parts = [rows, columns, *large] if rows.free_symbols else [columns, *large, rows]
+    if rows.has(kxx):
+        parts = [rows, columns, *large]
+    else:
+        parts = [rows, *large, columns] if rows.free_symbols else [columns, *large, rows]
     return [part for part in parts if part != 0]
 
 

@@ -36,7 +36,8 @@ def matrix(net: FullyConnected, x: Tensor, y: Tensor | None, tangent: bool) -> T
     with plain, torch.no_grad(), sharing(x.device) as threads:
         columns = x if symmetric else y
         out, rows = x.new_empty(len(x), len(columns)), _cuts(0, len(x), height)
-        memories = [_memory(height * width, x) for _ in range(threads)]
+        cells = min(height, len(x)) * min(width, len(columns))
+        memories = [_memory(cells, x) for _ in range(threads)]
 
         @once
         def known() -> tuple[Points, Points]:

@@ -146,9 +146,10 @@ class Layer:
 
     def step(self, tangent: bool, plain: bool) -> Callable[..., tuple[Tensor, ...]]:
         """Closed forms for a tile of points that are far from collinear, see `fused.layer`."""
-        if (tangent, plain) not in self._steps:
-            self._steps[tangent, plain] = fused.layer(self._tile.apart, tangent, plain)
-        return self._steps[tangent, plain]
+        steps = self._steps  # another thread may put its own in that place
+        if (tangent, plain) not in steps:
+            steps[tangent, plain] = fused.layer(self._tile.apart, tangent, plain)
+        return steps[tangent, plain]
 
     @cached_property
     def _steps(self) -> dict[tuple[bool, bool], Callable[..., tuple[Tensor, ...]]]:

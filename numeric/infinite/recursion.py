@@ -118,15 +118,16 @@ class Recursion:
         self, l: int, like: Tensor
     ) -> tuple[Callable[..., tuple[Tensor, ...]], Sequence[Any]]:
         """As `_next`, fused, for plain numbers as scales; and what it needs of them."""
-        if (l, like.dtype) not in self._steps:
+        steps = self._steps  # another thread may put its own in that place
+        if (l, like.dtype) not in steps:
             scale, bias = self.sigma_w[l + 1] ** 2, self.sigma_b[l + 1] ** 2
             weights, biases = self.parametrisation.rates(
                 None, self.sigma_w[l + 1], self.sigma_b[l + 1]
             )
             step = self.layers[l].step(self.tangent, (weights, biases) == (scale, bias))
             bare = like.new_tensor(bias), like.new_tensor(biases)
-            self._steps[l, like.dtype] = step, (scale, bare[0], weights, bare[1])
-        return self._steps[l, like.dtype]
+            steps[l, like.dtype] = step, (scale, bare[0], weights, bare[1])
+        return steps[l, like.dtype]
 
     @cached_property
     def _steps(self) -> dict[tuple[int, torch.dtype], Any]:
