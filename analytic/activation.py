@@ -77,6 +77,11 @@ class Activation:
 
     def fixed(self, **values: Any) -> Activation:
         """The same with parameters set to numbers, as in monomial().fixed(q=3)."""
+        names = [parameter.name for parameter in self.parameters]
+        for name in values:
+            if name not in names:
+                known = f": its parameters are {', '.join(names)}" if names else " to fix"
+                raise InputError(f"{self.name} has no argument {name}{known}.")
         parts: dict[str, Formula | None] = {"phi": self.phi.at(**values)}
         absent = dict(self.absent)
         for part in PARTS:
