@@ -13,7 +13,7 @@ from sympy.core.function import AppliedUndef
 
 from analytic import quadrature
 from analytic.computed import Computed
-from analytic.domain import InputError
+from analytic.domain import InputError, exact
 from analytic.expectation import Moment, PairMoment, _Expectation
 from analytic.printer import ArrayPrinter, numpy_names, torch_names
 from analytic.special import HEADS, share
@@ -74,9 +74,9 @@ def compile_torch(args: Sequence[sp.Symbol], expr: sp.Expr) -> Callback:
         ]
         result = torch.as_tensor(body(*moved), dtype=dtype, device=device)
         shapes = {v.shape for v in moved if torch.is_tensor(v)}
-        return (
-            result if shapes == {result.shape} else result.expand(torch.broadcast_shapes(*shapes))
-        )
+        if shapes == {result.shape}:
+            return result
+        return result.expand(torch.broadcast_shapes(*shapes))
 
     return call
 
@@ -161,8 +161,8 @@ def _plain(symbol: sp.Symbol, value: Any) -> int | float:
     if isinstance(value, list | tuple) or getattr(value, "ndim", 0):
         given = f"an array of shape {tuple(value.shape)}" if hasattr(value, "shape") else value
         raise InputError(f"{symbol} must be one number here, but {given} was given.")
-    number = float(value)
-    return int(number) if number == int(number) else number
+    number = exact(symbol, value)
+    return int(number) if number.denominator == 1 else float(number)
 
 
 def host_symbols(expr: sp.Expr) -> set[sp.Symbol]:
