@@ -45,7 +45,7 @@ class Some:
         whole = getattr(self._whole, name)
         if isinstance(whole, tuple):
             cut = tuple(part[self._index] for part in whole)
-        else:
-            cut = whole[..., self._index] if name != "x" else whole[self._index]
+        else:  # points are counted first in x, and last in all else
+            cut = whole[self._index] if name == "x" else whole[..., self._index]
         setattr(self, name, cut)
         return cut

@@ -87,7 +87,7 @@ class Recursion:
             k.fill_diagonal_(0)  # any angle that is not delicate will do
         theta, again = self._first(k, a.d), None
         sides = zip(a.variances[..., None].unbind(), b.variances[:, None].unbind(), strict=True)
-        for l, (layer, (kxx, kyy)) in enumerate(zip(self.layers, sides, strict=False)):
+        for l, (layer, (kxx, kyy)) in enumerate(zip(self.layers, sides)):  # the readout needs none
             det = None
             if layer.needs_det:
                 memory.keep(k, theta)
@@ -107,31 +107,22 @@ class Recursion:
                 k, theta = self._next(l, pairs, theta)
             else:
                 memory.keep(k, theta, det)
-                step, numbers = self._step(l, k)
-                parts = step(kxx, k, kyy, det, theta, *numbers, memory)
+                step, scale, bias, weights, biases = self._steps[l]
+                bias, biases = (_constant(b, k.dtype, k.device) for b in (bias, biases))
+                parts = step(kxx, k, kyy, det, theta, scale, bias, weights, biases, memory)
                 k, *tangent = (full(part, k) for part in parts)
                 theta = tangent[0] if tangent else theta
         out = theta if self.tangent else k
         return out if again is None else self._repaired(out, again, a, b, xy)
 
-    def _step(
-        self, l: int, like: Tensor
-    ) -> tuple[Callable[..., tuple[Tensor, ...]], Sequence[Any]]:
-        """As `_next`, fused, for plain numbers as scales; and what it needs of them."""
-        steps = self._steps  # another thread may put its own in that place
-        if (l, like.dtype) not in steps:
-            scale, bias = self.sigma_w[l + 1] ** 2, self.sigma_b[l + 1] ** 2
-            weights, biases = self.parametrisation.rates(
-                None, self.sigma_w[l + 1], self.sigma_b[l + 1]
-            )
-            step = self.layers[l].step(self.tangent, (weights, biases) == (scale, bias))
-            bare = like.new_tensor(bias), like.new_tensor(biases)
-            steps[l, like.dtype] = step, (scale, bare[0], weights, bare[1])
-        return steps[l, like.dtype]
-
     @cached_property
-    def _steps(self) -> dict[tuple[int, torch.dtype], Any]:
-        return {}
+    def _steps(self) -> list[tuple[Callable[..., tuple[Tensor, ...]], float, float, float, float]]:
+        """As `_next`, fused, for plain numbers as scales: what each layer runs, and its numbers."""
+        steps = []
+        for layer, w, b in zip(self.layers, self.sigma_w[1:], self.sigma_b[1:], strict=True):
+            own, rates = (w**2, b**2), self.parametrisation.rates(None, w, b)
+            steps.append((layer.step(self.tangent, rates == own), *own, *rates))
+        return steps
 
     @cached_property
     def _closed(self) -> bool:
