@@ -46,7 +46,7 @@ def elasticities(moment: Formula, known: sp.Expr | None = None) -> Elasticities:
 def rise(moment: Formula) -> sp.Expr:
     r"""The coefficient of $\sqrt V$ in a moment at V = 0: not 0 where a slope bends at 0, as ELU's."""
     slope = sp.diff(moment.expr, V)
-    if slope.has(Moment) or len(slope.free_symbols) > 1 or slope.subs(V, 0).is_finite:
+    if slope.has(Moment) or slope.free_symbols - {V} or slope.subs(V, 0).is_finite:
         return sp.S.Zero
     return sp.limit(2 * sp.sqrt(V) * slope, V, 0)
 

@@ -27,7 +27,7 @@ from analytic.elasticity import (
     rise,
 )  # fmt: skip
 from analytic.formula import Formula
-from analytic.radial import RadialMetric, at_origin
+from analytic.radial import RadialMetric, origin_curvature
 from analytic.special import log_variance, share, volume
 from analytic.symbols import V, d, r, s, sigma, zeta
 
@@ -89,7 +89,7 @@ def ricci(act: Activation) -> Formula:
     bracket = (d - 2) * face.e1 * face.P + 4 * (face.rest * face.e1 + face.tau * face.e2)
     stable = -(d - 1) * face.tau * face.slope / (face.G * face.P**2) * bracket
     if bend := rise(act.G):
-        limit = at_origin(sigma**2 * act.G.expr.subs(V, 0), sp.S.Zero, sigma**3 * bend)
+        limit = origin_curvature(sigma**2 * act.G.expr.subs(V, 0), sp.S.Zero, sigma**3 * bend)
         textbook, stable = (sp.Piecewise((limit, _bare), (f, True)) for f in (textbook, stable))
     return _formula(act, "ricci", textbook, stable, "(7), corrected by 1/3", dimension=True)
 

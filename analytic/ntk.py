@@ -15,7 +15,7 @@ from analytic.deep.node import Activated, Deep, deep_ricci, deep_volume
 from analytic.elasticity import factored, quick, rise
 from analytic.formula import Formula
 from analytic.passage import bent
-from analytic.radial import RadialMetric, at_origin
+from analytic.radial import RadialMetric, origin_curvature
 from analytic.special import off_origin
 from analytic.symbols import V, d, kxx, kxy, kyy, r, s, sigma, xi, xy, zeta
 
@@ -60,8 +60,9 @@ def ricci(act: Activation) -> Formula:
 
 def origin(act: Activation) -> Formula:
     """The Ricci scalar at x = 0: the NTK metric is curved where the NNGP metric is flat."""
+    slope = _rise(act)
     textbook, floats = (
-        at_origin(a, c, _rise(act))
+        origin_curvature(a, c, slope)
         for a, c in (_at_origin(act), _at_origin(act, lambda f: f.floating, off_origin(zeta**2)))
     )
     args = (d, sigma, zeta, xi, *act.parameters)

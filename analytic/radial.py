@@ -52,7 +52,7 @@ class RadialMetric:
         return (d - 1) * (sphere + bend)
 
 
-def at_origin(a: sp.Expr, c: sp.Expr, rise: sp.Expr) -> sp.Expr:
+def origin_curvature(a: sp.Expr, c: sp.Expr, rise: sp.Expr) -> sp.Expr:
     r"""$R(0) = -2d(d-1)\,(c/a^2 + a_1^2/8a^3)$.
 
     For $a(r) = a + a_1 r + \dots$ and the eigenvalue $a(r) + r a'(r) - 2cr^2 + \dots$ along x. With

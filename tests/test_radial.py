@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import sympy as sp
 
-from analytic.radial import RadialMetric, at_origin
+from analytic.radial import RadialMetric, origin_curvature
 from analytic.riemann import curvature_at
 from analytic.symbols import d, s
 
@@ -62,7 +62,7 @@ def test_curvature_has_a_limit_at_an_origin_where_the_metric_rises_as_r() -> Non
     a = a0 + a1 * r + a2 * s
     metric = RadialMetric(a, 2 * (sp.diff(a, s) - c - c1 * r))
     limit = sp.limit(metric.scalar_curvature(), s, 0)
-    assert sp.simplify(limit - at_origin(a0, c, a1)) == 0
+    assert sp.simplify(limit - origin_curvature(a0, c, a1)) == 0
 
 
 SPHERES = {

@@ -16,7 +16,7 @@ from analytic.composed import at_radius, nested_ntk, weighted_ntk
 from analytic.composed.series import coordinates, jet, norm_squared
 from analytic.formula import Formula
 from analytic.ledger.settlement import Settled, holds, reals
-from analytic.radial import RadialMetric, at_origin
+from analytic.radial import RadialMetric, origin_curvature
 from analytic.routes import Jet, nngp_jet, ray
 from analytic.symbols import V, d, r, s, sigma, xi, zeta
 
@@ -108,7 +108,7 @@ def _risen() -> Claim:
     """a = a0 + a1 r + a2 s, and along x a + r a_r - 2 c s: the metric has a limit, its rates have none."""
     jets = (sp.Symbol("a0", positive=True), *reals("a1 a2 c"))
     a0, a1, _, c = jets
-    formula = Formula("R at a bare origin", (d, *jets), at_origin(a0, c, a1))
+    formula = Formula("R at a bare origin", (d, *jets), origin_curvature(a0, c, a1))
 
     def other(d: Any, a0: Any, a1: Any, a2: Any, c: Any) -> Any:
         def near(r: Any) -> Any:
@@ -122,7 +122,7 @@ def _risen() -> Claim:
 
 
 def _bare_elu() -> Claim:
-    formula = Formula("R of ELU's NNGP at a bare origin", (d, sigma), -d * (d - 1) / (2 * sp.pi))
+    formula = catalogue["nngp.elu.ricci"].at(zeta=0, r=0)
 
     def other(d: Any, sigma: Any) -> Any:
         def near(r: Any) -> Any:
