@@ -14,6 +14,8 @@ from analytic.quadrature.rules import half_line, radius, segment
 
 Function = Callable[[Any], Any]
 
+CLOSE = mpf("0.95")  # overlaps beyond need finer lattices than conditioning does
+
 
 def moment(f: Function, V: Any, power: int = 0, kinks: Sequence[Any] = ()) -> Any:
     r"""$E[t^k f(\sqrt V t)]$ for standard normal t and k = `power`; f may have kinks there."""
@@ -58,26 +60,50 @@ def pair(f: Function, g: Function, kxx: Any, kxy: Any, kyy: Any, kinks: Sequence
     with mp.workdps(dps + 10):
         kxx, kxy, kyy = (mp.mpmathify(k) for k in (kxx, kxy, kyy))
         su, sv = mp.sqrt(kxx), mp.sqrt(kyy)
-        slope = kxy / su if su else mpf(0)
-        across = mp.sqrt(max(kyy - slope**2, mpf(0)))
-
-        def grid(reach: Any, per_unit: int) -> Any:
-            nodes = [
-                mpf(k) / per_unit for k in range(-int(reach * per_unit), int(reach * per_unit) + 1)
-            ]
-            weights = [mp.npdf(t) / per_unit for t in nodes]
-            terms = [
-                p * f(su * t) * mp.fdot(weights, [g(slope * t + across * y) for y in nodes])
-                for t, p in zip(nodes, weights, strict=True)
-            ]
-            return mp.fsum(terms), mp.fsum(terms, absolute=True)
-
+        rho = kxy / (su * sv) if su and sv else mpf(0)
+        rule = _on_lattice if abs(rho) < CLOSE else _along_one
+        grid = partial(rule, f, g, su, sv, rho)
         aligned = _reach(lambda t: f(su * t) * g(sv * t) * mp.npdf(t), dps)
         total = None if kinks else _refined(grid, aligned, dps)
         if total is None:
             angle = mp.atan2(mp.sqrt(max(kxx * kyy - kxy**2, mpf(0))), kxy)
             total = _in_sectors(f, g, su, sv, angle, dps)
     return +total
+
+
+def _on_lattice(
+    f: Function, g: Function, su: Any, sv: Any, rho: Any, reach: Any, per_unit: int
+) -> tuple[Any, Any]:
+    r"""The trapezoidal rule in $u/s_u$ and $v/s_v$, with one value of f and of g for each line.
+
+    The density at (i h, j h) is $a_i\,a_j\,e^{ij}$ up to a constant, so that a row is a polynomial in $e^i$.
+    """
+    n, step, rest = int(reach * per_unit), mpf(1) / per_unit, 1 - rho**2
+    places = [step * k for k in range(-n, n + 1)]
+    aside = [mp.exp(-(t**2) / (2 * rest)) for t in places]
+    column = [a * g(sv * t) for a, t in zip(aside, places, strict=True)][::-1]
+    e, terms = mp.exp(rho * step**2 / rest), []
+    for i, (a, t) in enumerate(zip(aside, places, strict=True), -n):
+        power, row = e**i, mpf(0)
+        for value in column:
+            row = row * power + value
+        terms.append(a * f(su * t) * row * power**-n)
+    scale = step**2 / (2 * mp.pi * mp.sqrt(rest))
+    return scale * mp.fsum(terms), scale * mp.fsum(terms, absolute=True)
+
+
+def _along_one(
+    f: Function, g: Function, su: Any, sv: Any, rho: Any, reach: Any, per_unit: int
+) -> tuple[Any, Any]:
+    """The trapezoidal rule in u, and for each u in what v has of its own: for any overlap, at n^2 values of g."""
+    n, across = int(reach * per_unit), sv * mp.sqrt(max(1 - rho**2, mpf(0)))
+    nodes = [mpf(k) / per_unit for k in range(-n, n + 1)]
+    weights = [mp.npdf(t) / per_unit for t in nodes]
+    terms = [
+        p * f(su * t) * mp.fdot(weights, [g(sv * rho * t + across * y) for y in nodes])
+        for t, p in zip(nodes, weights, strict=True)
+    ]
+    return mp.fsum(terms), mp.fsum(terms, absolute=True)
 
 
 def _reach(density: Function, dps: int) -> Any:
