@@ -8,11 +8,12 @@ import sympy as sp
 from mpmath import mp, mpf
 
 from analytic.ledger import Verdict, load
-from analytic.ledger.univariate import ROUTES
+from analytic.ledger.univariate import change, lift, penalty
 from analytic.ledger.univariate.change import speeds
 from analytic.ledger.univariate.lift import recovered
 from analytic.symbols import alpha, charge, delta, m
 
+ROUTES = change.ROUTES | lift.ROUTES | penalty.ROUTES
 SCALE = (m / alpha) ** 2
 P, Q = sp.symbols("p q", real=True)
 

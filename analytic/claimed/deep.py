@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from analytic.activation import Activation
 from analytic.activations import ACTIVATIONS
@@ -22,21 +23,24 @@ DIFFERENCES = {"nngp": nested_nngp, "ntk": nested_ntk}
 AVERAGES = {"nngp": layered_nngp, "ntk": layered_ntk}
 
 
-def _claims(act: Activation) -> Iterator[Claim]:
+def _claims(act: Activation, kind: str) -> Iterator[Claim]:
     if act.name == "elu":  # its kernel is a quadrature, too slow to differentiate
         route, jets, shapes = "averages layer by layer", AVERAGES, SHAPES[1:3]
     else:
         route, jets, shapes = "differences of the kernel", DIFFERENCES, SHAPES
-    for kind, jet in jets.items():
-        reading = at_radius(jet, act)
-        for what, read in (("magnification", Jet.volume), ("ricci", Jet.scalar)):
-            formula = catalogue[f"deep.{act.name}.{kind}.{what}"]
-            names = {symbol.name for symbol in formula.args}
-            points = tuple(
-                {k: v for k, v in {**shape, **parameters(act)[-1]}.items() if k in names}
-                for shape in shapes
-            )
-            yield Claim(formula, route, reading(read), points)
+    reading = at_radius(jets[kind], act)
+    for what, read in (("magnification", Jet.volume), ("ricci", Jet.scalar)):
+        formula = catalogue[f"deep.{act.name}.{kind}.{what}"]
+        names = {symbol.name for symbol in formula.args}
+        points = tuple(
+            {k: v for k, v in {**shape, **parameters(act)[-1]}.items() if k in names}
+            for shape in shapes
+        )
+        yield Claim(formula, route, reading(read), points)
 
 
-CLAIMS = tuple(claim for act in ACTIVATIONS.values() for claim in _claims(act))
+CLAIMS = {
+    f"deep.{name}.{kind}": partial(_claims, act, kind)
+    for name, act in ACTIVATIONS.items()
+    for kind in DIFFERENCES
+}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import sympy as sp
@@ -128,9 +129,15 @@ LINEAR = replace(monomial(1), name="linear")
 SCALED = ACTIVATIONS["erf"].scaled(sp.Rational(3, 2))
 TRIED = (*ACTIVATIONS.values(), *FURTHER.values(), LINEAR, relu, POLYNOMIAL)
 
-CLAIMS = (
-    *(claim for act in TRIED for claim in (*_one_point(act), *_two_point(act), *_identities(act))),
-    *_one_point(SCALED),
-    _elu_by_conditioning(False),
-    _elu_by_conditioning(True),
-)
+
+def _claims(act: Activation) -> Iterator[Claim]:
+    yield from _one_point(act)
+    yield from _two_point(act)
+    yield from _identities(act)
+    if act.name == "elu":
+        yield _elu_by_conditioning(False)
+        yield _elu_by_conditioning(True)
+
+
+CLAIMS = {f"moments.{act.name}": partial(_claims, act) for act in TRIED}
+CLAIMS["moments.scaled"] = partial(_one_point, SCALED)

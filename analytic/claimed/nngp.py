@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from mpmath import mp
@@ -54,4 +55,4 @@ def _claims(act: Activation) -> Iterator[Claim]:
     yield _by_metric(act, "ricci", Jet.scalar)
 
 
-CLAIMS = tuple(claim for act in ACTIVATIONS.values() for claim in _claims(act))
+CLAIMS = {f"nngp.{name}": partial(_claims, act) for name, act in ACTIVATIONS.items()}

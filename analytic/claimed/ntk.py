@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from mpmath import mp
@@ -51,4 +52,4 @@ def _claims(act: Activation) -> Iterator[Claim]:
         yield Claim(catalogue[f"ntk.{act.name}.{what}"], route, reading(read), where)
 
 
-CLAIMS = tuple(claim for act in ACTIVATIONS.values() for claim in _claims(act))
+CLAIMS = {f"ntk.{name}": partial(_claims, act) for name, act in ACTIVATIONS.items()}

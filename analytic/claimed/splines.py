@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -144,4 +145,4 @@ def _claims(name: str) -> Iterator[Claim]:
         yield Claim(formula, "average over slopes", _moment(name, power), places)
 
 
-CLAIMS = tuple(claim for name in INITIALISATIONS for claim in _claims(name))
+CLAIMS = {f"spline.{name}": partial(_claims, name) for name in INITIALISATIONS}

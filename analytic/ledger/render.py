@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from analytic.ledger.entry import LEDGERS, OWN, PAPERS, Entry, Verdict, load
-from analytic.ledger.settled import ROUTES
+from analytic.ledger.settled import all_routes
 
 
 def count(name: str) -> Counter[Verdict]:
@@ -90,8 +90,8 @@ def _entry(entry: Entry) -> list[str]:
         details.append(entry.note)
     if entry.damaged:
         details.append(f"Text at hand: {entry.damaged}")
-    if entry.id in ROUTES:
-        details += [f"Route: {claim}, {claim.digits} digits." for claim in ROUTES[entry.id].claims]
+    if settled := all_routes().get(entry.id):
+        details += [f"Route: {claim}, {claim.digits} digits." for claim in settled.claims]
     if entry.code:
         details.append("Code: " + ", ".join(f"`{place}`" for place in entry.code))
     lines += [f"- {detail}" for detail in details]

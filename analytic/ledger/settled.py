@@ -1,8 +1,32 @@
-"""The routes of every settled entry, by id."""
+"""The routes of every settled entry, by id. A module of routes takes time, and is imported when asked for."""
 
-from analytic.ledger import beyond, curvature, univariate
+from functools import cache
+from importlib import import_module
+
 from analytic.ledger.settlement import Settled
 
-ROUTES: dict[str, Settled] = {**curvature.ROUTES, **univariate.ROUTES, **beyond.ROUTES}
+__all__ = ["MODULES", "Settled", "all_routes", "routes_of"]
 
-__all__ = ["ROUTES", "Settled"]
+FOLDERS = {
+    "curvature": (
+        "finite", "hessian", "planar", "minors", "bumps", "radial", "gaussian", "erf", "mehler",
+        "monomials", "empirical", "tangent", "stein", "posterior", "perturbation", "learned",
+    ),
+    "univariate": (
+        "potential", "particles", "rays", "penalty", "lift", "change", "kernels", "norms",
+    ),
+    "beyond": (
+        "radial", "rough", "deep", "algebra", "critical", "total", "three", "arcs", "boosts", "regimes",
+    ),
+}  # fmt: skip
+MODULES = tuple(f"{folder}.{name}" for folder, names in FOLDERS.items() for name in names)
+
+
+def routes_of(module: str) -> dict[str, Settled]:
+    """Those of one module, as `curvature.erf`."""
+    return import_module(f"analytic.ledger.{module}").ROUTES
+
+
+@cache
+def all_routes() -> dict[str, Settled]:
+    return {entry: settled for module in MODULES for entry, settled in routes_of(module).items()}

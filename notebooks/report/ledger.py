@@ -7,7 +7,7 @@ from html import escape
 
 from analytic.ledger import LEDGERS, Entry, Verdict, load
 from analytic.ledger.render import headline
-from analytic.ledger.settled import ROUTES
+from analytic.ledger.settled import all_routes
 from notebooks.report import mathml
 from notebooks.report.page import asset, frame
 
@@ -56,8 +56,8 @@ def _row(paper: str, entry: Entry) -> str:
 
 def _findings(entry: Entry) -> Iterator[str]:
     """Routes, what was found by them, and what could not be read."""
-    if entry.id in ROUTES:
-        yield from (f"{claim}, {claim.digits} digits" for claim in ROUTES[entry.id].claims)
+    if settled := all_routes().get(entry.id):
+        yield from (f"{claim}, {claim.digits} digits" for claim in settled.claims)
     if entry.note:
         yield entry.note
     if entry.damaged:
