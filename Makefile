@@ -3,7 +3,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: run lab test lint bench ledger figures clean
+PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
+
+.PHONY: run lab test sweep portable lint bench ledger figures clean
 
 run: ledger
 	$(BIN)/python -m notebooks run --jobs 2 --report
@@ -18,7 +20,13 @@ lab: $(READY)
 	$(BIN)/python -m notebooks lab
 
 test: lint
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal  # one thread for each of two workers
+	OMP_NUM_THREADS=1 $(PYTEST)
+
+sweep: $(READY)
+	OMP_NUM_THREADS=1 $(PYTEST) -m sweep
+
+portable: $(READY)
+	$(BIN)/python tests/portable.py
 
 lint: $(READY)
 	$(BIN)/ruff check .
