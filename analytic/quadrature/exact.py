@@ -95,7 +95,7 @@ def _on_lattice(
 def _along_one(
     f: Function, g: Function, su: Any, sv: Any, rho: Any, reach: Any, per_unit: int
 ) -> tuple[Any, Any]:
-    """The trapezoidal rule in u, and for each u in what v has of its own: for any overlap, at n^2 values of g."""
+    """The trapezoidal rule in u, and in v given u: for any overlap, at the cost of n^2 values of g."""
     n, across = int(reach * per_unit), sv * mp.sqrt(max(1 - rho**2, mpf(0)))
     nodes = [mpf(k) / per_unit for k in range(-n, n + 1)]
     weights = [mp.npdf(t) / per_unit for t in nodes]
