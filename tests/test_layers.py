@@ -246,3 +246,17 @@ def test_scales_come_in_any_row_of_numbers(scales) -> None:
     assert FullyConnected(relu, 2, sigma_w=scales).sigma_w == (1.0, 2.0, 0.5)
     assert FullyConnected(relu, 2, sigma_w=scales[1]).sigma_w == (2.0, 2.0, 2.0)
     assert FullyConnected(relu, 2, parametrisation=Standard(np.int64(9))).parametrisation.width == 9
+
+
+@pytest.mark.parametrize("scale", [10**5, 1e12, 1e20])
+def test_a_slope_that_is_0_at_all_nodes_is_refused(scale: float) -> None:
+    """tanh(1e5 z) is a step to all nodes and its slope 0: the NTK of this pair was 0.41, not 0.89."""
+    x = torch.tensor([[1.0, 0.0], [0.6, 0.8]], dtype=torch.float64)
+    net = FullyConnected(tanh.scaled(scale), depth=1, sigma_w=1.0, sigma_b=0.0)
+    with pytest.raises(InputError, match="steep"):
+        net.ntk(x)
+
+
+def test_an_integer_that_torch_cannot_take_is_refused() -> None:
+    with pytest.raises(InputError, match="write it as a float"):
+        FullyConnected(tanh.scaled(10**20), 1, 1.0, 0.0).nngp(torch.ones(1, 2, dtype=torch.float64))
