@@ -77,7 +77,7 @@ def test_a_second_run_finds_what_the_first_has_kept(tmp_path: Path, learned: Evi
     again = Hypothesis(xor(), (10,), **kind).run(progress=False)[(10,)]
     assert torch.equal(first.log_volume, again.log_volume)
     assert {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == written
-    with pytest.raises(InputError, match="another model, loss"):
+    with pytest.raises(InputError, match="another model, optimiser"):
         Hypothesis(xor(), (10,), **kind | {"seed": 1}).run(progress=False)
 
 
