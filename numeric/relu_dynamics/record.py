@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
+from numeric.files import require_writable
 from numeric.relu_dynamics.boosts import KINDS, Hits, State
 from numeric.relu_dynamics.neurons import Neurons
 from numeric.relu_dynamics.stepper import Control, Problem, Step, steps
@@ -120,6 +121,7 @@ def follow(
     run: str,
 ) -> Trajectory:
     """From a state on, or from what a file holds of this very run; residuals go back to their order."""
+    path = None if path is None else require_writable(path)
     kept = None if path is None else recall(path, run)
     record = Record.of(problem, state) if kept is None else Record.from_fields(kept)
     _proceed(problem, record, control, progress, path, run)
