@@ -19,7 +19,7 @@ from numeric.relu_dynamics.neurons import Neurons
 from numeric.relu_dynamics.stepper import Control, Problem, Step, steps
 from numeric.relu_dynamics.store import keep as store
 from numeric.relu_dynamics.store import recall
-from numeric.relu_dynamics.trajectory import Event, Trajectory
+from numeric.relu_dynamics.trajectory import Event, Trajectory, in_order
 
 PAUSE = 5.0  # seconds between two times that a run is kept
 MARKS = 256  # states that are kept at most, and half as many at least where there are more steps
@@ -68,19 +68,16 @@ class Record:
         return state
 
     def events(self, order: Tensor) -> tuple[Event, ...]:
-        """By time, with samples numbered as they were given."""
+        """As `in_order` says, with samples numbered as they were given."""
         if not self.hits:
             return ()
         times, neurons, rays, kinds = (
             torch.cat([getattr(h, part) for h in self.hits])
             for part in ("time", "neuron", "ray", "kind")
         )
-        first = torch.argsort(times, stable=True)
         samples = order[rays % len(order)]
-        rows = zip(
-            *(part[first].tolist() for part in (times, neurons, samples, kinds)), strict=True
-        )
-        return tuple(Event(t, i, j, KINDS[k]) for t, i, j, k in rows)
+        rows = zip(*(part.tolist() for part in (times, neurons, samples, kinds)), strict=True)
+        return in_order(Event(t, i, j, KINDS[k]) for t, i, j, k in rows)
 
     def fields(self) -> dict[str, Any]:
         """As plain tensors and numbers, for a file."""
