@@ -260,3 +260,21 @@ def test_a_slope_that_is_0_at_all_nodes_is_refused(scale: float) -> None:
 def test_an_integer_that_torch_cannot_take_is_refused() -> None:
     with pytest.raises(InputError, match="write it as a float"):
         FullyConnected(tanh.scaled(10**20), 1, 1.0, 0.0).nngp(torch.ones(1, 2, dtype=torch.float64))
+
+
+@pytest.mark.parametrize(
+    ("acts", "kernel", "degree"),
+    [
+        ((sign, sign), "nngp", 0.0),
+        ((relu_power(2), relu_power("3/4")), "ntk", 1.5),
+        ((monomial(3), relu_power("3/4")), "ntk", 2.25),
+    ],
+)
+def test_collinear_points_stay_so_through_homogeneous_layers(
+    acts: tuple[Activation, ...], kernel: str, degree: float
+) -> None:
+    """K(x, c x) = c^degree K(x, x). A determinant by differences would cost half the digits: 1e-8."""
+    x = torch.tensor([[0.3, -1.1, 0.7, 0.2, 1.9]], dtype=torch.float64)
+    k = getattr(FullyConnected(acts, 2, 1.3, 0.0), kernel)
+    for c in (3.0, 0.7, math.pi, 1e-3):
+        assert k(x, c * x).item() == pytest.approx(c**degree * k(x).item(), rel=1e-12)
