@@ -49,7 +49,7 @@ def train(
     are plain attributes and global variables that they use: state in `key` what you may change of those,
     as in key=f"slope {slope}". What goes unstated is refused only if it shows: the loss of the first
     examples, at the first weights and at those of the checkpoint, must agree with what was written to
-    half the digits. For that the loss is evaluated twice more for each checkpoint.
+    half the digits. That costs one evaluation of the loss for each checkpoint, and one for the start.
     """
     where = resolve(device)
     last, every = whole("steps", steps, 0), whole("every", every)
