@@ -28,6 +28,7 @@ from numeric.learned import (
 VOLUME = r"$\log_{10}\sqrt{\det g}$ less its median"
 # White is the median: a flat metric is white all over. Steps, since gradients make large files.
 COLOURS = colormaps["RdBu_r"].resampled(21)
+RESOLVED = 1e-12  # of a metric's largest eigenvalue: rounding, some 1e-16 of it, is 1e-4 of that
 FAINT = 0.1  # rounding of a flat metric shall not look like anything
 CIRCLE = np.stack([f(np.linspace(0, 2 * np.pi, 49)) for f in (np.cos, np.sin)])
 Points = np.ndarray
@@ -71,6 +72,7 @@ class Field:
     log_volume: np.ndarray  # (fine^2,)
     metric: np.ndarray  # (coarse^2, 2, 2)
     level: np.ndarray | None = None  # (fine^2,), drawn where it is 0
+    rank: int = 2  # of the metric: below 2, volume is along the directions that are left
 
     @classmethod
     def of(cls, kernel: Any, plane: Plane, level: Any = None) -> Field:
@@ -94,7 +96,20 @@ def sliced(machine: FeatureMachine, plane: Plane) -> Field:
     """A feature machine on the plane of the first two inputs: its prediction, and volume as area there."""
     fine, coarse = (embedded(z, machine.n_features_in_) for z in (plane.points, plane.centres))
     areas, metric = (machine.kernel_.metric(z)[:, :2, :2].numpy() for z in (fine, coarse))
-    return Field(np.linalg.slogdet(areas)[1] / np.log(100), metric, machine.predict(fine))
+    rank, log = resolved_volume(areas)
+    return Field(log / np.log(10), metric, machine.predict(fine), rank)
+
+
+def resolved_volume(metric: np.ndarray) -> tuple[int, np.ndarray]:
+    """The rank of metrics (n, d, d), one for all of them, and the log volumes along so many directions.
+
+    Features that forget a direction leave an eigenvalue that is rounding, of either sign, and a
+    determinant of 0 or noise. What is below `RESOLVED` of the largest eigenvalue anywhere is left out
+    everywhere, so that volumes can be compared: areas become lengths.
+    """
+    values = np.linalg.eigvalsh(metric)[:, ::-1]
+    rank = int((values > RESOLVED * values[:, :1]).sum(1).min())
+    return rank, np.log(values[:, :rank]).sum(1) / 2
 
 
 def ellipses(metric: np.ndarray, centres: Points, spacing: float) -> np.ndarray:
@@ -217,12 +232,14 @@ def turned(
     """The feature machine, and how its first direction came to be that of the target."""
     (*data, way), kernel = task, SmoothedLaplace(bandwidth, 0.1)
     machine = FeatureMachine(kernel, ridge=ridge, iterations=iterations, device="cpu").fit(*data)
-    show(axes[0], MIDDLE, sliced(machine, MIDDLE), FAINT)
+    field = sliced(machine, MIDDLE)
+    show(axes[0], MIDDLE, field, FAINT)
     found = cosines(machine.matrices_, way)
     _beside(axes[1], "iterations", np.arange(1, iterations + 1), found, marker="o")
     axes[1].set(xlim=(0, TURNED[-1].high + 0.5), ylim=(0.8, 1.01))
     last = f"cosine {found[-1]:.6f}" if iterations else "no direction yet"
-    return Caption(r"g = -2h'(0)\,M", f"after {iterations} iterations: {last}")
+    lost = "" if field.rank == 2 else f"rank {field.rank}, "
+    return Caption(r"g = -2h'(0)\,M", f"after {iterations} iterations: {lost}{last}")
 
 
 def cosines(matrices: Any, way: np.ndarray) -> np.ndarray:

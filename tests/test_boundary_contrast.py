@@ -92,6 +92,8 @@ def test_a_comparison_tells_mean_interval_and_size() -> None:
     assert low == pytest.approx(4 - high)
     assert not one.above
     assert Comparison.of(torch.tensor([1.0, 1.1, 0.9]), 0.95).above
+    noise = 1e-17 * torch.tensor([1.0, 1.1, 0.9], dtype=torch.float64)
+    assert not Comparison.of(noise, 0.95, rounding=1e-15).above
     assert str(one) == "+2.000 [-0.484, +4.484], d = 2.0"
     assert level_each(0.95, 5) == pytest.approx(0.99)
     with pytest.raises(InputError, match="level = 95"):
@@ -123,7 +125,8 @@ def test_evidence_finds_what_was_put_in() -> None:
     assert found["decoy"].mean > 0.5  # the ridge is far from the decoy, where it counts against it
     grown = evidence(0.5, 0.1, 0.0).growth()
     assert grown["near"].estimate.sigmas_from(torch.tensor(0.5)) < 5
-    assert grown["far"].mean == 0
+    assert abs(grown["far"].mean) <= evidence(0.5, 0.1, 0.0).rounding  # equal sums, in other places
+    assert evidence(0.5, 0.1, 0.0).rounding < 1e-11
 
 
 @pytest.mark.parametrize(

@@ -46,12 +46,18 @@ def test_xor_is_magnified_at_its_boundary(learned: Evidence) -> None:
 
 
 def test_untrained_networks_have_no_effect_beyond_chance() -> None:
-    """Labels that are learned from nothing: with no step taken, the verdict is no."""
+    """Labels that are learned from nothing: with no step taken, the verdict is no.
+
+    What is 0 by symmetry is 0 to rounding. The decoy's mean is of 6 random networks: Student's t with 5
+    degrees of freedom is beyond 5 with probability 0.004, and for these networks it is 1.0.
+    """
     idle = KIND | {"recipe": replace(FAST, epochs=0)}
     found = Hypothesis(xor(), (10,), **idle).run(progress=False)[(10,)]
     assert found.steps == (0,)
     trained = found.comparisons()
-    assert trained["untrained"].mean == trained["shuffled labels"].mean == 0
+    for control in ("untrained", "shuffled labels"):
+        assert abs(trained[control].mean) <= found.rounding < 1e-10
+        assert not trained[control].above
     assert abs(trained["decoy"].mean) < 5 * trained["decoy"].estimate.stderr
     assert not found.magnifies
 
@@ -64,7 +70,7 @@ def test_twins_share_start_and_data_but_not_labels(learned: Evidence) -> None:
     assert not torch.equal(y[:, :4], y[:, 4:])
     assert torch.equal(y[:, :4].sum(0), y[:, 4:].sum(0))
     start = learned.log_volume[:, :, 0]
-    assert torch.equal(start[TRUE], start[SHUFFLED])
+    assert (start[TRUE] - start[SHUFFLED]).abs().max() <= learned.rounding
     assert not torch.equal(learned.log_volume[TRUE, :, -1], learned.log_volume[SHUFFLED, :, -1])
 
 
@@ -77,7 +83,7 @@ def test_a_second_run_finds_what_the_first_has_kept(tmp_path: Path, learned: Evi
     again = Hypothesis(xor(), (10,), **kind).run(progress=False)[(10,)]
     assert torch.equal(first.log_volume, again.log_volume)
     assert {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == written
-    with pytest.raises(InputError, match="another model, loss"):
+    with pytest.raises(InputError, match="another model, optimiser"):
         Hypothesis(xor(), (10,), **kind | {"seed": 1}).run(progress=False)
 
 

@@ -136,6 +136,14 @@ def test_without_biases_the_origin_is_a_limit(name: str, values: dict[str, Any])
     assert abs(near - true) <= mpf(10) ** -15 * abs(true) + (true == 0) * mpf(10) ** -3
 
 
+def test_layers_that_amplify_twice_bring_the_origin_closer() -> None:
+    """Eight layers of weight 20 and their slopes: a step that allows for one of the two finds 0 here."""
+    formula = catalogue["deep.cosine.ntk.ricci"]
+    values = {"d": 2, "sigma": 20.0, "zeta": 0.0, "xi": 10.0, "depth": 8, "w": 1.0}
+    true = formula.evaluate(18, r=mpf(10) ** -60, **values)
+    assert formula.numpy(r=0.0, **values) == pytest.approx(float(true), rel=TOLERANCE, abs=0)
+
+
 POLES = [
     ("deep.gaussian.nngp.ricci", {"d": 2, "depth": 3}, 1),
     ("deep.gaussian.nngp.ricci", {"d": 3, "depth": 3}, -1),

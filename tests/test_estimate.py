@@ -1,7 +1,11 @@
 """Standard errors and slopes mean what they say."""
 
+import math
+
+import numpy as np
 import pytest
 import torch
+from scipy.stats import linregress
 
 from analytic.domain import InputError
 from numeric.estimate import Estimate, power_law
@@ -33,6 +37,18 @@ def test_slope_of_a_power_is_its_exponent() -> None:
     slope = power_law(x, [3 * v**-0.5 for v in x])
     assert slope.value == pytest.approx(-0.5, abs=1e-14)
     assert slope.stderr < 1e-12
+
+
+def test_the_error_of_a_slope_is_that_of_least_squares() -> None:
+    """log y = 0, 1, 0 at log x = -1, 0, 1: residuals -1/3, 2/3, -1/3 with one degree of freedom left."""
+    slope = power_law([1 / math.e, 1.0, math.e], [1.0, math.e, 1.0])
+    assert slope.value == pytest.approx(0, abs=1e-15)
+    assert slope.stderr == pytest.approx(3**-0.5, rel=1e-14)
+    x, noise = np.geomspace(1, 100, 7), np.random.default_rng(0).standard_normal(7)
+    y = x**-0.5 * np.exp(noise)
+    slope, other = power_law(x.tolist(), y.tolist()), linregress(np.log(x), np.log(y))
+    assert slope.value == pytest.approx(other.slope, rel=1e-12)
+    assert slope.stderr == pytest.approx(other.stderr, rel=1e-12)
 
 
 @pytest.mark.parametrize("draws", [torch.ones(1, 3), torch.tensor([[1.0], [float("nan")]])])

@@ -246,3 +246,35 @@ def test_scales_come_in_any_row_of_numbers(scales) -> None:
     assert FullyConnected(relu, 2, sigma_w=scales).sigma_w == (1.0, 2.0, 0.5)
     assert FullyConnected(relu, 2, sigma_w=scales[1]).sigma_w == (2.0, 2.0, 2.0)
     assert FullyConnected(relu, 2, parametrisation=Standard(np.int64(9))).parametrisation.width == 9
+
+
+@pytest.mark.parametrize("scale", [10**5, 1e12, 1e20])
+def test_a_slope_that_is_0_at_all_nodes_is_refused(scale: float) -> None:
+    """tanh(1e5 z) is a step to all nodes and its slope 0: the NTK of this pair was 0.41, not 0.89."""
+    x = torch.tensor([[1.0, 0.0], [0.6, 0.8]], dtype=torch.float64)
+    net = FullyConnected(tanh.scaled(scale), depth=1, sigma_w=1.0, sigma_b=0.0)
+    with pytest.raises(InputError, match="steep"):
+        net.ntk(x)
+
+
+def test_an_integer_that_torch_cannot_take_is_refused() -> None:
+    with pytest.raises(InputError, match="write it as a float"):
+        FullyConnected(tanh.scaled(10**20), 1, 1.0, 0.0).nngp(torch.ones(1, 2, dtype=torch.float64))
+
+
+@pytest.mark.parametrize(
+    ("acts", "kernel", "degree"),
+    [
+        ((sign, sign), "nngp", 0.0),
+        ((relu_power(2), relu_power("3/4")), "ntk", 1.5),
+        ((monomial(3), relu_power("3/4")), "ntk", 2.25),
+    ],
+)
+def test_collinear_points_stay_so_through_homogeneous_layers(
+    acts: tuple[Activation, ...], kernel: str, degree: float
+) -> None:
+    """K(x, c x) = c^degree K(x, x). A determinant by differences would cost half the digits: 1e-8."""
+    x = torch.tensor([[0.3, -1.1, 0.7, 0.2, 1.9]], dtype=torch.float64)
+    k = getattr(FullyConnected(acts, 2, 1.3, 0.0), kernel)
+    for c in (3.0, 0.7, math.pi, 1e-3):
+        assert k(x, c * x).item() == pytest.approx(c**degree * k(x).item(), rel=1e-12)

@@ -104,6 +104,31 @@ def test_a_slice_is_the_block_of_the_first_two_inputs() -> None:
     assert field.level[30] == pytest.approx(machine.predict(at)[0])
 
 
+@pytest.mark.parametrize("noise", [0.0, 1e-17, -1e-17, 1e-9])
+def test_a_forgotten_direction_is_left_out_of_the_volume_whatever_rounding_says(
+    noise: float,
+) -> None:
+    """det M is 0 or noise of either sign on the plane, and what is left is the length along w."""
+    x, y, way = _task()
+    machine = FeatureMachine(SmoothedLaplace(3.0, 0.2), iterations=1, device="cpu").fit(x, y)
+    M = 4 * np.outer(way, way) + noise * np.diag([1.0, 0, 0, 0])
+    machine.kernel_ = Mahalanobis(machine.kernel_.base, torch.from_numpy(M))
+    field = figures.sliced(machine, PLANE)
+    assert field.rank == (2 if noise == 1e-9 else 1)
+    assert not field.contrast.any()
+    if field.rank == 1:
+        np.testing.assert_allclose(field.log_volume, np.log10(4 / (3.0 * 0.2)) / 2)
+
+
+@pytest.mark.parametrize("determinant", [0.0, 1e-17, -1e-17])
+def test_volumes_of_singular_metrics_are_finite(determinant: float) -> None:
+    """Where one metric of a plane is singular to rounding, all are measured along one direction."""
+    metrics = np.stack([np.diag([4.0, determinant / 4]), np.diag([9.0, 1.0])])
+    rank, log = figures.resolved_volume(metrics)
+    assert rank == 1
+    np.testing.assert_allclose(log, np.log([2.0, 3.0]))
+
+
 def test_cosines_know_neither_sign_nor_the_first_matrix() -> None:
     other = np.array([0.8, -0.6, 0.0, 0.0])
     matrices = [np.eye(4), np.outer(WAY, WAY), np.outer(other, other) + 0.5 * np.outer(WAY, WAY)]

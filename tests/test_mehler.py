@@ -248,3 +248,34 @@ def test_what_cannot_be_done_is_refused() -> None:
     far = wave.rows(floats(25.0))
     with pytest.raises(ArithmeticError, match=r"found to .* kxx, kxy, kyy = 25, 24.9, 25"):
         wave.pairs(far, far, floats([24.9]))
+
+
+BUMP = {
+    "at 0": lambda z: torch.exp(-((1e7 * z) ** 2)),
+    "at 1": lambda z: torch.exp(-((1e5 * (z - 1)) ** 2)),
+}
+
+
+@pytest.mark.parametrize("where", BUMP)
+@pytest.mark.parametrize("level", [0.0, 1.0])
+def test_what_lies_between_all_nodes_is_refused(where: str, level: float) -> None:
+    """Two rules that both see a constant agree, and the bump would have counted as nothing."""
+    with pytest.raises(InputError, match=r"smooth on the scale 1|less steep"):
+        Mehler(lambda z: level + BUMP[where](z)).rows(floats(0.0, 1.0))
+
+
+def test_a_step_that_is_steeper_than_the_nodes_is_refused() -> None:
+    """E[tanh(1e5 z)^2] is less than 1 by 8e-6, and all nodes see 1."""
+    with pytest.raises(InputError, match="less steep"):
+        Mehler(lambda z: torch.tanh(1e5 * z)).rows(floats(1.0))
+
+
+def test_constants_and_what_vanishes_within_reach_are_as_they_are() -> None:
+    for phi, kinks, size in (
+        (torch.ones_like, (), 1.0),
+        (torch.zeros_like, (), 0.0),
+        (lambda z: torch.relu(z - 100), (100.0,), 0.0),
+        (lambda z: torch.sigmoid(1e-20 * z), (), 0.5),
+    ):
+        rows = Mehler(phi, kinks).rows(floats(0.0, 1.0))
+        torch.testing.assert_close(rows.size, floats(size, size), rtol=1e-12, atol=1e-14)

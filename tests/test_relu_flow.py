@@ -9,12 +9,13 @@ import torch
 from scipy.integrate import solve_ivp
 
 from numeric.estimate import power_law
-from numeric.relu_dynamics import Flow, Kind, Neurons
+from numeric.relu_dynamics import Event, Flow, Kind, Neurons
 from numeric.relu_dynamics.boosts import State, advance, outputs, start
 from numeric.relu_dynamics.gradient import Samples, gradient
 from numeric.relu_dynamics.kernel import kernel
 from numeric.relu_dynamics.midpoint import Boosts
 from numeric.relu_dynamics.rays import Rays
+from numeric.relu_dynamics.trajectory import in_order
 
 X = torch.tensor([0.5, -0.9, 0.1, 0.9, -0.4], dtype=torch.float64)
 Y = torch.tensor([-1.0, 1.0, 0.5, 1.0, -1.0], dtype=torch.float64)
@@ -188,3 +189,23 @@ def test_energy_identity() -> None:
     square = sum((part**2).sum() for part in (found.a, found.b, found.c)).item()
     run = Flow(X, Y, neurons, None, 1e-5, 1e-6).run(progress=False)
     assert (run.losses[0] - run.losses[-1]).item() / 1e-5 == pytest.approx(square, rel=1e-4)
+
+
+def test_events_of_one_moment_come_by_neuron_and_those_of_one_neuron_as_they_came() -> None:
+    """Two processors round the times of neurons that move alike differently, and list them alike."""
+
+    def event(time: float, neuron: int, kind: Kind = Kind.CROSSING) -> Event:
+        return Event(time, neuron, 0, kind)
+
+    bits = 3e-16
+    early, late = event(0.1, 9), event(0.1 + 1e-9, 0)
+    for a, b in ((0.0, bits), (bits, 0.0)):
+        moment = [
+            event(0.5 + a, 7),
+            event(0.5 + b, 2, Kind.SLIDING),
+            event(0.5 + b, 2, Kind.LEAVING),
+        ]
+        seen = in_order([late, *moment, early])
+        assert [e.neuron for e in seen] == [9, 0, 2, 2, 7]
+        assert [e.kind for e in seen[2:4]] == [Kind.SLIDING, Kind.LEAVING]
+    assert in_order([]) == ()

@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 
+import nbformat
 import pytest
 
 from analytic import InputError
@@ -226,20 +227,53 @@ def test_a_default_that_is_computed_takes_any_value() -> None:
     assert anatomy.fits(found["n"], "anything")
 
 
+@pytest.mark.parametrize("last", [0, 1, 2])
+def test_a_record_is_the_last_to_come_into_place(
+    last: int, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that ends after any of its files leaves no record that speaks of files that are not there."""
+    moved: list[str] = []
+    replace = os.replace
+
+    def interrupted(source: Path, target: Path) -> None:
+        if len(moved) == last:
+            raise KeyboardInterrupt
+        moved.append(Path(target).suffix)
+        replace(source, target)
+
+    def executed(_: object, source: runner.Source, __: object, partial: Path) -> None:
+        nbformat.write(source.node, partial)
+
+    monkeypatch.setattr(runner._Batch, "_execute", executed)
+    monkeypatch.setattr(runner, "standalone", lambda *_: "a page")
+    monkeypatch.setattr(runner.os, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        runner.run(["01"], {}, 1, tmp_path, folder)
+    left = {path.suffix for path in (tmp_path / "notebooks").iterdir()}
+    assert left == set(moved)
+    assert len(left) == last
+    assert ".json" not in left
+
+
 def test_an_interrupt_stops_kernels_and_leaves_no_output(tmp_path: Path) -> None:
     marker = tmp_path / "pid"
     for name in ("01_sleeps", "02_sleeps"):
         (tmp_path / f"{name}.py").write_text(SLEEPS.format(marker=str(marker)), "utf-8")
     code = (
-        "import sys; from pathlib import Path; from notebooks.__main__ import main;"
+        "import signal, sys; from pathlib import Path; from notebooks.__main__ import main;"
+        # a job in the background of a script ignores interrupts, and so would all that it starts
+        "signal.signal(signal.SIGINT, signal.default_int_handler);"
         f"sys.exit(main(['run', '--output', {str(tmp_path / 'build')!r}], Path({str(tmp_path)!r})))"
     )
     process = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 30
-    while not (marker.exists() and marker.read_text()) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
-    assert process.communicate(timeout=120)[1] == "stopped\n"
+    try:
+        while not (marker.exists() and marker.read_text()) and process.poll() is None:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        assert process.communicate(timeout=120)[1] == "stopped\n"
+    finally:
+        process.kill()  # whatever happened, nothing runs beside the tests that follow
+        process.communicate()
     assert process.returncode == 130
     with pytest.raises(ProcessLookupError):
         os.kill(int(marker.read_text()), 0)

@@ -153,6 +153,7 @@ BAD = {
     "many losses": ({"loss": lambda out, y: out}, "one number that depends on the parameters"),
     "detached": ({"loss": lambda out, y: out.detach().sum()}, "one number that depends"),
     "a float": ({"loss": lambda out, y: 1.0}, "one number that depends"),
+    "key": ({"key": 3}, "key must be text"),
     "device": ({"device": "cuda:77"}, "device = 'cuda:77'"),
 }
 

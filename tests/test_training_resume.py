@@ -13,7 +13,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from analytic.domain import InputError
-from numeric.training import train
+from numeric.training import Run, train
+from numeric.training.course import Course
+from numeric.training.run import Loss
 from short_runs import SGD, data, model, same, trained
 
 OPTIMIZERS = {
@@ -30,48 +32,51 @@ class Interrupted(Exception):
 
 
 class Clock:
-    """Counts batches down; the run stops in the middle of the last one's update."""
+    """Counts updates down; the run stops in the middle of the last one."""
 
     def __init__(self) -> None:
-        self.left, self.batch = math.inf, None
+        self.left = math.inf
 
-    def tick(self, batch: Tensor) -> None:
-        if batch is not self.batch:  # L-BFGS asks for the same batch again
-            self.left, self.batch = self.left - 1, batch
+    def loss(self, out: Tensor, y: Tensor) -> Tensor:
         if self.left == 0:
             self.left = math.inf
             raise Interrupted
+        return F.cross_entropy(out, y)
 
 
-CLOCK = Clock()
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    one, update = Clock(), Course.update
 
+    def counted(course: Course) -> None:
+        one.left -= 1
+        update(course)
 
-def loss(out: Tensor, y: Tensor) -> Tensor:
-    CLOCK.tick(y)
-    return F.cross_entropy(out, y)
+    monkeypatch.setattr(Course, "update", counted)
+    return one
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("stop", [2, 8, 29])
 def test_an_interrupted_run_ends_as_if_it_never_was(
-    tmp_path: Path, optimizer: str, stop: int
+    tmp_path: Path, optimizer: str, stop: int, clock: Clock
 ) -> None:
     """Minibatches, dropout and the optimiser's memory all go on where they were."""
     kind = {
         "optimizer": OPTIMIZERS[optimizer], "batch": 5, "seed": 4, "at": (0, 3, 11, 30),
         "device": "cpu", "progress": False, "steps": 40,
     }  # fmt: skip
-    whole = train(model(0.3), loss, data(), **kind)
+    whole = train(model(0.3), clock.loss, data(), **kind)
     keep = tmp_path / "run.pt"
-    CLOCK.left = stop
+    clock.left = stop
     with pytest.raises(Interrupted):
-        train(model(0.3), loss, data(), keep=keep, every=7, **kind)
+        train(model(0.3), clock.loss, data(), keep=keep, every=7, **kind)
     assert keep.exists() == (stop > 7)
-    again = train(model(0.3), loss, data(), keep=keep, every=7, **kind)
+    again = train(model(0.3), clock.loss, data(), keep=keep, every=7, **kind)
     assert same(whole, again)
-    CLOCK.left = 1
-    done = train(model(0.3), loss, data(), keep=keep, every=7, **kind)  # no step is left
-    CLOCK.left = math.inf
+    clock.left = 1
+    done = train(model(0.3), clock.loss, data(), keep=keep, every=7, **kind)  # no step is left
+    clock.left = math.inf
     assert same(whole, done)
     assert [path.name for path in tmp_path.iterdir()] == ["run.pt"]
 
@@ -155,46 +160,80 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path: Path) -> None:
         "frozen": lambda: trained(10, keep=keep, net=frozen),
         "fewer": lambda: trained(10, keep=keep, optimizer=lambda some: SGD(list(some)[:2])),
         "model": lambda: trained(10, keep=keep, net=model().requires_grad_().apply(_nudge)),
-        "shape": lambda: trained(10, keep=keep, net=model(0.5)),
+        "module": lambda: trained(10, keep=keep, net=nn.Sequential(*model(), nn.Identity())),
+        "key": lambda: trained(10, keep=keep, key="another"),
         "data": lambda: train(model(), F.cross_entropy, (x, 1 - y), SGD, steps=10, keep=keep,
-                              device="cpu", progress=False),
-        "loss": lambda: train(model(), F.multi_margin_loss, (x, y), SGD, steps=10, keep=keep,
                               device="cpu", progress=False),
     }  # fmt: skip
     for changed in changes.values():
-        with pytest.raises(InputError, match="written by a run of another model, loss"):
+        with pytest.raises(InputError, match="written by a run of another model, optimiser"):
             changed()
     with pytest.raises(InputError, match=r"no snapshots of steps \[3\]"):
         trained(10, keep=keep, at=(3,))
 
 
-class Weighed:
-    """A loss without words of its own."""
-
-    def __init__(self, weight: float) -> None:
-        self.weight = weight
-
-    def __call__(self, out: Tensor, y: Tensor) -> Tensor:
-        return self.weight * F.cross_entropy(out, y)
+OTHER_VALUES = "model or loss computes other values than in the run that wrote"
+WEIGHT = 1.0
 
 
-def test_losses_of_one_name_are_told_apart_and_objects_known_again(tmp_path: Path) -> None:
-    def weighed(k: float) -> Callable[[Tensor, Tensor], Tensor]:
-        return lambda out, y: k * F.cross_entropy(out, y)
+def globally_weighed(out: Tensor, y: Tensor) -> Tensor:
+    return WEIGHT * F.cross_entropy(out, y)
 
-    def run(one: Callable[[Tensor, Tensor], Tensor], name: str) -> None:
-        keep = tmp_path / name
-        train(model(), one, data(), SGD, steps=2, keep=keep, device="cpu", progress=False)
 
-    for k in (1.0, 1.0):  # as a second process would
-        run(weighed(k), "lambda.pt")
-        run(Weighed(k), "object.pt")
-    with pytest.raises(InputError, match="another model, loss"):
-        run(weighed(2.0), "lambda.pt")
-    with pytest.raises(InputError, match="another model, loss"):
-        run(lambda out, y: F.cross_entropy(out, y) - out.norm(), "lambda.pt")
-    with pytest.raises(InputError, match="another model, loss"):
-        run(Weighed(2.0), "object.pt")
+class Sloped(nn.Sequential):
+    """A model with a plain attribute, which no state dict holds."""
+
+    slope = 1.0
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(self.slope * x)
+
+
+def test_a_checkpoint_of_another_loss_or_attribute_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Code is not compared, numbers are: the same function under another name may go on."""
+    keep, kind = tmp_path / "run.pt", {"device": "cpu", "progress": False}
+
+    def run(loss: Loss = globally_weighed, dropout: float = 0.0, slope: float = 1.0) -> Run:
+        net = Sloped(*model(dropout))
+        net.slope = slope
+        return train(net, loss, data(), SGD, steps=2, keep=keep, **kind)
+
+    first = run()
+    assert same(run(lambda out, y: F.cross_entropy(out, y)), first)
+    for changed in (
+        lambda: run(F.multi_margin_loss),
+        lambda: run(lambda out, y: 1.001 * F.cross_entropy(out, y)),
+        lambda: run(slope=1.001),
+        lambda: run(dropout=0.5),
+    ):
+        with pytest.raises(InputError, match=OTHER_VALUES):
+            changed()
+    monkeypatch.setitem(globals(), "WEIGHT", 2.0)
+    with pytest.raises(InputError, match=OTHER_VALUES):
+        run()
+
+
+def test_a_term_that_is_0_at_the_start_is_noticed_at_the_checkpoint(tmp_path: Path) -> None:
+    keep, kind = tmp_path / "run.pt", {"device": "cpu", "progress": False}
+    start = model()(data()[0]).detach()
+
+    def drawn_back(strength: float) -> Loss:
+        return lambda out, y: F.cross_entropy(out, y) + strength * (out - start).square().sum()
+
+    train(model(), drawn_back(0.1), data(), SGD, steps=5, keep=keep, **kind)
+    with pytest.raises(InputError, match="weights of its last step"):
+        train(model(), drawn_back(0.2), data(), SGD, steps=9, keep=keep, **kind)
+
+
+def test_rounding_of_another_processor_is_no_other_run(tmp_path: Path) -> None:
+    def rounded(off: float) -> Loss:
+        return lambda out, y: (1 + off) * F.cross_entropy(out, y)
+
+    kind = {"steps": 2, "keep": tmp_path / "run.pt", "device": "cpu", "progress": False}
+    train(model(), rounded(0.0), data(), SGD, **kind)
+    train(model(), rounded(1e-12), data(), SGD, **kind)
 
 
 def test_a_damaged_checkpoint_is_refused(tmp_path: Path) -> None:

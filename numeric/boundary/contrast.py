@@ -55,11 +55,14 @@ class Comparison:
     estimate: Estimate  # of one difference a pair, in nats
     level: float  # of the interval
     lost: int = 0  # pairs that could not be compared, and do not count
+    rounding: float = 0.0  # a mean up to this is none
 
     @classmethod
-    def of(cls, differences: Tensor, level: float, lost: int = 0) -> Comparison:
+    def of(
+        cls, differences: Tensor, level: float, lost: int = 0, rounding: float = 0.0
+    ) -> Comparison:
         """From pairs along the first axis."""
-        return cls(Estimate.of(differences), level, lost)
+        return cls(Estimate.of(differences), level, lost, rounding)
 
     @property
     def mean(self) -> Tensor:
@@ -79,8 +82,11 @@ class Comparison:
 
     @property
     def above(self) -> bool:
-        """Whether the whole interval is above 0."""
-        return bool((self.interval[0] > 0).all())
+        """Whether the whole interval is above 0, by more than rounding.
+
+        Rounding of equal numbers in unequal places of a matrix product may well be alike in all pairs.
+        """
+        return bool((self.interval[0] > self.rounding).all())
 
     def __str__(self) -> str:
         low, high = self.interval

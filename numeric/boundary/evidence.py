@@ -57,6 +57,12 @@ class Evidence:
         weights = self.zones.weights(self.disc, self.away[curve])  # (networks, 2, m)
         return torch.einsum("cskum,szm->cskuz", self.log_volume, weights)
 
+    @property
+    def rounding(self) -> float:
+        """How far two contrasts of equal volumes may differ: four weighted means of m numbers do."""
+        eps = torch.finfo(self.log_volume.dtype).eps
+        return 4 * len(self.disc.x) * eps * self.log_volume.abs().max().item()
+
     def contrast(self, curve: Curve) -> Tensor:
         """Near minus far: (labels, networks, steps, layers); NaN where a curve leaves nothing to compare."""
         near, far = self.means(curve).unbind(-1)
@@ -92,4 +98,5 @@ class Evidence:
                 f"Only {len(told)} of {len(differences)} networks have points both near their boundary and "
                 "far from it: train for longer, or choose other zones."
             )
-        return Comparison.of(told, self.level, len(differences) - len(told))
+        lost = len(differences) - len(told)
+        return Comparison.of(told, self.level, lost, self.rounding)

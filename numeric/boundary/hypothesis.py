@@ -33,6 +33,7 @@ from numeric.boundary.networks import Shape, hidden
 from numeric.boundary.tasks import Recipe, Task
 from numeric.boundary.twins import Twins
 from numeric.device import resolve
+from numeric.files import require_writable
 from numeric.training import Run, checkpoint
 
 
@@ -67,6 +68,9 @@ class Hypothesis:
     def run(self, progress: bool = True) -> dict[Shape, Evidence]:
         """Evidence for each shape."""
         shapes = [hidden(shape) for shape in self.shapes]
+        for shape in shapes:  # all files can be written, before the first network is trained
+            for what in ("run", "volumes"):
+                self._path(shape, what)
         bar = tqdm(shapes, desc="shapes", disable=not progress, leave=False)
         return {shape: self.evidence(shape, self.train(shape, progress), progress) for shape in bar}
 
@@ -105,7 +109,7 @@ class Hypothesis:
 
     def _path(self, shape: Shape, what: str) -> Path | None:
         name = "-".join(map(str, (self.task.name, *shape, what)))
-        return None if self.keep is None else Path(self.keep) / f"{name}.pt"
+        return None if self.keep is None else require_writable(Path(self.keep) / f"{name}.pt")
 
 
 def _measured(run: Run, x: Tensor, progress: bool) -> Tensor:

@@ -50,7 +50,7 @@ class Twins:
         return train(
             Together([*start, *start]), cross_entropies, self.data, self.recipe.optimizer,
             steps=steps, batch=self.recipe.batch, seed=self.seeds[0], at={round(s * steps) for s in STAGES},
-            keep=keep, device=device, progress=progress,
+            keep=keep, key=f"activation {self.activation}", device=device, progress=progress,
         )  # fmt: skip
 
     def accuracy(self, run: Run) -> Tensor:

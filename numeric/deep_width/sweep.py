@@ -24,6 +24,7 @@ from numeric.deep_width.bias import Bias
 from numeric.deep_width.store import keep, recall
 from numeric.device import resolve
 from numeric.estimate import Estimate, Slope, power_law
+from numeric.files import require_writable
 from numeric.finite import FiniteNetwork
 from numeric.infinite.network import FullyConnected
 from numeric.infinite.parametrisation import Standard
@@ -104,6 +105,8 @@ class KernelSweep:
             )
 
     def run(self, progress: bool = True) -> Approaches:
+        if self.store is not None:
+            require_writable(Path(self.store) / "width")
         x = self.x.to(resolve(self.device), self.dtype)
         exact: dict[int, Tensor] = {}
         at: dict[int, Estimate] = {}

@@ -20,6 +20,7 @@ from analytic.symbols import z
 from analytic.tile import ARGS, Tile, tile
 from numeric.infinite import fused
 from numeric.infinite.mehler import Mehler
+from numeric.infinite.mehler.expansion import TOLERANCE, attainable
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,29 @@ class Layer:
         if self.closed:
             return variances
         kernel, slope = self._series
-        return Expansions(kernel.rows(variances), slope.rows(variances) if slopes else None)
+        rows = Expansions(kernel.rows(variances), slope.rows(variances) if slopes else None)
+        if slopes:
+            self._check_slope(rows)
+        return rows
+
+    @torch.no_grad()
+    def _check_slope(self, rows: Expansions) -> None:
+        r"""Refuse a slope whose nodes miss much: $\sqrt{k+1}\,a_{k+1} = \sqrt V a'_k$ at k = 0, 1.
+
+        That is integration by parts. A steep phi may look like a step, and its slope like 0, to
+        rules that then agree with each other.
+        """
+        phi, slope, root = rows.kernel, rows.slope, rows.kernel.V.sqrt()
+        by_parts = phi.coefficients[:, 1:3] * torch.arange(1, 3).to(root).sqrt()
+        off = (by_parts - root[:, None] * slope.coefficients[:, :2]).abs().amax(1)
+        # each coefficient is accurate to `attainable` times the size of its function; a factor in hand
+        allowed = 64 * attainable(TOLERANCE, root.dtype) * (phi.size + root * slope.size)
+        if (off > allowed).any():
+            worst = (off / allowed).nan_to_num(0.0).argmax()
+            raise InputError(
+                f"{self.activation.name} at variance {phi.V[worst].item():.3g} is too steep for averages of "
+                "its slope by quadrature: lower the variance, or scale the activation down."
+            )
 
     def pairs(self, rows: Any, cols: Any, kxy: Tensor, det: Tensor | None, slopes: bool) -> Pairs:
         """A tile of rows (n), columns (m), and covariances and determinants (n, m)."""

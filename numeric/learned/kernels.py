@@ -197,7 +197,10 @@ class Mahalanobis:
         size, drift, metric = self.base.calculus.germ(self.base, self._seen(x))
         if self.root is None:
             return size, drift, metric
-        return size, drift @ self.root, self.root @ metric @ self.root
+        # One metric for all points, as of a squared distance, is one matrix expanded: products of its
+        # copies might round differently, and a flat metric would not look flat.
+        each = metric[:1] if metric.stride(0) == 0 else metric
+        return size, drift @ self.root, (self.root @ each @ self.root).expand_as(metric)
 
     def metric(self, x: Any) -> Tensor:
         """(n, d) -> (n, d, d): -2 h'(0) M (F.7), or M^(1/2) g(M^(1/2) x) M^(1/2) (F.10)."""

@@ -14,6 +14,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from analytic.domain import InputError, whole
+from numeric.files import require_writable
 from numeric.relu_dynamics.boosts import State, start
 from numeric.relu_dynamics.gradient import Samples, gradient
 from numeric.relu_dynamics.inputs import positive, samples
@@ -151,6 +152,7 @@ class Descent:
         settings = (type(optimiser).__name__, optimiser.defaults, self.steps, self.frames)
         run = fingerprint(x, y, *parts.values(), self.neurons.alpha, self.moves, *settings)
         film = Film()
+        keep = None if keep is None else require_writable(keep)
         if keep is not None and (kept := recall(keep, run)) is not None:
             film = Film(**kept["film"])
             for part, value in zip(parts.values(), film.values[-1], strict=True):

@@ -13,12 +13,13 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
+from numeric.files import require_writable
 from numeric.relu_dynamics.boosts import KINDS, Hits, State
 from numeric.relu_dynamics.neurons import Neurons
 from numeric.relu_dynamics.stepper import Control, Problem, Step, steps
 from numeric.relu_dynamics.store import keep as store
 from numeric.relu_dynamics.store import recall
-from numeric.relu_dynamics.trajectory import Event, Trajectory
+from numeric.relu_dynamics.trajectory import Event, Trajectory, in_order
 
 PAUSE = 5.0  # seconds between two times that a run is kept
 MARKS = 256  # states that are kept at most, and half as many at least where there are more steps
@@ -67,19 +68,16 @@ class Record:
         return state
 
     def events(self, order: Tensor) -> tuple[Event, ...]:
-        """By time, with samples numbered as they were given."""
+        """As `in_order` says, with samples numbered as they were given."""
         if not self.hits:
             return ()
         times, neurons, rays, kinds = (
             torch.cat([getattr(h, part) for h in self.hits])
             for part in ("time", "neuron", "ray", "kind")
         )
-        first = torch.argsort(times, stable=True)
         samples = order[rays % len(order)]
-        rows = zip(
-            *(part[first].tolist() for part in (times, neurons, samples, kinds)), strict=True
-        )
-        return tuple(Event(t, i, j, KINDS[k]) for t, i, j, k in rows)
+        rows = zip(*(part.tolist() for part in (times, neurons, samples, kinds)), strict=True)
+        return in_order(Event(t, i, j, KINDS[k]) for t, i, j, k in rows)
 
     def fields(self) -> dict[str, Any]:
         """As plain tensors and numbers, for a file."""
@@ -120,6 +118,7 @@ def follow(
     run: str,
 ) -> Trajectory:
     """From a state on, or from what a file holds of this very run; residuals go back to their order."""
+    path = None if path is None else require_writable(path)
     kept = None if path is None else recall(path, run)
     record = Record.of(problem, state) if kept is None else Record.from_fields(kept)
     _proceed(problem, record, control, progress, path, run)

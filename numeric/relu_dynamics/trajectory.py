@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -10,6 +10,8 @@ from torch import Tensor
 
 from analytic.domain import InputError
 from numeric.relu_dynamics.neurons import Neurons
+
+MOMENT = 1e-12  # of a time: some thousand roundings, and far less than what happens apart
 
 
 class Kind(Enum):
@@ -31,9 +33,27 @@ class Event:
     kind: Kind
 
 
+def in_order(events: Iterable[Event]) -> tuple[Event, ...]:
+    """By time; events of one moment by neuron, and those of one neuron as they came.
+
+    Events are of one moment if none is later than the one before it by more than 1e-12 of its time:
+    neurons that meet a sample together do so at times that differ by the rounding of the processor.
+    """
+    moments: list[list[Event]] = []
+    for event in sorted(events, key=lambda event: event.time):
+        if moments and event.time - moments[-1][-1].time <= MOMENT * event.time:
+            moments[-1].append(event)
+        else:
+            moments.append([event])
+    return tuple(e for moment in moments for e in sorted(moment, key=lambda event: event.neuron))
+
+
 @dataclass(frozen=True, eq=False)
 class Trajectory:
-    """A run from time 0 to `times[-1]`; residuals f(x_j) - y_j in the order of the given samples."""
+    """A run from time 0 to `times[-1]`; residuals f(x_j) - y_j in the order of the given samples.
+
+    Events come by time, those of one moment by neuron, see `in_order`.
+    """
 
     times: Tensor  # (k,)
     residuals: Tensor  # (k, s)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import io
 import os
-import re
 import zipfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -15,25 +14,11 @@ import torch
 from torch import Tensor
 
 from analytic.domain import InputError
-
-
-def place(path: Path) -> Path:
-    """Where a file may be written, told before there is something to lose."""
-    path = Path(path)
-    if path.is_dir():
-        raise InputError(f"{path} is a folder: name a file in it.")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        writable = os.access(path.parent, os.W_OK)
-    except OSError:
-        writable = False
-    if not writable:
-        raise InputError(f"{path} cannot be written: choose a folder where files can be made.")
-    return path
+from numeric.files import require_writable
 
 
 def write(path: Path, key: str, state: dict[str, Any]) -> None:
-    place(path)
+    require_writable(path)
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
     whole = io.BytesIO()
     torch.save({"key": key, **state}, whole)  # to a full disk it would not say what is wrong
@@ -69,16 +54,15 @@ def read(path: Path, key: str, device: torch.device) -> dict[str, Any] | None:
         raise InputError(f"{path} holds no checkpoint, but {what}: delete it.") from None
     if found != key:
         raise InputError(
-            f"{path} was written by a run of another model, loss, optimiser, data, batch, seed or device: "
-            "delete it, or keep this run elsewhere."
+            f"{path} was written by a run of another model, optimiser, data, batch, seed, device, torch or "
+            "`key`: delete it, or keep this run elsewhere."
         )
     return state
 
 
 def fingerprint(settings: Any, tensors: Iterable[Tensor]) -> str:
-    """Whatever decides the course of a run, in 64 letters."""
-    told = re.sub(r" at 0x[0-9a-fA-F]+", "", repr((settings, torch.__version__)))  # of this process
-    digest = hashlib.sha256(told.encode())
+    """Settings, whose words must not differ between processes, torch's version and tensors, as a hash."""
+    digest = hashlib.sha256(repr((settings, torch.__version__)).encode())
     for tensor in tensors:
         digest.update(repr((tensor.shape, tensor.dtype)).encode())
         digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())

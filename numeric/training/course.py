@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Collection, Iterable
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from torch import Tensor, nn
 from analytic.domain import InputError, whole
 from numeric.training import chance, checkpoint
 from numeric.training.run import Data, Loss, Run
-from numeric.training.words import content, named, settings, trained
+from numeric.training.words import named, settings, structure, trained
 
 Optimizer = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
 
@@ -31,6 +32,7 @@ class Course:
         batch: int | None,
         seed: int,
         device: torch.device,
+        key: str,
     ) -> None:
         if not isinstance(model, nn.Module) or not any(p.requires_grad for p in model.parameters()):
             raise InputError(
@@ -42,7 +44,7 @@ class Course:
             raise InputError(
                 f"Batches of {batch} were asked for, but there are {len(self.x)} examples."
             )
-        self.loss, self.device = loss, device
+        self.loss, self.device, self.seed = loss, device, seed
         self.template = copy.deepcopy(model).to(device)
         self.model = copy.deepcopy(self.template).train()
         self.optimizer = optimizer(self.model.parameters())
@@ -62,8 +64,8 @@ class Course:
         )
         parts = (*self.template.state_dict().values(), self.x, self.y)
         moving = trained(self.model, self.optimizer)
-        told = (self.statement, content(loss), str(self.template), moving, device.type)
-        self.key = checkpoint.fingerprint(told, parts)
+        told = (structure(self.template), settings(self.optimizer), moving, self.size, seed)
+        self.key = checkpoint.fingerprint((*told, device.type, key), parts)
 
     @property
     def step(self) -> int:
@@ -124,6 +126,7 @@ class Course:
             "place": self.place,
             "losses": torch.tensor(self.losses, dtype=torch.float64),
             "snapshots": self.snapshots,
+            "check": [self._start_loss, self._check_loss(self.model)],
         }
         checkpoint.write(path, self.key, state)
 
@@ -139,6 +142,7 @@ class Course:
                 "keep this run elsewhere."
             )
         self.model.load_state_dict(state["model"])
+        self._require_same_losses(path, state["check"])
         self.optimizer.load_state_dict(state["optimizer"])
         moving = [p for group in self.optimizer.param_groups for p in group["params"]]
         for place, memory in state["optimizer"]["state"].items():
@@ -149,6 +153,36 @@ class Course:
         chance.restore(state["chance"], self.device)
         self.order, self.place = state["order"].cpu(), state["place"]
         self.losses, self.snapshots = losses, snapshots
+
+    @cached_property
+    def _start_loss(self) -> float:
+        return self._check_loss(self.template)
+
+    def _check_loss(self, model: nn.Module) -> float:
+        """The loss of the first examples, by a copy: neither statistics nor random numbers move on."""
+        model = copy.deepcopy(model).train()
+        with chance.lent(self.device, self.seed):
+            return float(self.loss(model(self.x[: self.size]), self.y[: self.size]).detach())
+
+    def _require_same_losses(self, path: Path, written: list[float]) -> None:
+        """Refuse a model or loss that computes other numbers than the one that wrote the file.
+
+        Half the digits must agree: another processor rounds otherwise, and a deep network makes that
+        larger by some powers of ten. A loss near 0 is a difference of larger numbers, so that the loss
+        at the start sets the scale.
+        """
+        now = [self._start_loss, self._check_loss(self.model)]
+        floats = (p.dtype for p in self.model.parameters() if p.is_floating_point())
+        digits = math.sqrt(max(torch.finfo(dtype).eps for dtype in floats))
+        allowed = {"rel_tol": digits, "abs_tol": digits * abs(written[0])}
+        for where, before, after in zip(("the start", "its last step"), written, now, strict=True):
+            both_nan = math.isnan(before) and math.isnan(after)  # of examples no batch has come to
+            if not both_nan and not math.isclose(before, after, **allowed):
+                raise InputError(
+                    f"The model or loss computes other values than in the run that wrote {path}: at the "
+                    f"weights of {where} a loss of {after:.6g}, not {before:.6g}. Delete the file, keep this "
+                    "run elsewhere, or restore the code and attributes of that run."
+                )
 
     def run(self, wanted: Collection[int]) -> Run:
         last = max(wanted)

@@ -11,7 +11,8 @@ from tqdm import tqdm
 
 from analytic.domain import InputError, whole
 from numeric.device import resolve
-from numeric.training import chance, checkpoint
+from numeric.files import require_writable
+from numeric.training import chance
 from numeric.training.course import Course, Optimizer
 from numeric.training.run import Data, Loss, Run
 from numeric.training.words import scheduled
@@ -28,6 +29,7 @@ def train(
     seed: int = 0,
     at: Collection[int] = (),
     keep: Path | None = None,
+    key: str = "",
     every: int = 1_000,
     device: str | torch.device = "auto",
     progress: bool = True,
@@ -40,14 +42,24 @@ def train(
     `keep`, a checkpoint is written there `every` so many updates and at the end; the same call then
     continues from it, and on one machine's CPU gives the very numbers of a run that was never stopped.
     More steps may be asked of a run that has ended.
+
+    A checkpoint is refused unless these are as they were when it was written: weights and buffers at the
+    start, names and classes of modules, data, the optimiser's class, settings and parameters, batch, seed,
+    type of device, version of torch, and `key`. The code of `loss` and of the model is not compared, nor
+    are plain attributes and global variables that they use: state in `key` what you may change of those,
+    as in key=f"slope {slope}". What goes unstated is refused only if it shows: the loss of the first
+    examples, at the first weights and at those of the checkpoint, must agree with what was written to
+    half the digits. That costs one evaluation of the loss for each checkpoint, and one for the start.
     """
     where = resolve(device)
     last, every = whole("steps", steps, 0), whole("every", every)
     wanted = {whole("a step of `at`", step, 0) for step in at} | {0, last}
+    if not isinstance(key, str):
+        raise InputError(f"key must be text that names the run, not {key!r}: write it as a string.")
     if max(wanted) > last:
         raise InputError(f"A snapshot at step {max(wanted)} was asked for, but the last is {last}.")
-    keep = None if keep is None else checkpoint.place(keep)
-    course = Course(model, loss, data, optimizer, batch, seed, where)
+    keep = None if keep is None else require_writable(keep)
+    course = Course(model, loss, data, optimizer, batch, seed, where, key)
     if keep is not None and scheduled(course.optimizer):
         raise InputError(
             "optimizer has a scheduler, whose state no checkpoint holds, so that a run could not go on as "

@@ -1,10 +1,8 @@
-"""What a run says of itself: its loss, its optimiser, and which parameters that one moves."""
+"""What a run says of itself: its loss, its model, its optimiser, and which parameters that one moves."""
 
 from __future__ import annotations
 
 from functools import partial
-from types import CodeType
-from typing import Any
 
 import torch
 from torch import nn
@@ -23,22 +21,6 @@ def named(loss: Loss) -> str:
     return getattr(loss, "__name__", None) or repr(loss)
 
 
-def content(loss: Any) -> Any:
-    """What tells a loss from another of its name, as all lambdas have one: its code, and what it holds."""
-    if isinstance(loss, partial):
-        return content(loss.func)
-    if (code := getattr(loss, "__code__", None)) is None:
-        return sorted(getattr(loss, "__dict__", {}).items())
-    held = [cell.cell_contents for cell in loss.__closure__ or ()]
-    return _code(code), loss.__defaults__, held
-
-
-def _code(code: CodeType) -> Any:
-    """Of a function and of those inside it, wherever they stand."""
-    inside = [_code(one) if isinstance(one, CodeType) else one for one in code.co_consts]
-    return code.co_code, code.co_names, inside
-
-
 def settings(optimizer: torch.optim.Optimizer) -> str:
     """The optimiser with whatever it was told, weight decay included."""
     groups = [
@@ -48,6 +30,12 @@ def settings(optimizer: torch.optim.Optimizer) -> str:
         for group in optimizer.param_groups
     ]
     return f"{type(optimizer).__name__}({' | '.join(groups)})"
+
+
+def structure(model: nn.Module) -> list[tuple[str, str]]:
+    """The names of all modules and of their classes."""
+    kinds = [(name, type(part)) for name, part in model.named_modules()]
+    return [(name, f"{kind.__module__}.{kind.__qualname__}") for name, kind in kinds]
 
 
 def trained(model: nn.Module, optimizer: torch.optim.Optimizer) -> list[list[str]]:

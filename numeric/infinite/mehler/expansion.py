@@ -15,13 +15,15 @@ from torch import Tensor
 from analytic.domain import InputError
 
 Function = Callable[[Tensor], Tensor]
-Sample = tuple[Tensor, Tensor, Tensor]  # see _sampled
+Sample = tuple[Tensor, Tensor, Tensor, Tensor]  # see _sampled
 
 TOLERANCE = 1e-13
 REACH = 13  # the root of the normal density is below 1e-18 beyond
 FINEST = 64  # panels of one unit of t
 NODES = 20  # of a panel; four fewer must find the same second moment
 ROWS = 2**11  # variances expanded at once
+GRADED = 12  # pieces of a panel beside 0 or a kink, each a sixteenth of the one before: to 5e-14
+SCAN = 2**16  # points at which a phi that is constant at all nodes is looked at again
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,9 +112,9 @@ def _expanded(
     most: int,
 ) -> Expansion:
     root = safe_root(V)
-    t, values, square = _sampled(phi, root, cuts, panels, NODES)
+    t, values, square, constant = _sampled(phi, root, cuts, panels, NODES)
     rough = _sampled(phi, root.detach(), cuts, panels, NODES - 4)
-    _check(phi, V, (t, values, square), rough, tolerance)
+    _check(phi, V, (t, values, square, constant), rough, tolerance, (cuts, panels))
     rounding = 32 * torch.finfo(V.dtype).eps * square
     functions, blocks, rest, order = _hermite(t), [], square, 0
     while order < least or (order < most and (rest + rounding > tolerance * square).any()):
@@ -125,21 +127,76 @@ def _expanded(
 
 
 @torch.no_grad()
-def _check(phi: Function, V: Tensor, fine: Sample, rough: Sample, tolerance: float) -> None:
+def _check(
+    phi: Function,
+    V: Tensor,
+    fine: Sample,
+    rough: Sample,
+    tolerance: float,
+    layout: tuple[tuple[float, ...], int],
+) -> None:
     """Refuse a phi that the panels do not resolve, or that is still large where they end."""
-    (mean, square), (rough_mean, rough_square) = (
-        (values @ normal(t).sqrt(), square) for t, values, square in (fine, rough)
+    (mean, square, constant), (rough_mean, rough_square, _) = (
+        (values @ normal(t).sqrt(), square, constant)
+        for t, values, square, constant in (fine, rough)
     )
-    ends = REACH * safe_root(V)
+    root = safe_root(V)
+    ends = REACH * root
     edge = (phi(ends).abs() + phi(-ends).abs()) * math.exp(-(REACH**2) / 4)
+    missed_mean, missed_square = _missed_beside_cuts(phi, root, *layout)
+    if constant.any():
+        _require_constant(phi, root[constant].max(), tolerance)
     off = (square - rough_square).abs() + ((mean - rough_mean).abs() + edge) * square.sqrt()
-    off = torch.where(square > 0, off / square, 0.0)
+    off = off + missed_square + missed_mean * square.sqrt()
+    off = torch.where(off > 0, off / square, 0.0)  # what vanishes at all nodes may not beside a cut
     if not (off <= tolerance + 1e-14).all():
         worst = off.nan_to_num(math.inf).argmax()
         raise InputError(
             f"Averages of phi at variance {V[worst].item():.3g} were found to {off[worst].item():.0e} only, "
             f"not to {tolerance:.0e}: name the kinks of phi, lower the variance, or use a phi that is "
             "less steep or grows less."
+        )
+
+
+def _missed_beside_cuts(
+    phi: Function, root: Tensor, cuts: tuple[float, ...], panels: int
+) -> tuple[Tensor, Tensor]:
+    """What the nodes of a panel miss of E[phi] and E[phi^2] on either side of 0 and of each kink.
+
+    A function such as tanh(1e5 z) does all it does nearer to 0 than the first node, where both rules
+    of `_check` agree on a step. Pieces that shrink towards the cut see that.
+    """
+    x, weight = gauss_legendre(NODES, root)
+    places = torch.stack([0 * root, *(b / root.clamp(min=abs(b) / (2 * REACH)) for b in cuts)], 1)
+    places = places.clamp(-REACH, REACH).sort(1).values
+    border = torch.full_like(places[:, :1], REACH)
+    marks = torch.cat([-border, places, border], 1).diff(dim=1).clamp(max=1 / panels)
+    lengths = torch.stack([-marks[:, :-1], marks[:, 1:]], 2)[..., None]  # (n, cut, side, 1)
+    powers = 16.0 ** -torch.arange(GRADED).to(root)
+    graded = torch.stack([torch.cat([powers[1:], 0 * powers[:1]]), powers], 1)  # from, to
+
+    def moments(pieces: Tensor) -> tuple[Tensor, Tensor]:
+        widths = pieces.diff(dim=1)
+        at = (pieces[:, :1] + widths * (x + 1) / 2).flatten()
+        t = places[:, :, None, None] + lengths * at
+        share = normal(t) * lengths.abs() * (widths * weight / 2).flatten()
+        values = called(phi, root[:, None, None, None] * t)
+        return (values * share).sum(-1), (values**2 * share).sum(-1)
+
+    panel = moments(torch.tensor([[0.0, 1.0]]).to(root))
+    first, second = ((a - b).abs().sum((1, 2)) for a, b in zip(panel, moments(graded), strict=True))
+    return first, second
+
+
+def _require_constant(phi: Function, root: Tensor, tolerance: float) -> None:
+    """Refuse a phi that is constant at all nodes only: a bump between them would count as nothing."""
+    z = root * torch.linspace(-REACH, REACH, SCAN).to(root)
+    values = called(phi, z)
+    bumps = (values - values[0]).abs() > tolerance * values.abs().max()
+    if bumps.any():
+        raise InputError(
+            f"phi is constant at all nodes of a quadrature but not at {z[bumps][0].item():.6g}: it "
+            "must be smooth on the scale 1. Name its kinks, or use a phi whose bumps are wider."
         )
 
 
@@ -155,7 +212,8 @@ def _hermite(t: Tensor) -> Iterator[Tensor]:
 def _sampled(
     phi: Function, root: Tensor, cuts: tuple[float, ...], panels: int, nodes: int
 ) -> Sample:
-    """Nodes t, phi with the weights for integrals against Hermite functions, and E[phi^2].
+    """Nodes t, phi with the weights for integrals against Hermite functions, E[phi^2], and which rows
+    have one value at all nodes.
 
     All rows share their nodes. A panel with a kink in it gets the Legendre projection of phi,
     whose integrals against functions that are smooth there are those of phi.
@@ -165,6 +223,7 @@ def _sampled(
     middle = torch.arange(2 * REACH * panels).to(root) / panels - REACH + half
     t = middle[:, None] + half * x
     values = called(phi, root[:, None, None] * t)
+    constant = (values == values[:, :1, :1]).flatten(1).all(1)
     squares = (values.detach() ** 2 * normal(t) * half * weight).sum(-1)
     ends = [(b / root.clamp(min=abs(b) / (2 * REACH))).clamp(-REACH, REACH) for b in cuts]
     for end in ends:
@@ -182,7 +241,8 @@ def _sampled(
         square = (share * normal(centre[:, None] + at) * y**2).sum(1).detach()
         values = values.scatter(1, panel[:, None, None].expand(-1, 1, nodes), projected[:, None])
         squares = squares.scatter(1, panel[:, None], square[:, None])
-    return t.flatten(), (values * half * weight * normal(t).sqrt()).flatten(1), squares.sum(1)
+    weighted = values * half * weight * normal(t).sqrt()
+    return t.flatten(), weighted.flatten(1), squares.sum(1), constant
 
 
 def _legendre(x: Tensor, count: int) -> Tensor:
@@ -213,7 +273,13 @@ def safe_root(x: Tensor) -> Tensor:
 
 def called(phi: Function, z: Tensor) -> Tensor:
     """phi(z), refused where it is not as many finite numbers."""
-    values = phi(z)
+    try:
+        values = phi(z)
+    except OverflowError:
+        raise InputError(
+            "phi holds an integer beyond 64 bits, which torch cannot take: write it as a float, as in "
+            "tanh.scaled(1e20)."
+        ) from None
     if values.shape != z.shape or not torch.isfinite(values).all():
         raise InputError(
             f"phi must map a tensor to as many finite numbers, but {tuple(z.shape)} values up to "

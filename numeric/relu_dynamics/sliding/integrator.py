@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
+from numeric.files import require_writable
 from numeric.relu_dynamics.gradient import Samples
 from numeric.relu_dynamics.inputs import positive, samples
 from numeric.relu_dynamics.neurons import Neurons
@@ -51,6 +52,7 @@ def integrate(
     scale = float(torch.linalg.norm(start) + torch.linalg.norm(y))
     net = Net(Tables.of(points), (c / alpha).numpy(), scale)
     run = fingerprint("a and b", a, b, c, alpha, x, y, end)
+    keep = None if keep is None else require_writable(keep)
     kept = None if keep is None else recall(keep, run)
     if kept is None:
         state = State.start(net, torch.stack([a, -b], 1).numpy(), y[order].numpy())

@@ -11,7 +11,7 @@ from torch import Tensor
 from analytic.domain import InputError
 from numeric.relu_dynamics.sliding.course import KINDS, NONE, Course
 from numeric.relu_dynamics.sliding.state import Net, State
-from numeric.relu_dynamics.trajectory import Event
+from numeric.relu_dynamics.trajectory import Event, in_order
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,10 +34,10 @@ class Solution:
 
     @cached_property
     def events(self) -> tuple[Event, ...]:
-        """After the start, by time; neurons that leave a sample together have one each."""
+        """After the start, as `in_order` says; neurons that leave a sample together have one each."""
         samples = self.order[torch.from_numpy(self.course.rays) % len(self.order)].tolist()
         rows = zip(self.course.nodes(), samples, strict=True)
-        return tuple(
+        return in_order(
             Event(node.time, i, sample, KINDS[node.kind])
             for node, sample in rows
             if node.kind != NONE
