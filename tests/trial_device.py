@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ WAITS = {
     aten.unique_dim.default, aten.unique_consecutive.default, aten.repeat_interleave.Tensor,
     aten._linalg_check_errors.default, aten.linalg_eigh.default,
 }  # fmt: skip
+FACTORIES = ("arange", "eye", "tril_indices", "triu_indices")  # torch makes these empty, and resizes
 INDEXED = {
     aten.index.Tensor,
     aten.index_put.default,
@@ -180,7 +182,8 @@ def _line() -> str:
     frame = sys._getframe(2)
     while frame is not None:
         path = Path(frame.f_code.co_filename)
-        if path.is_relative_to(ROOT / "numeric") or path.is_relative_to(ROOT / "analytic"):
+        own = path.is_relative_to(ROOT / "numeric") or path.is_relative_to(ROOT / "analytic")
+        if own and path.name != "composed.py":  # whose mode every operation passes through
             return f"{path.relative_to(ROOT)}:{frame.f_lineno}"
         frame = frame.f_back
     return "outside"
@@ -244,6 +247,12 @@ def _register() -> None:
     _LIBRARIES[0].fallback(_run_boxed, "PrivateUse1")
     _LIBRARIES[1].impl("_copy_from", _copy_from, "PrivateUse1")
     _LIBRARIES[1].impl("_efficientzerotensor", _zeros, "PrivateUse1")
+    for name in FACTORIES:
+        op = getattr(aten, name)
+        for overload in op.overloads():
+            if not overload.endswith("out"):
+                made = partial(_run_boxed, getattr(op, overload))
+                _LIBRARIES[1].impl(getattr(op, overload), made, "PrivateUse1")
 
 
 def _run_boxed(op: Any, *args: Any, **kwargs: Any) -> Any:

@@ -197,8 +197,10 @@ def _factor(logs: Tensor, rows: Tensor, known: float | None) -> _Factored:
         triangles[again] = torch.geqrf(matrix[again])[0][:, : matrix.shape[2]].triu()
         condition[again] = _condition(triangles[again])
     logged = {}
-    for point in (~(condition <= SAFE)).nonzero()[:, 0].tolist():
-        found = logged[point] = graded(logs[point], rows[point], known)
+    doubtful = (~(condition <= SAFE)).nonzero()[:, 0]
+    on_host = (part[doubtful].cpu() for part in (logs, rows))  # `graded` decides step by step
+    for point, *own in zip(doubtful.tolist(), *on_host, strict=True):
+        found = logged[point] = graded(*own, known)
         values = found.log_singular
         condition[point] = (values[0] - values[-1]).exp() if found.rank else 1
     return _Factored(triangles, scale, condition, logged)
