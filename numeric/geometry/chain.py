@@ -43,7 +43,7 @@ def linked_points(
     points = doubtful.nonzero()[:, 0].tolist()
     if not points:
         return
-    if x.device.type != "cpu":  # factors decide step by step, and would wait for the device each time
+    if x.device.type != "cpu":  # factors are decided step by step, and each step would wait for it
         layers = ((deepcopy(linear).cpu(), deepcopy(phi).cpu()) for linear, phi in chain.layers)
         chain = Chain(tuple(layers))
     own = x.detach()[points].flatten(1).cpu()

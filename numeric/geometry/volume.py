@@ -229,10 +229,11 @@ def _condition(triangles: Tensor) -> Tensor:
         v = torch.linalg.solve_triangular(flipped, v, upper=False)
         return torch.linalg.solve_triangular(triangles, v, upper=True)
 
-    start = torch.randn(triangles.shape[-1], 1, generator=torch.Generator().manual_seed(0))
+    generator = torch.Generator().manual_seed(0)
+    start = torch.randn(triangles.shape[-1], 1, generator=generator).to(triangles)
     product = torch.ones_like(triangles[:, 0, 0])
     for step in (forth, back):
-        v = start.to(triangles).expand(len(triangles), -1, -1)
+        v = start.expand(len(triangles), -1, -1)
         for _ in range(ROUNDS):
             v = v / v.norm(dim=1, keepdim=True)
             v = step(v)
