@@ -11,13 +11,16 @@ from torch import Tensor, nn
 
 import trial_device
 from numeric.device import resolve
-from trial_device import TRAFFIC
+from trial_tensor import TRAFFIC
 
 HERE = torch.arange(6, dtype=torch.float64).reshape(2, 3) - 2
 
 
 # torch loads its forward derivatives with a function that it calls old
-pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script`:DeprecationWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:`torch.jit.script`:DeprecationWarning"),
+    pytest.mark.skipif(torch.accelerator.is_available(), reason="there is a real device"),
+]
 
 
 @pytest.fixture(autouse=True)
