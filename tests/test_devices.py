@@ -182,13 +182,17 @@ def shot(device: Device, n: int) -> Any:
     return ray.length, ray.end, ray.at([0.5] * n)
 
 
+def apart(device: Device, n: int) -> Tensor:
+    return geodesics.distances(straight(device, n), normal(device, 2, 2), progress=False)
+
+
 def averaged(device: Device, n: int) -> Any:
     result = geodesics.mean(straight(device, n), normal(device, 2, 2) / 9, progress=False)
     return result.point, result.variance, result.geodesics[0].at(0.5)
 
 
 GEODESICS: dict[str, Call] = {
-    "between": joined, "relax": relaxed, "shoot": shot, "mean": averaged,
+    "between": joined, "distances": apart, "relax": relaxed, "shoot": shot, "mean": averaged,
 }  # fmt: skip
 
 

@@ -105,8 +105,21 @@ def cylinder(device: Device, n: int) -> Any:
 
 
 def descent(device: Device, n: int) -> Any:
-    path = Descent(*samples(device), neurons(device), 0.05, 2 * n, frames=2).run(progress=False)
+    path = Descent(*samples(device), neurons(device), 0.05, 4 * n, frames=2).run(progress=False)
     return path.losses, path.final.a
+
+
+def recalled(device: Device, n: int) -> Any:
+    """Runs that go on from a file."""
+    step, flowing = (
+        Descent(*samples(device), neurons(device, n), 0.05, 2),
+        Flow(*samples(device), neurons(device, n), time=0.02, tolerance=1.0),
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        one, two = Path(folder) / "descent.pt", Path(folder) / "flow.pt"
+        for _ in range(2):
+            paths = step.run(progress=False, keep=one), flowing.run(progress=False, keep=two)
+    return [(path.residuals, path.final.c) for path in paths]
 
 
 def clusters(device: Device, n: int) -> Any:
@@ -137,7 +150,7 @@ def resumed(device: Device, n: int) -> Any:
 
 DYNAMICS: dict[str, Call] = {
     **{f"Flow, {delta}": partial(flow, delta) for delta in (-math.inf, None, math.inf)},
-    "MeanField": cylinder, "Descent": descent, "clustering, variation": clusters,
+    "MeanField": cylinder, "Descent": descent, "runs from files": recalled, "clustering, variation": clusters,
     "Gathering": gathered, "train": trained, "train, resumed": resumed,
 }  # fmt: skip
 
@@ -182,8 +195,9 @@ def posterior_volume(device: Device, n: int) -> Any:
 def hypothesis(device: Device, n: int) -> Any:
     task = boundary.xor()
     kind = {"networks": 2, "recipe": task.recipe.hastened(1000), "device": named(device)}
-    result = boundary.Hypothesis(task, (3,), circles=2 * n, **kind).run(progress=False)[(3,)]
-    return result.log_volume, result.accuracy, result.away
+    result = boundary.Hypothesis(task, (3,), circles=6 * n, **kind).run(progress=False)[(3,)]
+    compared = result.comparisons()
+    return result.log_volume, result.accuracy, result.away, [one.mean for one in compared.values()]
 
 
 def field(device: Device, n: int) -> Any:
@@ -205,7 +219,7 @@ HOST = {"Gathering", "train", "train, resumed", "KernelSweep", "FeatureSweep", "
 # What the device itself draws: another accelerator has another stream.
 DRAWN = {"WidthSweep", "KernelSweep", "PosteriorVolume"}
 GROWS = {
-    "train": 2, "train, resumed": 2, "Descent": 2,  # the loss of every step, so that none diverges unseen
+    "train": 2, "train, resumed": 2,  # the loss of every step, so that none diverges unseen
     "FeatureMachine": 9,  # checks of M and of the Gram matrix in every iteration, which costs O(n^3)
 }  # fmt: skip
 
