@@ -19,7 +19,10 @@ def device() -> Iterator[object]:
     import trial_device
 
     if torch.accelerator.is_available():
-        yield torch.empty(0, device=torch.accelerator.current_accelerator()).device
+        place = torch.accelerator.current_accelerator()
+        if place.type == "mps":
+            pytest.skip("it has no float64")
+        yield torch.empty(0, device=place).device
     else:
         with pytest.MonkeyPatch.context() as patch, trial_device.present(patch) as trial:
             yield trial

@@ -133,10 +133,10 @@ def gathered(device: Device, n: int) -> Tensor:
     return Gathering(*samples(device), -math.inf, **kind).run(progress=False).draws
 
 
-def trained(device: Device, n: int, **more: Any) -> Any:
+def trained(device: Device, n: int, optimizer: Any = torch.optim.SGD, **more: Any) -> Any:
     data = normal(CPU, 7, 2), (normal(CPU, 7, seed=1) > 0).long()
     kind = {"steps": 2 * n, "batch": 3, "device": named(device), "progress": False} | more
-    optimizer = partial(torch.optim.SGD, lr=0.1)
+    optimizer = partial(optimizer, lr=0.1)
     run = train(network(CPU, 2, 4, 2), F.cross_entropy, data, optimizer, **kind)
     assert all(part.device.type == device.type for part in run.model.parameters())
     return run.losses, [part.detach().cpu() for part in run.model.parameters()]
@@ -144,8 +144,9 @@ def trained(device: Device, n: int, **more: Any) -> Any:
 
 def resumed(device: Device, n: int) -> Any:
     with tempfile.TemporaryDirectory() as folder:
-        trained(device, n, keep=Path(folder) / "run.pt")
-        return trained(device, n + 1, keep=Path(folder) / "run.pt")
+        kind = {"keep": Path(folder) / "run.pt", "optimizer": torch.optim.Adam}
+        trained(device, 1, **kind)
+        return trained(device, 1 + n, **kind)
 
 
 DYNAMICS: dict[str, Call] = {

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.utils import backend_registration as registration
 
-from trial_tensor import DEVICE, HOST, TRAFFIC, TrialTensor, each, run, to_device
+from trial_tensor import DEVICE, TRAFFIC, TrialTensor, run, to_device
 
 NAME, KEY = "trial", "PrivateUse1"
 # Those that torch makes empty and then resizes.
@@ -100,14 +100,6 @@ def _copy_from(source: Tensor, target: Tensor, non_blocking: bool = False) -> Te
     return run(torch.ops.aten.copy_.default, (target, source), {})
 
 
-def _load(load: Any, *args: Any, map_location: Any = None, **kwargs: Any) -> Any:
-    """Files hold storages, which backends of Python have none of: read on the host, and moved."""
-    if map_location is None or torch.device(map_location).type != DEVICE.type:
-        return load(*args, map_location=map_location, **kwargs)
-    state = load(*args, map_location=HOST, **kwargs)
-    return each(lambda leaf: leaf.to(DEVICE) if isinstance(leaf, Tensor) else leaf, state)
-
-
 def _zeros(size: Any, *, dtype: Any = None, **_: Any) -> Tensor:
     return TrialTensor(torch.zeros(size, dtype=dtype))
 
@@ -118,7 +110,6 @@ def present(monkeypatch: pytest.MonkeyPatch) -> Iterator[torch.device]:
     _register()
     monkeypatch.setattr(MODULE, "present", True)
     monkeypatch.setattr(torch, "Generator", _Generator)
-    monkeypatch.setattr(torch, "load", partial(_load, torch.load))
     TRAFFIC.clear()
     readable = torch.serialization.safe_globals([to_device])
     with readable, torch.autograd.set_multithreading_enabled(False):
