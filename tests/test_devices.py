@@ -40,6 +40,12 @@ def formula(name: str, device: Device, n: int) -> Any:
     return catalogue[name].torch(**args)
 
 
+def mixed(device: Device, n: int) -> Any:
+    """Numbers may be tensors of the CPU, and come first."""
+    r = normal(device, 3 * n)
+    return catalogue["nngp.erf.ricci"].torch(d=3, sigma=torch.tensor(1.5), zeta=0.3, r=r)
+
+
 def kernel(act: Any, device: Device, n: int) -> Any:
     """Points are repeated, so that quadratures need as many nodes."""
     net = infinite.FullyConnected(act, 2, 1.4, 0.2)
@@ -75,6 +81,7 @@ INFINITE: dict[str, Call] = {
         name: partial(formula, name)
         for name in ("nngp.erf.kernel", "nngp.erf.ricci", "spline.uniform.rf", "relu.c_squared")
     },
+    "nngp.erf.ricci, mixed": mixed,
     "FullyConnected, relu": partial(kernel, A.relu),
     "FullyConnected, erf": partial(kernel, A.erf),
     "FullyConnected, quadrature": quadrature,
