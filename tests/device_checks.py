@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from trial_tensor import TRAFFIC
+from trial_device import TRAFFIC  # which registers the device, before any test runs
 
 Device = torch.device
 Call = Callable[[Device, int], Any]  # where, and how large

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import pytest
@@ -75,9 +75,11 @@ class _Generator(torch.Generator):
 MODULE = _Module()
 
 
-@cache
 def _register() -> tuple[torch.library.Library, ...]:
-    """Once a process, and not before it is needed; kernels last as long as what is returned."""
+    """Once a process, before torch's first backward pass, which starts a thread for each device.
+
+    Kernels last as long as what is returned. `present` stays off, so that "auto" means what it meant.
+    """
     registration._setup_privateuseone_for_python_backend(NAME, MODULE, _Hook())
     others, library = torch.library.Library("_", "IMPL"), torch.library.Library("aten", "IMPL")
     others.fallback(_run, KEY)
@@ -104,10 +106,12 @@ def _zeros(size: Any, *, dtype: Any = None, **_: Any) -> Tensor:
     return TrialTensor(torch.zeros(size, dtype=dtype))
 
 
+LIBRARIES = _register()
+
+
 @contextmanager
 def present(monkeypatch: pytest.MonkeyPatch) -> Iterator[torch.device]:
-    """The device, for as long as it is there; backward passes run on this thread, where they are traced."""
-    _register()
+    """The device, for as long as it is there; backward passes run on this thread where torch lets them."""
     monkeypatch.setattr(MODULE, "present", True)
     monkeypatch.setattr(torch, "Generator", _Generator)
     TRAFFIC.clear()
