@@ -145,6 +145,7 @@ def resnet(device: Device, n: int) -> Tensor:
         return net.eval()(normal(device, n, 3, 8, 8))
 
 
+ONE = geodesics.Search(starts=1)
 GEOMETRY: dict[str, Call] = {
     **{
         f"{measure.__name__}, {made.__name__}": partial(measured, measure, made)
@@ -173,13 +174,13 @@ def straight(device: Device, n: int) -> nn.Module:
 
 def joined(device: Device, n: int) -> Any:
     p, q = normal(device, 2, 2) / 9
-    path = geodesics.between(hidden(device), p, q)
+    path = geodesics.between(hidden(device), p, q, search=ONE)
     return path.length, path.log, path.at([0.3] * n)
 
 
 def relaxed(device: Device, n: int) -> Any:
     p, q = normal(device, 2, 2, seed=1)
-    path = geodesics.relax(straight(device, n), p, q, segments=4)
+    path = geodesics.relax(straight(device, n), p, q, segments=4, search=ONE)
     return path.length, path.at(0.3)
 
 
@@ -190,11 +191,13 @@ def shot(device: Device, n: int) -> Any:
 
 
 def apart(device: Device, n: int) -> Tensor:
-    return geodesics.distances(straight(device, n), normal(device, 2, 2), progress=False)
+    return geodesics.distances(
+        straight(device, n), normal(device, 2, 2), search=ONE, progress=False
+    )
 
 
 def averaged(device: Device, n: int) -> Any:
-    result = geodesics.mean(straight(device, n), normal(device, 2, 2) / 9, progress=False)
+    result = geodesics.mean(straight(device, n), normal(device, 2, 2), search=ONE, progress=False)
     return result.point, result.variance, result.geodesics[0].at(0.5)
 
 
