@@ -62,11 +62,10 @@ def compile_torch(args: Sequence[sp.Symbol], expr: sp.Expr) -> Callback:
     def call(*values: Any) -> Any:
         tensors = [v for v in values if torch.is_tensor(v)]
         floating = [t for t in tensors if t.dtype.is_floating_point]
-        dtype = torch.float64
-        if floating:
-            dtype = floating[0].dtype
-            for other in floating[1:]:
-                dtype = torch.promote_types(dtype, other.dtype)
+        dtype = floating[0].dtype if floating else torch.float64
+        for other in floating[1:]:
+            dtype = torch.promote_types(dtype, other.dtype)
+        tensors.sort(key=lambda t: (t.ndim == 0, t.device.type == "cpu"))  # numbers of the CPU last
         device = tensors[0].device if tensors else None
         moved = [
             _plain(s, v) if s in host else torch.as_tensor(v, dtype=dtype, device=device)

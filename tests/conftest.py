@@ -1,4 +1,4 @@
-"""What tests share: panels begin where they start, and torch keeps to so many threads."""
+"""What tests share: panels begin where they start, threads of torch, and a device to try."""
 
 from collections.abc import Iterator
 
@@ -9,6 +9,23 @@ import pytest
 def _start_over(request: pytest.FixtureRequest) -> None:
     if "panel" in request.fixturenames:
         request.getfixturevalue("panel").reset()
+
+
+@pytest.fixture(scope="module")
+def device() -> Iterator[object]:
+    """An accelerator, or where there is none a trial device."""
+    import torch
+
+    import trial_device
+
+    if torch.accelerator.is_available():
+        place = torch.accelerator.current_accelerator()
+        if place.type == "mps":
+            pytest.skip("it has no float64")
+        yield torch.empty(0, device=place).device
+    else:
+        with pytest.MonkeyPatch.context() as patch, trial_device.present(patch) as trial:
+            yield trial
 
 
 @pytest.fixture

@@ -77,8 +77,9 @@ class PosteriorVolume:
                 weight, tops = self._draw(size, generator)
                 for tally, (top, below) in zip(tallies, tops, strict=True):
                     tally.add(top, below)
-                total, squares = total + weight.sum().item(), squares + (weight**2).sum().item()
+                total, squares = total + weight.sum(), squares + (weight**2).sum()
                 bar.update(size)
+        total, squares = float(total), float(squares)  # once, where they may be on a device
         effective = self._judged(total**2 / squares if squares else 0.0)
         found = Coefficients(*(tally.estimate() for tally in tallies))
         return Weighted(self.n, found, effective, self.draws)

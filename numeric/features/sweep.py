@@ -192,7 +192,9 @@ def _slope(at: dict[int, Estimate], power: float) -> Slope:
 
 def _over(draws: Tensor) -> Estimate:
     """One draw alone is known exactly."""
-    return Estimate.of(draws) if len(draws) > 1 else Estimate(draws[0], torch.zeros(()), 1)
+    if len(draws) > 1:
+        return Estimate.of(draws)
+    return Estimate(draws[0], torch.zeros_like(draws[0]), 1)
 
 
 def _seed(*key: int) -> int:

@@ -10,11 +10,12 @@ singular values.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from tqdm import tqdm
+from tqdm import trange
 
 from numeric.geometry.feature_map import FeatureMap
 from numeric.geometry.hidden import changed, flattens
@@ -40,9 +41,15 @@ def linked_points(
         return
     doubtful = ~(condition <= SAFE) | (rank < chain.waist)
     points = doubtful.nonzero()[:, 0].tolist()
-    for point in tqdm(points, desc="layers", disable=not progress, leave=False):
-        if (linked := chain.at(x[point].detach().flatten())) is not None:
-            yield point, linked
+    if not points:
+        return
+    if x.device.type != "cpu":  # factors are decided step by step, and each step would wait for it
+        layers = ((deepcopy(linear).cpu(), deepcopy(phi).cpu()) for linear, phi in chain.layers)
+        chain = Chain(tuple(layers))
+    own = x.detach()[points].flatten(1).cpu()
+    for k in trange(len(points), desc="layers", disable=not progress, leave=False):
+        if (linked := chain.at(own[k])) is not None:
+            yield points[k], linked
 
 
 @dataclass(frozen=True, eq=False)

@@ -100,7 +100,8 @@ def prepare() -> None:
     """Torch sets up forward mode at its first use, by means that it calls deprecated itself."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
-        jvp(torch.sin, (torch.zeros(1),), (torch.ones(1),))
+        one = torch.ones(1, device="cpu")
+        jvp(torch.sin, (one,), (one,))
 
 
 def _forward(derivative: Callable[[], Tensor]) -> Tensor:

@@ -141,7 +141,7 @@ def _graph(f: Opened, x: Tensor) -> tuple[Tensor, Tensor]:
 def _pull(x: Tensor, out: Tensor, features: Tensor) -> Tensor:
     """Derivatives of (m, p) outputs by (m, d) inputs: (k,) -> (k, m, d)."""
     ways = out.new_zeros(len(features), *out.shape)
-    ways[torch.arange(len(features)), :, features] = 1
+    ways[torch.arange(len(features), device=out.device), :, features] = 1
     kept = partial(torch.autograd.grad, out, x, retain_graph=True)
     if len(features) == 1:
         return kept(ways[0])[0][None]

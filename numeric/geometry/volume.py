@@ -197,8 +197,10 @@ def _factor(logs: Tensor, rows: Tensor, known: float | None) -> _Factored:
         triangles[again] = torch.geqrf(matrix[again])[0][:, : matrix.shape[2]].triu()
         condition[again] = _condition(triangles[again])
     logged = {}
-    for point in (~(condition <= SAFE)).nonzero()[:, 0].tolist():
-        found = logged[point] = graded(logs[point], rows[point], known)
+    doubtful = (~(condition <= SAFE)).nonzero()[:, 0]
+    on_host = (part[doubtful].cpu() for part in (logs, rows))  # `graded` decides step by step
+    for point, *own in zip(doubtful.tolist(), *on_host, strict=True):
+        found = logged[point] = graded(*own, known)
         values = found.log_singular
         condition[point] = (values[0] - values[-1]).exp() if found.rank else 1
     return _Factored(triangles, scale, condition, logged)
@@ -227,10 +229,11 @@ def _condition(triangles: Tensor) -> Tensor:
         v = torch.linalg.solve_triangular(flipped, v, upper=False)
         return torch.linalg.solve_triangular(triangles, v, upper=True)
 
-    start = torch.randn(triangles.shape[-1], 1, generator=torch.Generator().manual_seed(0))
+    generator = torch.Generator().manual_seed(0)
+    start = torch.randn(triangles.shape[-1], 1, generator=generator).to(triangles)
     product = torch.ones_like(triangles[:, 0, 0])
     for step in (forth, back):
-        v = start.to(triangles).expand(len(triangles), -1, -1)
+        v = start.expand(len(triangles), -1, -1)
         for _ in range(ROUNDS):
             v = v / v.norm(dim=1, keepdim=True)
             v = step(v)

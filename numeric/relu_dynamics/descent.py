@@ -26,6 +26,7 @@ from numeric.relu_dynamics.store import keep as store
 from numeric.relu_dynamics.trajectory import Trajectory
 
 PAUSE = 5.0  # seconds between two times that a run is kept
+UNREAD = 100  # losses at most between two looks at them
 GROWTH = 100  # a loss this many times that of the start, or that of f = 0, has diverged
 
 
@@ -181,6 +182,7 @@ class Descent:
         if not film.steps:
             film.add(0, task, parts)
         bound, peak = task.bound(film.values[0]), 0.0
+        losses: list[Tensor] = []  # not looked at yet: each look waits for the device
         every, first = max(1, self.steps // self.frames), film.steps[-1] + 1
         steps = range(first, self.steps + 1)
         for step in tqdm(
@@ -191,11 +193,18 @@ class Descent:
             initial=first - 1,
             total=self.steps,
         ):
-            loss = optimiser.step(lambda: task.loss(parts)).item()
-            peak = max(peak, loss)
-            if not loss <= GROWTH * bound:
-                raise self._divergence(f"grown to {loss:.3g} by step {step}", film, task, bound)
-            if step % every == 0 or step == self.steps:
+            losses.append(optimiser.step(lambda: task.loss(parts)))
+            frame = step % every == 0 or step == self.steps
+            if frame or len(losses) == UNREAD:
+                numbers = torch.stack(losses).tolist()
+                losses.clear()
+                for k, loss in enumerate(numbers, step + 1 - len(numbers)):
+                    if not loss <= GROWTH * bound:
+                        raise self._divergence(
+                            f"grown to {loss:.3g} by step {k}", film, task, bound
+                        )
+                peak = max(peak, *numbers)
+            if frame:
                 film.add(step, task, parts)
                 if peak > bound and task.dead(film.values[-1]):
                     told = f"grown to {peak:.3g}, and by step {step} every neuron is dead"

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
 
 from analytic.domain import InputError
 from analytic.splines import Initialisation
@@ -109,6 +110,7 @@ def _places(x: Any) -> Array:
 
 def _numbers(name: str, x: Any) -> Array:
     try:
+        x = x.detach().cpu() if isinstance(x, Tensor) else x
         return np.asarray(x).astype(float, casting="safe")
     except (TypeError, ValueError):
         raise InputError(f"{name} must be real numbers, not {x!r}: give a list of them.") from None

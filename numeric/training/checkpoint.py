@@ -7,11 +7,13 @@ import io
 import os
 import zipfile
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.serialization import default_restore_location
 
 from analytic.domain import InputError
 from numeric.files import require_writable
@@ -45,7 +47,7 @@ def read(path: Path, key: str, device: torch.device) -> dict[str, Any] | None:
         with zipfile.ZipFile(path) as file:
             if damaged := file.testzip():  # torch checks no sums
                 raise zipfile.BadZipFile(f"bad {damaged}")
-        state = torch.load(path, map_location=device, weights_only=True)
+        state = torch.load(path, map_location=partial(_location, device), weights_only=True)
         found = state["key"]
     except PermissionError:
         raise InputError(f"{path} may not be read: change its permissions.") from None
@@ -58,6 +60,11 @@ def read(path: Path, key: str, device: torch.device) -> dict[str, Any] | None:
             "`key`: delete it, or keep this run elsewhere."
         )
     return state
+
+
+def _location(device: torch.device, storage: Any, written: str) -> Any:
+    """What was on the host stays there: a step count of Adam on a device would make each update wait."""
+    return storage if written == "cpu" else default_restore_location(storage, str(device))
 
 
 def fingerprint(settings: Any, tensors: Iterable[Tensor]) -> str:

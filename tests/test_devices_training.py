@@ -1,0 +1,230 @@
+"""Learned kernels, training and experiments run on an accelerator, or on the trial device.
+
+Numbers are those of the CPU, results are where the inputs are, and copies to the host do not grow with the
+problem; `HOST`, `DRAWN` and `GROWS` name the calls that differ, and why.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from analytic import activations as A
+from analytic.splines import INITIALISATIONS
+from device_checks import CPU, F64, Call, Device, check, named, network, normal
+from numeric import boundary, infinite, learned
+from numeric.bayes import PosteriorVolume, Problem
+from numeric.deep_width import KernelSweep
+from numeric.features import FeatureSweep, RandomFeatures
+from numeric.relu_dynamics import Descent, Flow, MeanField, Neurons, clustering, variation
+from numeric.relu_dynamics.gathering import Gathering
+from numeric.splines import SplineInterpolant
+from numeric.training import train
+from numeric.width import WidthSweep
+
+# Learned kernels and splines: points grow, and the iterations of the feature machine.
+
+
+def machine(device: Device, n: int) -> Any:
+    x, y = normal(device, 8, 3), normal(device, 8, 2, seed=1)
+    base = learned.Gaussian(2.0)
+    fitted = learned.FeatureMachine(base, iterations=n, device=named(device)).fit(x, y)
+    new = normal(device, 5, 3, seed=2)
+    return fitted.kernel_.matrix, fitted.predict(new), fitted.gradient(new)
+
+
+def classifier(device: Device, n: int) -> Any:
+    x, new = normal(device, 9, 2), normal(device, 5 * n, 2, seed=2)
+    fitted = learned.AmariWuClassifier(device=named(device)).fit(x, (x[:, 0] > 0).long())
+    magnified = fitted.kernels_[-1]
+    return fitted.predict(new), fitted.decision_function(new), magnified.volume(new)
+
+
+def self_supervised(device: Device, n: int) -> Any:
+    x, new = normal(device, 8, 2), normal(device, 5 * n, 2, seed=2)
+    fitted = learned.SelfSupervisedKernel(device=named(device)).fit(x, x + x.sin() / 9)
+    return fitted.spectrum_, fitted.gram(new), fitted.metric(new), fitted.volume(new)
+
+
+def mahalanobis(base: Any, device: Device, n: int) -> Any:
+    M, x, y = (normal(device, m, 2, seed=m) for m in (2, 4 * n, 5))
+    seen = learned.Mahalanobis(base, M @ M.T)
+    return seen.gram(x, y), seen.gradient(x, y, y), seen.metric(x), seen.volume(x)
+
+
+def spline(device: Device, n: int) -> Any:
+    x, y, new = (normal(device, m, seed=m) for m in (9, 9, 4 * n))
+    fitted = SplineInterpolant(INITIALISATIONS["uniform"], {"A": 1.0, "B": 1.0}).fit(x, y)
+    return fitted.norm, fitted.predict(new).tolist()
+
+
+LEARNED: dict[str, Call] = {
+    "FeatureMachine": machine, "AmariWuClassifier": classifier,
+    "SelfSupervisedKernel": self_supervised, "SplineInterpolant": spline,
+    "Mahalanobis, distance": partial(mahalanobis, learned.SmoothedLaplace(2.0, 0.5)),
+    "Mahalanobis, product": partial(mahalanobis, learned.Polynomial(2)),
+    "Mahalanobis, own": partial(mahalanobis, learned.Own(lambda x, y: (x @ y.T / 9).exp())),
+}  # fmt: skip
+
+
+# Training: steps grow; in flows the neurons do, since steps follow the numbers.
+
+
+def samples(device: Device) -> tuple[Tensor, Tensor]:
+    x, y = torch.tensor([[-0.9, 0.1, 0.8], [1.0, -1.0, 0.5]], device=device, **F64)
+    return x, y
+
+
+def neurons(device: Device, n: int = 1) -> Neurons:
+    return Neurons.drawn(4 * n, 0, antisymmetric=True, device=named(device))
+
+
+def flow(delta: float | None, device: Device, n: int) -> Any:
+    run = Flow(*samples(device), neurons(device, n), delta, time=0.02, tolerance=1.0)
+    end = (path := run.run(progress=False)).final
+    return path.losses, path.residuals, end.a, end.b, end.c
+
+
+def cylinder(device: Device, n: int) -> Any:
+    field, measure, (r, theta) = (
+        MeanField(*samples(device), 0.1),
+        neurons(device, n),
+        samples(device),
+    )
+    path = field.flow(measure, 0.02, tolerance=1.0, progress=False)
+    parts = field.objective(measure), field.potential(measure, r, theta)
+    return *parts, field.velocity(measure, r, theta), path.losses
+
+
+def descent(device: Device, n: int) -> Any:
+    path = Descent(*samples(device), neurons(device), 0.05, 4 * n, frames=2).run(progress=False)
+    return path.losses, path.final.a
+
+
+def recalled(device: Device, n: int) -> Any:
+    """Runs that go on from a file."""
+    step, flowing = (
+        Descent(*samples(device), neurons(device, n), 0.05, 2),
+        Flow(*samples(device), neurons(device, n), time=0.02, tolerance=1.0),
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        one, two = Path(folder) / "descent.pt", Path(folder) / "flow.pt"
+        for _ in range(2):
+            paths = step.run(progress=False, keep=one), flowing.run(progress=False, keep=two)
+    return [(path.residuals, path.final.c) for path in paths]
+
+
+def clusters(device: Device, n: int) -> Any:
+    x, before, after = samples(device)[0], neurons(device, 9 * n), neurons(device, 8 * n)
+    result = clustering(x, before, after, draws=19 * n)
+    return result.before.value, result.gain.chance, vars(variation(before))
+
+
+def gathered(device: Device, n: int) -> Tensor:
+    kind = {"m": 4 * n, "networks": 2, "milestones": 2, "device": named(device)}
+    return Gathering(*samples(device), -math.inf, **kind).run(progress=False).draws
+
+
+def trained(device: Device, n: int, optimizer: Any = torch.optim.SGD, **more: Any) -> Any:
+    data = normal(CPU, 7, 2), (normal(CPU, 7, seed=1) > 0).long()
+    kind = {"steps": 2 * n, "batch": 3, "device": named(device), "progress": False} | more
+    optimizer = partial(optimizer, lr=0.1)
+    run = train(network(CPU, 2, 4, 2), F.cross_entropy, data, optimizer, **kind)
+    assert all(part.device.type == device.type for part in run.model.parameters())
+    return run.losses, [part.detach().cpu() for part in run.model.parameters()]
+
+
+def resumed(device: Device, n: int) -> Any:
+    with tempfile.TemporaryDirectory() as folder:
+        kind = {"keep": Path(folder) / "run.pt", "optimizer": torch.optim.Adam}
+        trained(device, 1, **kind)
+        return trained(device, 1 + n, **kind)
+
+
+DYNAMICS: dict[str, Call] = {
+    **{f"Flow, {delta}": partial(flow, delta) for delta in (-math.inf, None, math.inf)},
+    "MeanField": cylinder, "Descent": descent, "runs from files": recalled, "clustering, variation": clusters,
+    "Gathering": gathered, "train": trained, "train, resumed": resumed,
+}  # fmt: skip
+
+
+# Experiments: draws grow, below the size of a block.
+
+
+def widths(device: Device, n: int) -> Any:
+    kind = {"widths": (9,), "realisations": 2 * n, "radii": (0.5, 1.0), "device": named(device)}
+    result = WidthSweep(A.monomial(1), **kind).run(progress=False)
+    return result.magnification.at, result.ricci.at, result.ricci.exact
+
+
+def kernels(device: Device, n: int) -> Any:
+    net = infinite.FullyConnected(A.relu, 1, 1.4, 0.2)
+    sweep = KernelSweep(net, normal(device, 3, 2), (8,), 5 * n, device=named(device))
+    result = sweep.run(progress=False)
+    return result.nngp.at, result.ntk.at, result.ntk.exact
+
+
+def features(device: Device, n: int) -> Any:
+    law, (x, y) = INITIALISATIONS["uniform"], samples(device)
+    units = RandomFeatures(law, {"A": 1.0, "B": 1.0}, 32, device=named(device))
+    fitted, run = units.fit(x, y), units.train(x, y, 2 * n, progress=False)
+    return units.kernel(x), fitted.predict(x), fitted.norm, run.predict(x), run.losses
+
+
+def feature_sweep(device: Device, n: int) -> Any:
+    law, values = INITIALISATIONS["uniform"], {"A": 1.0, "B": 1.0}
+    data = [part.tolist() for part in samples(CPU)]
+    kind = {"widths": (16 * n,), "draws": 2, "points": (0.1, 0.5), "device": named(device)}
+    result = FeatureSweep(law, values, *data, **kind).run(progress=False)
+    return result.worst, result.square, result.constant
+
+
+def posterior_volume(device: Device, n: int) -> Any:
+    problem = Problem.one_example(A.monomial(2), 2, 0.3, 2.0)
+    result = PosteriorVolume(problem, 30, 200 * n, device=named(device)).run(progress=False)
+    return result.coefficients, problem.sampled(50 * n, device=named(device))
+
+
+def hypothesis(device: Device, n: int) -> Any:
+    task = boundary.xor()
+    kind = {"networks": 2, "recipe": task.recipe.hastened(1000), "device": named(device)}
+    result = boundary.Hypothesis(task, (3,), circles=6 * n, **kind).run(progress=False)[(3,)]
+    compared = result.comparisons()
+    return result.log_volume, result.accuracy, result.away, [one.mean for one in compared.values()]
+
+
+def field(device: Device, n: int) -> Any:
+    lattice = boundary.Lattice(1.5, 3 * n, device=device)
+    result = boundary.field(boundary.perceptron(4).to(device), lattice)
+    return result.log_volume, result.ricci, result.margin, result.boundary
+
+
+EXPERIMENTS: dict[str, Call] = {
+    "WidthSweep": widths, "KernelSweep": kernels, "RandomFeatures": features,
+    "FeatureSweep": feature_sweep, "PosteriorVolume": posterior_volume, "Hypothesis": hypothesis,
+    "boundary.field": field,
+}  # fmt: skip
+
+
+CALLS = LEARNED | DYNAMICS | EXPERIMENTS
+# Results that are tables for the host: losses, estimates over draws.
+HOST = {"Gathering", "train", "train, resumed", "KernelSweep", "FeatureSweep", "PosteriorVolume"}
+# What the device itself draws: another accelerator has another stream.
+DRAWN = {"WidthSweep", "KernelSweep", "PosteriorVolume"}
+GROWS = {
+    "train": 2, "train, resumed": 2,  # the loss of every step, so that none diverges unseen
+    "FeatureMachine": 9,  # checks of M and of the Gram matrix in every iteration, which costs O(n^3)
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_calls_run_where_their_inputs_are(name: str, device: Device) -> None:
+    check(CALLS[name], device, host=name in HOST, drawn=name in DRAWN, more=GROWS.get(name, 0))
