@@ -33,6 +33,11 @@ def along(f: Map, x: Tensor, u: Tensor) -> Tensor:
     return _forward(lambda: jvp(f, (x,), (u,))[1])
 
 
+def with_slope(f: Map, x: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
+    """The features and J u: (m, d), (m, d) -> twice (m, p)."""
+    return _forward(lambda: jvp(f, (x,), (u,)))
+
+
 def along_two(f: Map, x: Tensor, u: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
     """J v and H(u, v): three times (m, d) -> twice (m, p)."""
     return _forward(lambda: jvp(lambda y: jvp(f, (y,), (v,))[1], (x,), (u,)))

@@ -94,10 +94,11 @@ def ricci_scalar(
     chosen = FeatureMap.of(features, layer)
     hidden = HiddenLayer.at(chosen, x)
     if hidden is None:
-        with chosen.on(x) as f, Composed(SURVIVING):
-            refuse_creases(creased_layers(f, chosen.module))
+        with chosen.on(x) as f:
+            refuse_creases(creased_layers(f, chosen.module))  # those of the map, not of SURVIVING
             enough(f.count, f.points.shape[1])
-            value, condition, rank, size, error = _generic(f, progress)
+            with Composed(SURVIVING):
+                value, condition, rank, size, error = _generic(f, progress)
     else:
         points = chosen.checked(x)
         refuse_creases([hidden.name] if hidden.jumps() else [])
