@@ -66,6 +66,13 @@ SMOOTH = {
     "triu_indices", "fill", "zero", "randn", "rand", "normal", "uniform", "resolve_conj", "resolve_neg",
     "expand_copy", "view_copy",
 }  # fmt: skip
+NORMS = {
+    "layer_norm",
+    "instance_norm",
+    "group_norm",
+    "batch_norm",
+    "rms_norm",
+}  # roots of what is above 0
 FAR = (2.0, -1.0)  # points times these, where an affine map has the same slopes
 # How far a line goes on, in distances of two points. A crease right between them should fall on no node,
 # for sqrt(x * x) has no slope there.
@@ -85,7 +92,7 @@ def refuse_creases(names: Sequence[str]) -> None:
             f"The features have creases, by {', '.join(names[:3])}{', ...' if len(names) > 3 else ''}. "
             "Between them a piecewise linear map is flat, and curvature sits on the creases, where no "
             "derivative sees it: metric and log_volume exist, a Ricci scalar does not. Take a smooth "
-            "activation, such as GELU, SiLU, Softplus or Tanh."
+            "activation, such as GELU, SiLU, Softplus or Tanh, and no comparing, sorting, rounding or steps."
         )
 
 
@@ -116,8 +123,9 @@ class _Operations(TorchDispatchMode):
         self.suspects: list[str] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if not _smooth(func, args, kwargs or {}):
-            self.suspects.append(self.functions.running or func.overloadpacket.__name__.strip("_"))
+        running = self.functions.running
+        if running not in NORMS and not _smooth(func, args, kwargs or {}):
+            self.suspects.append(running or func.overloadpacket.__name__.strip("_"))
         return func(*args, **(kwargs or {}))
 
 
