@@ -166,8 +166,8 @@ def jumps_on_line(f: Opened) -> bool:
     """Whether slopes along a line through two points, or values, differ at places that are as good as one.
 
     Each piece of the line is halved again and again, and the half where they differ more is the next piece:
-    the difference falls with the length where the map is smooth, and stays where it has a crease. Slopes that
-    are no numbers say nothing, as the line may leave where the map is defined.
+    the difference falls with the length where the map is smooth, and stays where it has a crease. What
+    is no number says nothing, as the line may leave where the map is defined.
     """
     start, stop = farthest(f.points)
     if torch.equal(start, stop):
@@ -180,7 +180,9 @@ def jumps_on_line(f: Opened) -> bool:
     def both(at: Tensor) -> Tensor:
         """Values and slopes, (2, k, p)."""
         pair = torch.stack(with_slope(f, start + at[:, None] * way, way.expand(len(at), -1)))
-        return pair.where(pair.isfinite(), torch.nan)
+        return pair.where(
+            pair.isfinite().all(0), torch.nan
+        )  # log has slopes where it has no values
 
     at = torch.linspace(BEFORE, BEYOND, PIECES + 1, dtype=start.dtype, device=start.device)
     nodes = both(at)
