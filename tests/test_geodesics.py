@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from analytic.activations import erf
+from analytic.domain import InputError
 from numeric import geodesics, geometry
 from numeric.estimate import power_law
 from numeric.geodesics import Search
@@ -241,3 +242,48 @@ def test_pieces_converge_at_twice_their_degree() -> None:
             curve = settle(chart, Curve.through(breaks, nodes))
             errors.append(abs(length(chart, curve) - exact))
     assert power_law(counts, errors).value == pytest.approx(-6, abs=0.2)
+
+
+def test_next_to_opposite_points_lengths_are_off_by_no_more_than_their_error() -> None:
+    """Paths all around the sphere are nearly as short, and some that are found are no geodesics yet."""
+    p, q = point(0.5, 0.0), point(-2.0 + 1e-7, 0.0)
+    exact = arc_between_opposite(p, q)
+    for path in geodesics.several(stereographic, p, q, search=Search(starts=2)):
+        assert abs(path.length - exact) <= path.error < 1e-4  # 100 times its residual squared
+
+
+def arc_between_opposite(p: Tensor, q: Tensor) -> float:
+    """pi less the angle between -f(p) and f(q), which keeps its digits."""
+    far = -p / (p @ p)
+    chord = (q - far).norm() / ((1 + q @ q) * (1 + far @ far)).sqrt()
+    return math.pi - 2 * math.asin(chord.item())
+
+
+def test_errors_of_lengths_are_honest_and_small_elsewhere() -> None:
+    for f, p, q, exact in KNOWN.values():
+        path = geodesics.between(f, point(*p), point(*q), search=ONE)
+        length = exact(f, point(*p), point(*q))
+        assert abs(path.length - length) <= 3 * path.error  # 3e-14, as above
+        assert path.error < 1e-10 * path.length
+
+
+def test_batches_are_not_read_as_one_point() -> None:
+    """A network takes each row by itself; the root of the sum of squared distances is nobody's wish."""
+    net = torch.nn.Sequential(
+        torch.nn.Linear(2, 6), torch.nn.Tanh(), torch.nn.Linear(6, 6)
+    ).double()
+    p, q = torch.zeros(3, 2, dtype=torch.float64), torch.ones(3, 2, dtype=torch.float64)
+    for call in (geodesics.distance, geodesics.between, geodesics.several, geodesics.relax):
+        with pytest.raises(InputError, match=r"p and q of shape \(3, 2\) are batches of 3 points"):
+            call(net, p, q)
+    with pytest.raises(InputError, match=r"p of shape \(3, 2\) are batches of 3 points"):
+        geodesics.shoot(net, p, q - p)
+    one = geodesics.distance(net, p[0], q[0], search=ONE)
+    whole = geodesics.distance(
+        lambda x: net(x.unflatten(1, (3, 2))), p.flatten(), q.flatten(), search=ONE
+    )
+    assert whole == pytest.approx(math.sqrt(3) * one, rel=1e-10)
+    mixed = geodesics.distance(  # rows that are one point
+        lambda x: torch.cat([x, x.cumsum(1)], 2).sin(), p[:2], q[:2] / 2, search=ONE
+    )
+    assert mixed > 0

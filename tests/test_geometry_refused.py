@@ -63,8 +63,12 @@ def test_creases_are_found_in_functions_too() -> None:
             InputError, match=r"creases, by .*relu"
         ):  # though what follows is smooth
             geometry.ricci_scalar(lambda y, bent=bent: torch.tanh(bent(net[0](y))), x)
+    # The line through the first point and the farthest from it does not cross this crease.
+    corner = torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.5, 0.9]], **DOUBLE)
     with pytest.raises(InputError, match="jump where second derivatives are 0"):
-        geometry.ricci_scalar(lambda y: net[0](y).copysign(torch.ones(())), x[:1])
+        geometry.ricci_scalar(
+            lambda y: net[0](torch.where(y > 0.6, 2 * y, y + 0.6) * E2 + y), corner
+        )
     random = ShallowNetwork.gaussian(
         relu, 9, 2, 1.0, 1.0, generator=torch.Generator().manual_seed(0)
     )
@@ -72,6 +76,12 @@ def test_creases_are_found_in_functions_too() -> None:
         geometry.ricci_scalar(random, x)
 
 
+def doubled_where_positive(z: Tensor) -> Tensor:
+    z[z > 0] *= 2
+    return z
+
+
+E2 = torch.tensor([0.0, 1.0], **DOUBLE)
 INTO, OUT = network(2, 6)[0], network(6, 6)
 BENT = {
     "abs": torch.abs,
@@ -87,6 +97,38 @@ BENT = {
     "elu": lambda z: nn.functional.elu(z, 0.5),
     "relu": torch.relu_,
     "linalg_vector_norm": lambda z: torch.linalg.vector_norm(z, 1, 1, True).sin() + z,
+    "sqrt": lambda z: (z * z).sqrt(),
+    "rsqrt": lambda z: z * z * (z * z).rsqrt(),
+    "pow": lambda z: (z * z) ** 0.5,
+    "hypot": lambda z: torch.hypot(z, torch.zeros_like(z)),
+    "acos": lambda z: torch.acos(z.cos()),
+    "cummax": lambda z: z.cummax(1).values,
+    "cummin": lambda z: (-z).cummin(1).values,
+    "msort": lambda z: torch.msort(z.T).T,
+    "argsort": lambda z: z.gather(1, z.argsort(1)),
+    "quantile": lambda z: z + z.quantile(0.3, 1, keepdim=True),
+    "median": lambda z: z + z.median(1, keepdim=True).values,
+    "nanmedian": lambda z: z + z.nanmedian(1, keepdim=True).values,
+    "kthvalue": lambda z: z + z.kthvalue(2, 1, keepdim=True).values,
+    "topk": lambda z: torch.cat([z[:, 1:], z.topk(2, 1).values], 1)[:, :6],
+    "amax": lambda z: z + z.amax(1, keepdim=True),
+    "gt ": doubled_where_positive,
+}
+STEPPED = {
+    "copysign": lambda z: torch.copysign(torch.ones_like(z), z),
+    "remainder": lambda z: z % 0.3,
+    "fmod": lambda z: z.fmod(0.3),
+    "floor_divide": lambda z: z // 0.3,
+    "div": lambda z: torch.div(z, 0.3, rounding_mode="trunc"),
+    "frac": torch.frac,
+    "floor": torch.floor,
+    "round": torch.round,
+    "sign": torch.sign,
+    "heaviside": lambda z: torch.heaviside(z, torch.zeros((), **DOUBLE)),
+    "atan2": lambda z: torch.atan2(z, -torch.ones_like(z)),
+    "bucketize": lambda z: torch.bucketize(z.detach(), torch.zeros(1, **DOUBLE)).to(z),
+    "long": lambda z: z.long().to(z),
+    "logical_not": lambda z: torch.logical_not(z.sign() + 1).to(z),
 }
 
 
@@ -99,6 +141,14 @@ def test_creases_inside_a_smooth_map_are_found(name: str) -> None:
             geometry.ricci_scalar(lambda y: OUT(BENT[name](INTO(y))), at)
 
 
+@pytest.mark.parametrize("name", STEPPED)
+def test_steps_are_found_though_slopes_on_both_sides_are_equal(name: str) -> None:
+    x = 4 * points(3, 2) - 3.6
+    for at in (x, x[:1]):
+        with pytest.raises(InputError, match=f"creases, by .*{name}|aten::{name}"):
+            geometry.ricci_scalar(lambda y: saddle(y) + STEPPED[name](INTO(y))[:, :3], at)
+
+
 SMOOTH = {
     "softplus": (
         lambda z: z.clamp(min=0) + torch.log1p(torch.exp(-z.abs())), nn.functional.softplus,
@@ -108,6 +158,9 @@ SMOOTH = {
     ),
     "a guard": (lambda z: z / z.norm(dim=1, keepdim=True).clamp(min=1e-6), nn.functional.normalize),
     "elu": (lambda z: torch.where(z > 0, z, torch.expm1(z.clamp(max=0))), nn.functional.elu),
+    "a root": (lambda z: (1 + z * z).sqrt(), lambda z: torch.cosh(torch.asinh(z))),
+    "a sum": (lambda z: z.logcumsumexp(1), lambda z: z.exp().cumsum(1).log()),
+    "a pole": (lambda z: (z * z - 9).pow(-1.0), lambda z: ((z - 3) * (z + 3)).reciprocal()),
 }  # fmt: skip
 
 

@@ -1,6 +1,6 @@
 """Geodesics and distances in the geometry that a feature map pulls back to its inputs.
 
-    path = geodesics.between(network, p, q)     # .length, .at(t), .log, .residual, .minimum
+    path = geodesics.between(network, p, q)     # .length, .error, .at(t), .log, .minimum
     geodesics.distances(network, points)        # (n, n)
     geodesics.shoot(network, p, v).end          # the exponential map
     geodesics.mean(network, points).point       # the Riemannian mean

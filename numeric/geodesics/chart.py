@@ -111,6 +111,24 @@ def alike(**points: Any) -> Tensor:
     return torch.stack(list(points.values()))
 
 
+def refuse_batch(features: Any, layer: str | None, **points: Tensor) -> None:
+    """An error where several points are given for one: the map takes each row by itself."""
+    name, point = next(iter(points.items()))
+    if point.ndim < 2 or len(point) < 2:
+        return
+    try:
+        with FeatureMap.of(features, layer).on(point):
+            pass
+    except InputError:  # rows are mixed, or no points
+        return
+    raise InputError(
+        f"{' and '.join(points)} of shape {tuple(point.shape)} are batches of {len(point)} points, as the "
+        f"map takes each row by itself, but one point is needed: give {name}[0] and so on one by one, or all "
+        "points to distances. If all rows are one point, give it flat to a function of x that calls the map "
+        f"on x.unflatten(1, {tuple(point.shape)})."
+    )
+
+
 def array(values: Tensor) -> Array:
     """As scipy takes it."""
     return values.detach().cpu().numpy().astype(np.float64)

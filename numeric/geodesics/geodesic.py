@@ -13,6 +13,8 @@ from analytic.domain import InputError
 from numeric.geodesics.elements import Array, Curve
 
 CONJUGATE = 1e-6  # a stability this close to 0 is 0 up to rounding and discretisation
+TINY = 1e-300  # keeps a quotient finite
+SUMMED = 1e-14  # share of a length that sums over nodes round away
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,7 +22,8 @@ class Geodesic:
     r"""A path at constant speed over $0 \le t \le 1$.
 
     `residual` is the angle by which it turns in all where a geodesic does not, the integral of the
-    covariant acceleration over the length; the length is off by about its square. A path that was
+    covariant acceleration over the length. The length is off by about its square over the stability, so that
+    next to conjugate ends, as of a sphere, it is worth less: `error` says how much. A path that was
     relaxed only (`refined` is False: the map has creases, or d is large) has for it the relative
     change of its length when its segments were doubled last.
 
@@ -46,6 +49,21 @@ class Geodesic:
     def conjugate(self) -> bool | None:
         """Whether a family of paths is as short up to second order, as between opposite points."""
         return None if self.stability is None else abs(self.stability) <= CONJUGATE
+
+    @property
+    def error(self) -> float:
+        r"""About how far the length may be off, where paths close by are compared.
+
+        With $\mu$ the stability, a path that turns by r where a geodesic does not is off it by about
+        $r/|\mu|$, and longer by $r^2/|\mu|$ of its length; no farther off than the whole way, and so not
+        longer than by r. Where ends are conjugate up to rounding, a path of stability below 0 is longer by
+        about $|\mu|$ than one close by; farther below 0 it is no minimum, and compared with none.
+        """
+        if self.stability is None:
+            return self.length * self.residual
+        turned = self.residual * min(1.0, self.residual / max(abs(self.stability), TINY))
+        past = -self.stability if -CONJUGATE <= self.stability < 0 else 0.0
+        return self.length * (SUMMED + turned + past)
 
     @property
     def log(self) -> Tensor:

@@ -9,7 +9,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from analytic.domain import whole
-from numeric.geodesics.chart import alike, array, charted
+from numeric.geodesics.chart import alike, array, charted, refuse_batch
 from numeric.geodesics.geodesic import Geodesic
 from numeric.geodesics.search import SEGMENTS, STANDARD, Search, drawn, found
 
@@ -17,7 +17,7 @@ from numeric.geodesics.search import SEGMENTS, STANDARD, Search, drawn, found
 def between(
     features: Any, p: Tensor, q: Tensor, *, layer: str | None = None, search: Search = STANDARD
 ) -> Geodesic:
-    """The shortest geodesic from p to q that is found."""
+    """The shortest geodesic that is found from p to q, one point each; batches are refused."""
     return several(features, p, q, layer=layer, search=search)[0]
 
 
@@ -29,7 +29,9 @@ def several(
     What is joined are inputs. Where the map takes two of them to one place, their distance is that
     of the way between them, and not 0.
     """
-    with charted(features, alike(p=p, q=q), layer) as (chart, points):
+    both = alike(p=p, q=q)
+    refuse_batch(features, layer, p=p, q=q)
+    with charted(features, both, layer) as (chart, points):
         return tuple(found(chart, p, array(points[1] - points[0]), search))
 
 
@@ -74,5 +76,7 @@ def relax(
     square of a segment for a smooth map, by a segment where kinks are crossed.
     """
     whole("segments", segments, 4)
-    with charted(features, alike(p=p, q=q), layer) as (chart, points):
+    both = alike(p=p, q=q)
+    refuse_batch(features, layer, p=p, q=q)
+    with charted(features, both, layer) as (chart, points):
         return drawn(chart, p, array(points[1] - points[0]), segments, search)

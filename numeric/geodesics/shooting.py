@@ -16,7 +16,7 @@ from scipy.integrate import OdeSolution, solve_ivp
 from torch import Tensor
 
 from analytic.domain import InputError
-from numeric.geodesics.chart import Chart, array, charted
+from numeric.geodesics.chart import Chart, array, charted, refuse_batch
 from numeric.geodesics.elements import Array
 from numeric.geodesics.geodesic import like, times
 from numeric.geodesics.refinement import NotConverged
@@ -70,6 +70,7 @@ def shoot(
     The tolerance is that of a step, relative; by default 1e-11 in float64, 1e-5 in float32.
     """
     _check(p, v, time, tolerance)
+    refuse_batch(features, layer, p=p)
     with charted(features, p[None], layer) as (chart, _):
         if chart.creases:
             raise InputError(

@@ -33,9 +33,19 @@ def along(f: Map, x: Tensor, u: Tensor) -> Tensor:
     return _forward(lambda: jvp(f, (x,), (u,))[1])
 
 
+def with_slope(f: Map, x: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
+    """The features and J u: (m, d), (m, d) -> twice (m, p)."""
+    return _forward(lambda: jvp(f, (x,), (u,)))
+
+
 def along_two(f: Map, x: Tensor, u: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
     """J v and H(u, v): three times (m, d) -> twice (m, p)."""
     return _forward(lambda: jvp(lambda y: jvp(f, (y,), (v,))[1], (x,), (u,)))
+
+
+def along_curves(f: Map, x: Tensor, u: Tensor, v: Tensor, a: Tensor) -> tuple[Tensor, Tensor]:
+    """J v and H(u, v) + J a, derivatives of f(x + s u + t v + s t a): (m, d) each -> (m, p)."""
+    return _forward(lambda: jvp(lambda y, w: jvp(f, (y,), (w,))[1], (x, v), (u, a)))
 
 
 def chunks(f: Opened, per_point: int) -> tuple[Tensor, ...]:
@@ -66,16 +76,27 @@ def jacobian(f: Opened, x: Tensor) -> Tensor:
     return _finite(torch.cat(parts).double().unflatten(0, (m, d)))
 
 
-def jacobian_and_hessian(f: Opened, x: Tensor, axes: Tensor) -> tuple[Tensor, Tensor]:
-    """On axes (m, d, d), which are the rows: (m, d) -> (m, d, p) and, packed, (m, d (d + 1)/2, p)."""
+def jacobian_and_hessian(
+    f: Opened, x: Tensor, axes: Tensor, accelerations: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """On axes (m, d, d), which are the rows: (m, d) -> (m, d, p) and, packed, (m, d (d + 1)/2, p).
+
+    With accelerations a (m, d (d + 1)/2, d) the second are H + J a, and may be NaN where a is out of range.
+    """
     m, d = x.shape
     axes = axes.to(x.dtype)
     first, second = (indices.to(x.device) for indices in pairs(d))
     parts = []
     for point, pair in _blocks(f, m, len(first)):
         u, v = axes[point, first[pair]], axes[point, second[pair]]
-        parts.append(torch.stack(along_two(f, x[point], u, v)))
-    both = _finite(torch.cat(parts, 1).double().unflatten(1, (m, -1)))
+        if accelerations is None:
+            both = along_two(f, x[point], u, v)
+        else:
+            both = along_curves(f, x[point], u, v, accelerations[point, pair].to(x.dtype))
+        parts.append(torch.stack(both))
+    both = torch.cat(parts, 1).double().unflatten(1, (m, -1))
+    if accelerations is None:
+        _finite(both)
     return both[0, :, :d], both[1]
 
 

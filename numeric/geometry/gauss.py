@@ -2,8 +2,8 @@ r"""The Ricci scalar from first and second derivatives of the features, by the G
 
 With P the projection off the tangent space, and in an orthonormal frame of it,
 $R = \sum_{a\ne b} \langle P H_{aa}, P H_{bb}\rangle - |P H_{ab}|^2$. Derivatives of the metric do not appear,
-so no third ones of the features do. The error is relative to the sizes of these terms: where they cancel,
-as on a cylinder, R is known to that accuracy and not to digits of its own.
+so no third ones of the features do. The error is relative to the squared norm of the second fundamental
+form, $\sum_{ab} |P H_{ab}|^2$: where R is smaller, as on a cylinder, it has no digits of its own.
 
 Symmetric pairs (a, b) are packed: (0, 0), (1, 1), ..., then (0, 1), (0, 2), ..., (1, 2), ...
 """
@@ -31,6 +31,12 @@ def contracted(H: Tensor, d: int) -> tuple[Tensor, Tensor]:
     products, sizes = (part.triu(1).sum((1, 2)) for part in (products, sizes))
     squares = off.square().sum((1, 2))
     return 2 * (products - squares), 2 * (sizes + squares)
+
+
+def norm_squared(H: Tensor, d: int) -> Tensor:
+    r"""$\sum_{ab} |H_{ab}|^2$ of (m, pairs, k), whatever the frame."""
+    squares = H.square().sum(2)
+    return squares[:, :d].sum(1) + 2 * squares[:, d:].sum(1)
 
 
 def normal(tangents: Tensor, hessian: Tensor, rows: Tensor) -> Tensor:

@@ -41,11 +41,12 @@ def ricci_estimate(
     """
     probes, chosen = whole("probes", probes, 2), FeatureMap.of(features, layer)
     generator = torch.Generator().manual_seed(whole("seed", seed, 0))
-    with chosen.on(x) as f, Composed(SURVIVING):
-        refuse_creases(creased_layers(f, chosen.module))
+    with chosen.on(x) as f:
+        refuse_creases(creased_layers(f, chosen.module))  # those of the map, not of SURVIVING
         enough(f.count, f.points.shape[1])
-        held = bent_chunks(f, f.count * (f.points.shape[1] + probes))
-        parts = [_estimated(f, points, probes, generator) for points in told(held, progress)]
+        with Composed(SURVIVING):
+            held = bent_chunks(f, f.count * (f.points.shape[1] + probes))
+            parts = [_estimated(f, points, probes, generator) for points in told(held, progress)]
     value, stderr, condition, rank = (torch.cat(part) for part in zip(*parts, strict=True))
     immersed(rank, x)
     within_range(value)
