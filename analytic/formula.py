@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import sympy as sp
@@ -13,8 +13,11 @@ from mpmath import mp, mpf
 
 from analytic import backends
 from analytic.domain import Domain, InputError, bind, exact, need
+from analytic.symbols import r, sigma, xi, zeta
 
 MAX_DIGITS = 2_000  # beyond, evaluation is not a question of precision any more
+SQUARED = frozenset({r, sigma, zeta, xi})  # their squares are multiplied, as in sigma^2 r^2,
+LARGEST = 1e75  # which is a float up to here, and down to its inverse
 
 
 @dataclass(frozen=True)
@@ -57,19 +60,41 @@ class Formula:
 
     @cached_property
     def numpy(self) -> Callable[..., Any]:
-        """Float64 on numbers and arrays, which broadcast; arguments outside the domain are refused."""
-        return self._named(backends.compile_numpy(self.args, self.floating), check=True)
+        """Float64 on numbers and arrays, which broadcast.
+
+        Arguments outside the domain are refused, and so are those that lead to NaN, because a number
+        on the way leaves the range of floats.
+        """
+        body = self._named(backends.compile_numpy(self.args, self.floating), check=True)
+        return self._named(partial(self._require_numbers, body))
 
     @cached_property
     def torch(self) -> Callable[..., Any]:
         """Tensors in, tensor out: dtype, device and autograd kept; tensor values are not inspected."""
         return self._named(backends.compile_torch(self.args, self.floating), check=True)
 
+    def _require_numbers(self, body: Callable[..., Any], *values: Any) -> Any:
+        import numpy as np
+
+        result = body(*values)
+        bad = np.isnan(result)
+        if bad.any():
+            where = np.unravel_index(bad.argmax(), bad.shape)
+            first = (np.broadcast_to(v, bad.shape)[where] for v in values)
+            point = ", ".join(f"{s} = {v}" for s, v in zip(self.args, first, strict=True))
+            raise InputError(
+                f"{self.name} cannot be computed in floats at {point}, where a number on the way leaves "
+                "their range or loses its digits: take values nearer to 1, or `.evaluate(...)`."
+            )
+        return result
+
     def _named(self, body: Callable[..., Any], check: bool = False) -> Callable[..., Any]:
         def call(*given: Any, **named: Any) -> Any:
             values = bind(self.name, self.args, given, named)
             if check:
-                pairs = zip(self.args, values, strict=True)
+                pairs = list(zip(self.args, values, strict=True))
+                for symbol, value in pairs:
+                    _check_dtype(symbol, value)
                 numbers = {s: v for s, v in pairs if not hasattr(v, "requires_grad")}
                 for symbol, value in numbers.items():
                     _check_array(symbol, value)
@@ -176,6 +201,16 @@ def _to_mpf(number: Fraction) -> Any:
     return mpf(number.numerator) / number.denominator
 
 
+def _check_dtype(symbol: sp.Symbol, value: Any) -> None:
+    """Refuse tensors of complex numbers and of truth values, whose values are not looked at."""
+    kind = str(getattr(value, "dtype", ""))
+    if hasattr(value, "requires_grad") and ("complex" in kind or "bool" in kind):
+        raise InputError(
+            f"{symbol} was given as a tensor of {kind}, but {symbol} must be {need(symbol)}: "
+            "give a tensor of real numbers, such as its `.real`."
+        )
+
+
 def _check_array(symbol: sp.Symbol, value: Any) -> None:
     """Refuse NaN and values that the symbol's assumptions exclude, in a number or a whole array."""
     import numpy as np
@@ -194,3 +229,11 @@ def _check_array(symbol: sp.Symbol, value: Any) -> None:
     if bad.any():
         first = array[bad].flat[0] if array.ndim else float(array)
         raise InputError(f"{symbol} = {first} was given, but {symbol} must be {need(symbol)}.")
+    if symbol in SQUARED:
+        beyond = (array > LARGEST) | (array < 1 / LARGEST) & (array != 0)
+        if beyond.any():
+            raise InputError(
+                f"{symbol} = {array[beyond].flat[0]} was given, but floats, which must hold products of "
+                f"squares, take {symbol} from {1 / LARGEST:g} to {LARGEST:g}: change the units, or use "
+                "`.evaluate(...)`."
+            )

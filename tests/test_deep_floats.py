@@ -53,14 +53,24 @@ def sensitivity(name: str, values: dict[str, Any], true: Any) -> Any:
     return total
 
 
-def is_right(name: str, values: dict[str, Any], found: float) -> bool:
+def number(name: str, values: dict[str, Any]) -> float | None:
+    """The value in floats, or None where it is refused because a number on the way leaves their range."""
+    try:
+        return catalogue[name].numpy(**values)
+    except InputError:
+        return None
+
+
+def is_right(name: str, values: dict[str, Any], found: float | None) -> bool:
     true = catalogue[name].evaluate(32, **values)
     if true == 0:
         return found == 0
     if abs(true) >= FLOATS[1]:
-        return found * float(mp.sign(true)) > 1e280 or np.isnan(found)  # a variance may overflow
+        return found is None or found * float(mp.sign(true)) > 1e280  # a variance may overflow
     if abs(true) <= FLOATS[0]:
-        return abs(found) < 1e-280 or np.isnan(found)
+        return found is None or abs(found) < 1e-280
+    if found is None:
+        return False
     error = abs(mpf(float(found)) / true - 1)
     if error <= TOLERANCE:
         return True
@@ -75,7 +85,10 @@ def test_floats_follow_thirty_digits(act: str, quantity: str) -> None:
     radii = RADII[:5] if act == "exponential" else RADII
     for values in drawn(act, QUANTITIES.index(quantity)):
         fixed = arguments(name, values)
-        found = catalogue[name].numpy(r=np.array(radii), **fixed)
+        try:
+            found = catalogue[name].numpy(r=np.array(radii), **fixed).tolist()
+        except InputError:
+            found = [number(name, fixed | {"r": r}) for r in radii]
         wrong += [
             (fixed, r, value)
             for r, value in zip(radii, found, strict=True)
@@ -189,8 +202,45 @@ def test_quadratures_reach_the_origin_less_closely() -> None:
 
 def test_numbers_of_a_layer_beyond_floats_are_not_made_up() -> None:
     formula = catalogue["deep.monomial.nngp.ricci"]
-    found = formula.numpy(d=2, sigma=1.0, zeta=0.0, r=np.array([0.0, 1e-8]), depth=5, q=2)
-    assert np.isnan(found).all()  # V^32 is none
+    at = {"d": 2, "sigma": 1.0, "zeta": 0.0, "depth": 5, "q": 2}
+    for r in (0.0, 1e-8):  # V^32 is none
+        with pytest.raises(InputError, match=f"in floats at d = 2, .*r = {r}"):
+            formula.numpy(r=np.array([1.0, r]), **at)
+
+
+REFUSED, RIGHT = True, False
+FAR_AWAY = [
+    ("nngp.erf.omega", 1e200, REFUSED),  # it is -461, but log(1 + 2V) is infinite
+    ("nngp.erf.tangential", 1e200, REFUSED),  # it is 5e-201, but 1/sqrt(1 + 2V) is 0
+    ("nngp.erf.ricci", 1e200, REFUSED),
+    ("nngp.erf.ricci", 1e74, RIGHT),
+    ("nngp.cosine.omega", 1e-200, REFUSED),
+    ("ntk.erf.ricci", 1e9, RIGHT),
+    ("ntk.erf.ricci", 1e17, REFUSED),  # the metric along x is 1e-34 of the metric across it
+    ("ntk.erf.ricci", 1e-74, RIGHT),
+    ("deep.elu.ntk.ricci", 1e-74, RIGHT),
+    ("deep.gaussian.ntk.ricci", 1e155, REFUSED),
+]
+
+
+@pytest.mark.parametrize(("name", "r", "refused"), FAR_AWAY)
+def test_beyond_the_reach_of_floats_is_the_value_or_a_refusal(name, r, refused) -> None:
+    values = {"d": 3, "sigma": 1.0, "zeta": 0.5, "xi": 0.7, "depth": 2, "w": 1.3}
+    at, both = arguments(name, values), np.array([0.5, r])
+    if refused:
+        with pytest.raises(InputError, match=f"r = {r}.*evaluate".replace("+", r"\+")):
+            catalogue[name].numpy(r=both, **at)
+    else:
+        true = float(catalogue[name].evaluate(15, r=r, **at))
+        assert catalogue[name].numpy(r=both, **at)[1] == pytest.approx(true, rel=TOLERANCE, abs=0)
+
+
+def test_a_variance_that_vanishes_beside_one_is_refused() -> None:
+    """Without bias the curvature is -4 r^2, and 1 + 2 V is 1 in twofold numbers."""
+    at = {"d": 3, "sigma": 1.0, "zeta": 0.0, "xi": 0.7}
+    with pytest.raises(InputError, match="r = 1e-17"):
+        catalogue["ntk.erf.ricci"].numpy(r=1e-17, **at)
+    assert catalogue["ntk.erf.ricci"].numpy(r=0.0, **at) == 0
 
 
 def test_formulas_are_values_like_any_other() -> None:

@@ -15,6 +15,7 @@ STEPS = {1: 8 / 3, 4: -2, 16: 1 / 3}  # a parabola in |x| through three points, 
 NEAR = 1e-16, 1e-3  # the largest variance at the first of them, and what moves a finite limit there
 ROUGH = 1e-7, 0.05  # the same for quadratures, whose digits are those of floats
 BESIDE = 1e-40  # a part of a bias that changes nothing
+FAINT = 1e-30  # a variance that twofold numbers still see beside 1
 
 
 def at_origin(at: Callable[[Any], Any]) -> Any:
@@ -35,9 +36,18 @@ def with_origin(
 ) -> Any:
     """A function of s on arrays that may hold zeros; a pole is infinite there.
 
+    Where x is not 0, but its variance too small to be seen beside 1, the value is NaN.
     Biases make it even in x. Without them it may go with |x|, or with a power of it. Later layers
     amplify what x does, and in a tangent kernel their slopes do so once more.
     """
+    xp, origin, first = s.xp, s.high == 0, layers[0]
+    seen = origin | (first.sigma.high**2 * s.high + first.zeta.high**2 > FAINT)
+    return xp.where(seen, _limits(at, s, layers, tangent, rough), float("nan"))
+
+
+def _limits(
+    at: Callable[[Twofold], Any], s: Twofold, layers: Sequence[Layer], tangent: bool, rough: bool
+) -> Any:
     xp, origin, first = s.xp, s.high == 0, layers[0]
     if not _any(origin):
         return at(s)
