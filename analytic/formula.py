@@ -116,7 +116,9 @@ class Formula:
             for symbol, value in zip(self.args, bind(self.name, self.args, (), values), strict=True)
         ]
         self.domain.check(self.name, dict(zip(self.args, numbers, strict=True)))
-        last, working, enough = None, digits + 15, digits + 8 * max([0, *map(_length, numbers)])
+        # Next to |x| = 1e30 curvature is a difference of numbers 1e120 times as large.
+        working = digits + 15 + min(4 * max([0, *map(_magnitude, numbers)]), MAX_DIGITS // 4)
+        last, enough = None, digits + 8 * max([0, *map(_length, numbers)])
         while working <= max(MAX_DIGITS, 10 * digits):
             with mp.workdps(working):
                 value = self._at_precision(numbers)
@@ -141,7 +143,7 @@ class Formula:
         """The value at the working precision, or None where it has none or is not real."""
         try:
             value = mp.mpmathify(self.mpmath(*map(_to_mpf, numbers)))
-        except (ZeroDivisionError, ValueError):  # mpmath tells poles by ValueError
+        except (ArithmeticError, ValueError):  # mpmath tells poles by ValueError
             return None
         return mp.re(value) if mp.isfinite(value) and mp.im(value) == 0 else None
 
@@ -191,6 +193,12 @@ class Formula:
 def _length(number: Fraction) -> int:
     """Decimal digits that it takes to write a number down: arguments can cancel as far as that."""
     return int(max(number.numerator.bit_length(), number.denominator.bit_length()) * 0.302) + 1
+
+
+def _magnitude(number: Fraction) -> int:
+    """Decimal places between a number and 1."""
+    top, bottom = number.numerator.bit_length(), number.denominator.bit_length()
+    return int(abs(top - bottom) * 0.302) if number else 0
 
 
 def _rational(number: Fraction) -> sp.Rational:

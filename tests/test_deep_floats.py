@@ -243,6 +243,22 @@ def test_a_variance_that_vanishes_beside_one_is_refused() -> None:
     assert catalogue["ntk.erf.ricci"].numpy(r=0.0, **at) == 0
 
 
+def test_digits_are_raised_until_an_amplified_origin_is_near() -> None:
+    """Six layers of sigma = 300 amplify |x|^2 by 1e25, and the tangent kernel does so once more."""
+    at = {"d": 3, "sigma": 300, "zeta": 0, "xi": 1, "r": 0, "depth": 6}
+    few, many = (catalogue["deep.erf.ntk.ricci"].evaluate(digits, **at) for digits in (15, 60))
+    assert abs(few / many - 1) < mpf("1e-14")
+
+
+def test_far_out_digits_do_not_settle_on_what_cancels() -> None:
+    """R r^4 has the limit 1/(2 pi): at 43 digits E[phi'^2] was without any at V = 1e68."""
+    at = {"d": 3, "sigma": 1, "zeta": 0.5}
+    for r in (mpf(10) ** 20, mpf(10) ** 34):
+        assert catalogue["nngp.elu.ricci"].evaluate(13, r=r, **at) * r**4 == pytest.approx(
+            0.15915494309189535
+        )
+
+
 def test_formulas_are_values_like_any_other() -> None:
     """They are sent to other processes, mapped, fixed at numbers that equal a depth, and take degrees."""
     at = {"d": 1, "sigma": 1, "zeta": 0.3, "xi": 1, "r": 1}

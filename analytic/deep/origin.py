@@ -11,6 +11,7 @@ from mpmath import mp, mpf
 from analytic.deep.recursion import Layer
 from analytic.twofold import Twofold
 
+SQUARINGS = 6  # of |x|^2, on the way to a limit in many digits
 STEPS = {1: 8 / 3, 4: -2, 16: 1 / 3}  # a parabola in |x| through three points, at |x| = 0
 NEAR = 1e-16, 1e-3  # the largest variance at the first of them, and what moves a finite limit there
 ROUGH = 1e-7, 0.05  # the same for quadratures, whose digits are those of floats
@@ -19,16 +20,32 @@ FAINT = 1e-30  # a variance that twofold numbers still see beside 1
 
 
 def at_origin(at: Callable[[Any], Any]) -> Any:
-    """The limit of a function of s = |x|^2 on mpmath numbers, or nearly; more precision brings it closer."""
-    digits = mp.dps
-    with mp.workdps(4 * digits):  # powers of s cancel in it
-        near = mpf(10) ** (-digits // 2)
-        far, close = at(near), at(near**2)
-    if abs(close - far) <= abs(close) / 10:
-        return close
-    if abs(close) < abs(far):
-        return mpf(0)
+    """The limit of a function of s = |x|^2 on mpmath numbers, or nearly; more precision brings it closer.
+
+    Later layers amplify x, so s is squared until the value stays, or goes with a power of s, whose
+    logarithm doubles each time; a negative power is a pole.
+    """
+    digits, values = mp.dps, []
+    for power in range(SQUARINGS):
+        exponent = 2**power * (digits // 2)
+        with mp.workdps(4 * max(digits, exponent)):  # powers of s cancel in it
+            values.append(at(mpf(10) ** -exponent))
+        *_, far, near = [None, *values]
+        if far is not None and abs(near - far) <= abs(near) / 10:
+            return near
+        if len(values) > 2 and (slope := _power_law(*values[-3:])):
+            if slope < 0:
+                return mpf(0)
+            raise ZeroDivisionError
     raise ZeroDivisionError
+
+
+def _power_law(far: Any, middle: Any, near: Any) -> int:
+    """The sign of the growth where it is one power of s from end to end; 0 where it is none."""
+    if not (far and middle and near):
+        return 0
+    first, second = mp.log(abs(middle / far)), mp.log(abs(near / middle))
+    return int(mp.sign(first)) if abs(second - 2 * first) <= abs(first) / 5 else 0
 
 
 def with_origin(
