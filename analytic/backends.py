@@ -16,11 +16,10 @@ from analytic.computed import Computed
 from analytic.domain import InputError, exact
 from analytic.expectation import Moment, PairMoment, _Expectation
 from analytic.printer import ArrayPrinter, numpy_names, torch_names
-from analytic.special import HEADS, share
+from analytic.special import HEADS, bounded_exp, share
 from analytic.symbols import z
 
 Callback = Callable[..., Any]
-MOST_BITS = 100_000  # of the exponent of a result in mpmath
 
 
 def compile_mpmath(args: Sequence[sp.Symbol], expr: sp.Expr) -> Callback:
@@ -30,7 +29,7 @@ def compile_mpmath(args: Sequence[sp.Symbol], expr: sp.Expr) -> Callback:
     functions = {name: _mp_average(node) for name, node in averages.items()}
     expr, programs = _name_programs(expr)
     functions |= {name: node.on_mpmath(compile_mpmath) for name, node in programs.items()}
-    functions |= {share.__name__: share.exact, "exp": _mp_exp}
+    functions |= {share.__name__: share.exact, "exp": bounded_exp}
     lazy = expr.has(sp.Piecewise)  # a branch not taken may divide by zero: lift nothing out of it
     return sp.lambdify(args, expr, modules=[functions, "mpmath"], cse=not lazy)
 
@@ -207,13 +206,6 @@ def _name_programs(expr: sp.Expr) -> tuple[sp.Expr, dict[str, Computed]]:
     programs = {f"program_{k}": node for k, node in enumerate(nodes)}
     calls = {node: sp.Function(name)(*node.inputs) for name, node in programs.items()}
     return expr.xreplace(calls), programs
-
-
-def _mp_exp(x: Any) -> Any:
-    """e^x; mpmath aborts the process for exponents of millions of digits, which cancellation makes."""
-    if mp.isfinite(x) and mp.mag(x) > MOST_BITS:
-        raise OverflowError(f"e^x has no representable exponent for x of {mp.mag(x)} bits.")
-    return mp.exp(x)
 
 
 def _mp_average(node: _Expectation) -> Callback:

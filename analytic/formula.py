@@ -117,7 +117,8 @@ class Formula:
         ]
         self.domain.check(self.name, dict(zip(self.args, numbers, strict=True)))
         # Next to |x| = 1e30 curvature is a difference of numbers 1e120 times as large.
-        working = digits + 15 + min(4 * max([0, *map(_magnitude, numbers)]), MAX_DIGITS // 4)
+        beyond = max([0, *(_magnitude(number) - 8 for number in numbers)])
+        working = digits + 15 + min(4 * beyond, MAX_DIGITS // 4)
         last, enough = None, digits + 8 * max([0, *map(_length, numbers)])
         while working <= max(MAX_DIGITS, 10 * digits):
             with mp.workdps(working):

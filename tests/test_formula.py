@@ -108,27 +108,6 @@ def test_torch_reads_whole_numbers_as_float64(given) -> None:
     assert GROWTH.torch(given, 1).dtype == torch.float64
 
 
-@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128, torch.bool])
-def test_torch_refuses_what_is_no_real_number(dtype) -> None:
-    with pytest.raises(InputError, match=f"y was given as a tensor of {dtype}.*real number"):
-        GROWTH.torch(torch.zeros(2), torch.ones(2, dtype=dtype))
-
-
-@pytest.mark.parametrize("given", [1j, np.array([1.0, 1j]), np.complex128(1)])
-@pytest.mark.parametrize("backend", ["numpy", "torch"])
-def test_complex_numbers_are_refused_on_every_backend(backend, given) -> None:
-    with pytest.raises(InputError, match=r"x = .* is no number"):
-        getattr(GROWTH, backend)(given, 1.0)
-
-
-def test_nan_is_refused_with_the_point_that_leads_to_it() -> None:
-    gap = Formula("gap", (x, y), sp.exp(x) / sp.exp(y))
-    assert gap.numpy(1.0, 1000.0) == 0
-    with pytest.raises(InputError, match=r"gap cannot be .* in floats at x = 800\.0, y = 900\.0"):
-        gap.numpy(np.array([1.0, 800.0]), np.array([[1.0], [900.0]]))
-    assert torch.isnan(gap.torch(torch.tensor(800.0), 900.0))  # tensor values are not inspected
-
-
 def test_torch_promotes_to_the_wider_dtype() -> None:
     narrow, wide = torch.zeros(2, dtype=torch.float32), torch.zeros(3, 1, dtype=torch.float64)
     assert GROWTH.torch(narrow, wide).dtype == torch.float64

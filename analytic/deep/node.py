@@ -12,7 +12,7 @@ from mpmath import mp
 
 from analytic.activation import Activation
 from analytic.computed import Computed, Table
-from analytic.deep.origin import at_origin, with_origin
+from analytic.deep.origin import at_origin, where_regular, with_origin
 from analytic.deep.recursion import Layer, nngp, ntk
 from analytic.expectation import Moment
 from analytic.germ import Germ, Passage
@@ -23,9 +23,6 @@ from analytic.twofold import Twofold, compile_twofold
 
 Maker = Callable[[Activation], Passage]
 MOMENTS = ("F", "G", "G2")
-DEGENERATE = (
-    1e-20  # twofold numbers have 32 digits: of what is divided by less, 12 are lost or more
-)
 
 
 class Activated(sp.Atom):
@@ -203,7 +200,7 @@ class deep_ricci(Deep):
 
     @staticmethod
     def read_floats(germ: Germ, s: Twofold, d: Twofold) -> Any:
-        return _where_regular(germ, germ.ricci(d).high)
+        return where_regular(germ, germ.ricci(d).high)
 
 
 class deep_volume(Deep):
@@ -218,13 +215,7 @@ class deep_volume(Deep):
     @staticmethod
     def read_floats(germ: Germ, s: Twofold, d: Twofold) -> Any:
         across, along, xp = (germ.A / s).high, germ.stretch.high, s.xp
-        return _where_regular(germ, volume.array(xp, across, xp.log(across), along, d.high))
-
-
-def _where_regular(germ: Germ, value: Any) -> Any:
-    """NaN where the eigenvalue of the metric along x has no digits beside the one across it."""
-    stretch = germ.stretch
-    return stretch.xp.where(stretch.high > DEGENERATE, value, float("nan"))
+        return where_regular(germ, volume.array(xp, across, xp.log(across), along, d.high))
 
 
 def _callable(table: Table, act: Activation, maker: Maker) -> Callable[..., Passage]:

@@ -1,4 +1,4 @@
-"""What deep geometry tends to at x = 0, where it may vanish, have a pole, or go with |x|."""
+"""Deep geometry at x = 0, where it may vanish, have a pole, or go with |x|, and where floats end."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 from mpmath import mp, mpf
 
 from analytic.deep.recursion import Layer
+from analytic.germ import Germ
 from analytic.twofold import Twofold
 
 SQUARINGS = 6  # of |x|^2, on the way to a limit in many digits
@@ -16,6 +17,7 @@ STEPS = {1: 8 / 3, 4: -2, 16: 1 / 3}  # a parabola in |x| through three points, 
 NEAR = 1e-16, 1e-3  # the largest variance at the first of them, and what moves a finite limit there
 ROUGH = 1e-7, 0.05  # the same for quadratures, whose digits are those of floats
 BESIDE = 1e-40  # a part of a bias that changes nothing
+DEGENERATE = 1e-20  # twofold numbers have 32 digits: divided by less, they keep no 12
 FAINT = 1e-30  # a variance that twofold numbers still see beside 1
 
 
@@ -97,6 +99,12 @@ def _amplified(layers: Sequence[Layer], tangent: bool, variance: Any, xp: Any) -
             growth = abs((after.sigma**2 * rate).high) ** (1 + tangent)
             total = xp.where(growth > 1, total * growth, total)
     return total
+
+
+def where_regular(germ: Germ, value: Any) -> Any:
+    """NaN where the eigenvalue of the metric along x has no digits beside the one across it."""
+    stretch = germ.stretch
+    return stretch.xp.where(stretch.high > DEGENERATE, value, float("nan"))
 
 
 def _any(mask: Any) -> bool:
