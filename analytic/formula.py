@@ -12,12 +12,9 @@ import sympy as sp
 from mpmath import mp, mpf
 
 from analytic import backends
-from analytic.domain import Domain, InputError, bind, exact, need
-from analytic.symbols import r, sigma, xi, zeta
+from analytic.domain import Domain, InputError, bind, check_array, check_dtype, exact
 
 MAX_DIGITS = 2_000  # beyond, evaluation is not a question of precision any more
-SQUARED = frozenset({r, sigma, zeta, xi})  # their squares are multiplied, as in sigma^2 r^2,
-LARGEST = 1e75  # which is a float up to here, and down to its inverse
 
 
 @dataclass(frozen=True)
@@ -91,16 +88,23 @@ class Formula:
     def _named(self, body: Callable[..., Any], check: bool = False) -> Callable[..., Any]:
         def call(*given: Any, **named: Any) -> Any:
             values = bind(self.name, self.args, given, named)
-            if check:
-                pairs = list(zip(self.args, values, strict=True))
-                for symbol, value in pairs:
-                    _check_dtype(symbol, value)
-                numbers = {s: v for s, v in pairs if not hasattr(v, "requires_grad")}
-                for symbol, value in numbers.items():
-                    _check_array(symbol, value)
-                if len(numbers) == len(self.args):
-                    self.domain.check_arrays(self.name, numbers)
-            return body(*values)
+            if not check:
+                return body(*values)
+            pairs = list(zip(self.args, values, strict=True))
+            for symbol, value in pairs:
+                check_dtype(symbol, value)
+            numbers = {s: v for s, v in pairs if not hasattr(v, "requires_grad")}
+            for symbol, value in numbers.items():
+                check_array(symbol, value)
+            if len(numbers) == len(self.args):
+                self.domain.check_arrays(self.name, numbers)
+            try:
+                return body(*values)
+            except OverflowError as error:
+                raise InputError(
+                    f"{self.name} has constants that no float can hold ({error}): give the parameters that "
+                    "it was made with fewer digits, or use `.evaluate(...)`."
+                ) from None
 
         call.__name__ = call.__qualname__ = self.name
         return call
@@ -208,41 +212,3 @@ def _rational(number: Fraction) -> sp.Rational:
 
 def _to_mpf(number: Fraction) -> Any:
     return mpf(number.numerator) / number.denominator
-
-
-def _check_dtype(symbol: sp.Symbol, value: Any) -> None:
-    """Refuse tensors of complex numbers and of truth values, whose values are not looked at."""
-    kind = str(getattr(value, "dtype", ""))
-    if hasattr(value, "requires_grad") and ("complex" in kind or "bool" in kind):
-        raise InputError(
-            f"{symbol} was given as a tensor of {kind}, but {symbol} must be {need(symbol)}: "
-            "give a tensor of real numbers, such as its `.real`."
-        )
-
-
-def _check_array(symbol: sp.Symbol, value: Any) -> None:
-    """Refuse NaN and values that the symbol's assumptions exclude, in a number or a whole array."""
-    import numpy as np
-
-    array = np.asarray(float(value) if isinstance(value, Fraction) else value)
-    if array.dtype.kind not in "iuf":
-        raise InputError(f"{symbol} = {value!r} is no number: give {need(symbol)}.")
-    array = array.astype(float)
-    bad = ~np.isfinite(array)
-    if symbol.is_integer:
-        bad |= array != np.floor(array)
-    if symbol.is_positive:
-        bad |= array <= 0
-    elif symbol.is_nonnegative:
-        bad |= array < 0
-    if bad.any():
-        first = array[bad].flat[0] if array.ndim else float(array)
-        raise InputError(f"{symbol} = {first} was given, but {symbol} must be {need(symbol)}.")
-    if symbol in SQUARED:
-        beyond = (array > LARGEST) | (array < 1 / LARGEST) & (array != 0)
-        if beyond.any():
-            raise InputError(
-                f"{symbol} = {array[beyond].flat[0]} was given, but floats, which must hold products of "
-                f"squares, take {symbol} from {1 / LARGEST:g} to {LARGEST:g}: change the units, or use "
-                "`.evaluate(...)`."
-            )

@@ -8,7 +8,8 @@ import sympy as sp
 import torch
 from mpmath import mpf
 
-from analytic import catalogue
+from analytic import catalogue, nngp
+from analytic.activations import erf
 from analytic.domain import InputError
 from analytic.formula import Formula
 
@@ -100,3 +101,13 @@ def test_numbers_of_a_layer_beyond_floats_are_not_made_up() -> None:
     for r in (0.0, 1e-8):  # V^32 is none
         with pytest.raises(InputError, match=f"in floats at d = 2, .*r = {r}"):
             formula.numpy(r=np.array([1.0, r]), **at)
+
+
+def test_a_factor_with_more_digits_than_floats_have_room_for() -> None:
+    """Factoring clears denominators: c^2 = p/q leaves integers of 400 digits."""
+    one = nngp.ricci(erf.scaled(sp.Rational(10**200 + 7, 3 * 10**200)))
+    at = {"d": 3, "sigma": 1, "zeta": 0.5, "r": 1}
+    assert one.evaluate(15, **at) == pytest.approx(-1.46274494616989)  # that of erf(z/3)
+    for backend in (one.numpy, one.torch):
+        with pytest.raises(InputError, match="fewer digits"):
+            backend(**at)
