@@ -8,7 +8,7 @@ from typing import Any
 
 import sympy as sp
 
-from analytic.domain import Domain, InputError
+from analytic.domain import Domain, InputError, OutsideDomain
 from analytic.expectation import Moment, PairMoment
 from analytic.formula import Formula
 from analytic.sectors import SectorAverage
@@ -88,7 +88,7 @@ class Activation:
             formula = getattr(self, part)
             try:
                 parts[part] = None if formula is None else formula.at(**values)
-            except InputError as refusal:  # an average that exists for other values only
+            except OutsideDomain as refusal:  # an average that exists for other values only
                 parts[part], absent[part] = None, str(refusal)
         chosen = {p: sp.sympify(values[p.name]) for p in self.parameters if p.name in values}
         elastic = None if self.elasticity is None else self.elasticity.subs(chosen)

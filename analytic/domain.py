@@ -22,6 +22,10 @@ class InputError(ValueError):
     """Bad input, told in one sentence: what was given, what is needed, what to do."""
 
 
+class OutsideDomain(InputError):
+    """Arguments that are numbers of the right kind, but for which a formula has no value."""
+
+
 @dataclass(frozen=True)
 class Domain:
     """Conditions beyond the assumptions of each symbol, and why they are needed."""
@@ -55,11 +59,11 @@ class Domain:
 
     def _broken(
         self, name: str, condition: sp.Basic, values: Mapping[sp.Symbol, Any]
-    ) -> InputError:
+    ) -> OutsideDomain:
         readable = str(condition).replace("**", "^").replace("*", " ")
         given = ", ".join(f"{k} = {v}" for k, v in values.items() if k in condition.free_symbols)
         why = f" ({self.why})" if self.why else ""
-        return InputError(
+        return OutsideDomain(
             f"{name} needs {readable}{why}, but {given} was given: "
             "change one of them, or give exact numbers such as '0.1' or '1/3'."
         )

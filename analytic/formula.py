@@ -12,7 +12,15 @@ import sympy as sp
 from mpmath import mp, mpf
 
 from analytic import backends
-from analytic.domain import Domain, InputError, bind, check_array, check_dtype, exact
+from analytic.domain import (
+    Domain,
+    InputError,
+    OutsideDomain,
+    bind,
+    check_array,
+    check_dtype,
+    exact,
+)
 
 MAX_DIGITS = 2_000  # beyond, evaluation is not a question of precision any more
 
@@ -166,7 +174,7 @@ class Formula:
         stable = None if self.stable is None else self.stable.subs(fixed)
         expr = self.expr.subs(fixed)
         if expr.has(sp.zoo, sp.nan, sp.oo):
-            raise InputError(
+            raise OutsideDomain(
                 f"{self.name} has no finite real value at {point}: leave that argument open."
             )
         return replace(

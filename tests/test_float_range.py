@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import sympy as sp
 import torch
-from mpmath import mpf
+from mpmath import mp, mpf
 
 from analytic import catalogue, nngp
-from analytic.activations import erf
+from analytic.activations import erf, two_slope
 from analytic.domain import InputError
 from analytic.formula import Formula
 
@@ -111,3 +111,20 @@ def test_a_factor_with_more_digits_than_floats_have_room_for() -> None:
     for backend in (one.numpy, one.torch):
         with pytest.raises(InputError, match="fewer digits"):
             backend(**at)
+
+
+def test_rounding_may_break_a_bound_by_1e_12_and_not_by_more() -> None:
+    kernel = catalogue["nngp.erf.kernel"].numpy
+    kernel(1.0, 1 + 1e-13, 1.0)  # kxy^2 exceeds kxx kyy by 2e-13
+    with pytest.raises(InputError, match=r"kxy\^2 <= kxx kyy"):
+        kernel(1.0, np.array([0.5, 1 + 1e-11]), 1.0)
+
+
+def test_a_slope_without_a_negative_side_keeps_its_digits_next_to_opposite_points() -> None:
+    """P(u > 0, v > 0) = angle / (2 pi), where 1/4 + asin(rho) / (2 pi) cancels to 1e-8."""
+    rho = mpf(-(1 - 2.0**-52))
+    true = mp.acos(-rho) / (2 * mp.pi)
+    found = two_slope(0, 1).slope.numpy(1.0, float(rho), 1.0)
+    assert found == pytest.approx(
+        float(true), rel=1e-14, abs=0
+    )  # a root and an arc of a determinant
