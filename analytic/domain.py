@@ -164,7 +164,11 @@ def check_array(symbol: sp.Symbol, value: Any) -> None:
     if bad.any():
         first = array[bad].flat[0] if array.ndim else float(array)
         raise InputError(f"{symbol} = {first} was given, but {symbol} must be {need(symbol)}.")
-    if symbol in SQUARED:
+    if (
+        symbol in SQUARED
+        and array.size
+        and not 1 / LARGEST <= array.min() <= array.max() <= LARGEST
+    ):
         beyond = (array > LARGEST) | (array < 1 / LARGEST) & (array != 0)
         if beyond.any():
             raise InputError(
