@@ -8,7 +8,7 @@ from typing import Any
 
 import sympy as sp
 
-from analytic.domain import Domain, InputError
+from analytic.domain import Domain, InputError, OutsideDomain
 from analytic.expectation import Moment, PairMoment
 from analytic.formula import Formula
 from analytic.sectors import SectorAverage
@@ -88,7 +88,7 @@ class Activation:
             formula = getattr(self, part)
             try:
                 parts[part] = None if formula is None else formula.at(**values)
-            except InputError as refusal:  # an average that exists for other values only
+            except OutsideDomain as refusal:  # an average that exists for other values only
                 parts[part], absent[part] = None, str(refusal)
         chosen = {p: sp.sympify(values[p.name]) for p in self.parameters if p.name in values}
         elastic = None if self.elasticity is None else self.elasticity.subs(chosen)
@@ -127,16 +127,17 @@ class Activation:
         )
 
     @staticmethod
-    def of(expr: Any, kinks: Sequence[Any] | None = None, seconds: float = 2.0) -> Activation:
+    def of(expr: Any, kinks: Sequence[Any] | None = None) -> Activation:
         """The activation of a user's own expression in one variable, such as tanh(z).
 
-        Each expectation is a closed form where SymPy finds one within the time budget, and a
-        quadrature where not; `closed_forms` says which. In floats the expression is computed as it
-        stands, so write 1/(1 + exp(-z)) rather than what overflows.
+        F, G and G2 have closed forms where phi, phi' or phi'' is made of powers, exponentials of
+        quadratics, sines and cosines, between its kinks without waves; the rest are quadratures, and
+        `closed_forms` says which. In floats the expression is computed as it stands, so write
+        1/(1 + exp(-z)) rather than what overflows.
         """
         from analytic.own import activation_of
 
-        return activation_of(expr, kinks, seconds)
+        return activation_of(expr, kinks)
 
 
 def derivative(phi: sp.Expr, order: int = 1) -> sp.Expr:

@@ -16,7 +16,7 @@ from analytic.computed import Computed
 from analytic.domain import InputError, exact
 from analytic.expectation import Moment, PairMoment, _Expectation
 from analytic.printer import ArrayPrinter, numpy_names, torch_names
-from analytic.special import HEADS, share
+from analytic.special import HEADS, bounded_exp, share
 from analytic.symbols import z
 
 Callback = Callable[..., Any]
@@ -29,7 +29,7 @@ def compile_mpmath(args: Sequence[sp.Symbol], expr: sp.Expr) -> Callback:
     functions = {name: _mp_average(node) for name, node in averages.items()}
     expr, programs = _name_programs(expr)
     functions |= {name: node.on_mpmath(compile_mpmath) for name, node in programs.items()}
-    functions[share.__name__] = share.exact
+    functions |= {share.__name__: share.exact, "exp": bounded_exp}
     lazy = expr.has(sp.Piecewise)  # a branch not taken may divide by zero: lift nothing out of it
     return sp.lambdify(args, expr, modules=[functions, "mpmath"], cse=not lazy)
 

@@ -12,9 +12,18 @@ from typing import Any
 import sympy as sp
 from mpmath import mp
 
+from analytic.symbols import r, sigma, xi, zeta
+
+SQUARED = frozenset({r, sigma, zeta, xi})  # their squares are multiplied, as in sigma^2 r^2,
+LARGEST = 1e75  # which is a float up to here, and down to its inverse
+
 
 class InputError(ValueError):
     """Bad input, told in one sentence: what was given, what is needed, what to do."""
+
+
+class OutsideDomain(InputError):
+    """Arguments that are numbers of the right kind, but for which a formula has no value."""
 
 
 @dataclass(frozen=True)
@@ -50,11 +59,11 @@ class Domain:
 
     def _broken(
         self, name: str, condition: sp.Basic, values: Mapping[sp.Symbol, Any]
-    ) -> InputError:
+    ) -> OutsideDomain:
         readable = str(condition).replace("**", "^").replace("*", " ")
         given = ", ".join(f"{k} = {v}" for k, v in values.items() if k in condition.free_symbols)
         why = f" ({self.why})" if self.why else ""
-        return InputError(
+        return OutsideDomain(
             f"{name} needs {readable}{why}, but {given} was given: "
             "change one of them, or give exact numbers such as '0.1' or '1/3'."
         )
@@ -125,6 +134,48 @@ def _parse(symbol: sp.Symbol, value: Any) -> Fraction:
         return Fraction(value)
     except (TypeError, ValueError, ZeroDivisionError, OverflowError):
         raise refused from None
+
+
+def check_dtype(symbol: sp.Symbol, value: Any) -> None:
+    """Refuse tensors of complex numbers and of truth values, whose values are not looked at."""
+    kind = str(getattr(value, "dtype", ""))
+    if hasattr(value, "requires_grad") and ("complex" in kind or "bool" in kind):
+        raise InputError(
+            f"{symbol} was given as a tensor of {kind}, but {symbol} must be {need(symbol)}: "
+            "give a tensor of real numbers, such as its `.real`."
+        )
+
+
+def check_array(symbol: sp.Symbol, value: Any) -> None:
+    """Refuse NaN and values that the symbol's assumptions exclude, in a number or a whole array."""
+    import numpy as np
+
+    array = np.asarray(float(value) if isinstance(value, Fraction) else value)
+    if array.dtype.kind not in "iuf":
+        raise InputError(f"{symbol} = {value!r} is no number: give {need(symbol)}.")
+    array = array.astype(float)
+    bad = ~np.isfinite(array)
+    if symbol.is_integer:
+        bad |= array != np.floor(array)
+    if symbol.is_positive:
+        bad |= array <= 0
+    elif symbol.is_nonnegative:
+        bad |= array < 0
+    if bad.any():
+        first = array[bad].flat[0] if array.ndim else float(array)
+        raise InputError(f"{symbol} = {first} was given, but {symbol} must be {need(symbol)}.")
+    if (
+        symbol in SQUARED
+        and array.size
+        and not 1 / LARGEST <= array.min() <= array.max() <= LARGEST
+    ):
+        beyond = (array > LARGEST) | (array < 1 / LARGEST) & (array != 0)
+        if beyond.any():
+            raise InputError(
+                f"{symbol} = {array[beyond].flat[0]} was given, but floats, which must hold products of "
+                f"squares, take {symbol} from {1 / LARGEST:g} to {LARGEST:g}: change the units, or use "
+                "`.evaluate(...)`."
+            )
 
 
 def bind(

@@ -5,14 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import sympy as sp
 from mpmath import mp, mpf
 
 from analytic import backends
-from analytic.domain import Domain, InputError, bind, exact, need
+from analytic.domain import (
+    Domain,
+    InputError,
+    OutsideDomain,
+    bind,
+    check_array,
+    check_dtype,
+    exact,
+)
 
 MAX_DIGITS = 2_000  # beyond, evaluation is not a question of precision any more
 
@@ -57,25 +65,54 @@ class Formula:
 
     @cached_property
     def numpy(self) -> Callable[..., Any]:
-        """Float64 on numbers and arrays, which broadcast; arguments outside the domain are refused."""
-        return self._named(backends.compile_numpy(self.args, self.floating), check=True)
+        """Float64 on numbers and arrays, which broadcast.
+
+        Arguments outside the domain are refused, and so are those that lead to NaN, because a number
+        on the way leaves the range of floats.
+        """
+        body = self._named(backends.compile_numpy(self.args, self.floating), check=True)
+        return self._named(partial(self._require_numbers, body))
 
     @cached_property
     def torch(self) -> Callable[..., Any]:
         """Tensors in, tensor out: dtype, device and autograd kept; tensor values are not inspected."""
         return self._named(backends.compile_torch(self.args, self.floating), check=True)
 
+    def _require_numbers(self, body: Callable[..., Any], *values: Any) -> Any:
+        import numpy as np
+
+        result = body(*values)
+        bad = np.isnan(result)
+        if bad.any():
+            where = np.unravel_index(bad.argmax(), bad.shape)
+            first = (np.broadcast_to(v, bad.shape)[where] for v in values)
+            point = ", ".join(f"{s} = {v}" for s, v in zip(self.args, first, strict=True))
+            raise InputError(
+                f"{self.name} cannot be computed in floats at {point}, where a number on the way leaves "
+                "their range or loses its digits: take values nearer to 1, or `.evaluate(...)`."
+            )
+        return result
+
     def _named(self, body: Callable[..., Any], check: bool = False) -> Callable[..., Any]:
         def call(*given: Any, **named: Any) -> Any:
             values = bind(self.name, self.args, given, named)
-            if check:
-                pairs = zip(self.args, values, strict=True)
-                numbers = {s: v for s, v in pairs if not hasattr(v, "requires_grad")}
-                for symbol, value in numbers.items():
-                    _check_array(symbol, value)
-                if len(numbers) == len(self.args):
-                    self.domain.check_arrays(self.name, numbers)
-            return body(*values)
+            if not check:
+                return body(*values)
+            pairs = list(zip(self.args, values, strict=True))
+            for symbol, value in pairs:
+                check_dtype(symbol, value)
+            numbers = {s: v for s, v in pairs if not hasattr(v, "requires_grad")}
+            for symbol, value in numbers.items():
+                check_array(symbol, value)
+            if len(numbers) == len(self.args):
+                self.domain.check_arrays(self.name, numbers)
+            try:
+                return body(*values)
+            except OverflowError as error:
+                raise InputError(
+                    f"{self.name} has constants that no float can hold ({error}): give the parameters that "
+                    "it was made with fewer digits, or use `.evaluate(...)`."
+                ) from None
 
         call.__name__ = call.__qualname__ = self.name
         return call
@@ -91,7 +128,10 @@ class Formula:
             for symbol, value in zip(self.args, bind(self.name, self.args, (), values), strict=True)
         ]
         self.domain.check(self.name, dict(zip(self.args, numbers, strict=True)))
-        last, working, enough = None, digits + 15, digits + 8 * max([0, *map(_length, numbers)])
+        # Next to |x| = 1e30 curvature is a difference of numbers 1e120 times as large.
+        beyond = max([0, *(_magnitude(number) - 8 for number in numbers)])
+        working = digits + 15 + min(4 * beyond, MAX_DIGITS // 4)
+        last, enough = None, digits + 8 * max([0, *map(_length, numbers)])
         while working <= max(MAX_DIGITS, 10 * digits):
             with mp.workdps(working):
                 value = self._at_precision(numbers)
@@ -116,7 +156,7 @@ class Formula:
         """The value at the working precision, or None where it has none or is not real."""
         try:
             value = mp.mpmathify(self.mpmath(*map(_to_mpf, numbers)))
-        except (ZeroDivisionError, ValueError):  # mpmath tells poles by ValueError
+        except (ArithmeticError, ValueError):  # mpmath tells poles by ValueError
             return None
         return mp.re(value) if mp.isfinite(value) and mp.im(value) == 0 else None
 
@@ -134,7 +174,7 @@ class Formula:
         stable = None if self.stable is None else self.stable.subs(fixed)
         expr = self.expr.subs(fixed)
         if expr.has(sp.zoo, sp.nan, sp.oo):
-            raise InputError(
+            raise OutsideDomain(
                 f"{self.name} has no finite real value at {point}: leave that argument open."
             )
         return replace(
@@ -168,29 +208,15 @@ def _length(number: Fraction) -> int:
     return int(max(number.numerator.bit_length(), number.denominator.bit_length()) * 0.302) + 1
 
 
+def _magnitude(number: Fraction) -> int:
+    """Decimal places between a number and 1."""
+    top, bottom = number.numerator.bit_length(), number.denominator.bit_length()
+    return int(abs(top - bottom) * 0.302) if number else 0
+
+
 def _rational(number: Fraction) -> sp.Rational:
     return sp.Rational(number.numerator, number.denominator)
 
 
 def _to_mpf(number: Fraction) -> Any:
     return mpf(number.numerator) / number.denominator
-
-
-def _check_array(symbol: sp.Symbol, value: Any) -> None:
-    """Refuse NaN and values that the symbol's assumptions exclude, in a number or a whole array."""
-    import numpy as np
-
-    array = np.asarray(float(value) if isinstance(value, Fraction) else value)
-    if array.dtype.kind not in "iuf":
-        raise InputError(f"{symbol} = {value!r} is no number: give {need(symbol)}.")
-    array = array.astype(float)
-    bad = ~np.isfinite(array)
-    if symbol.is_integer:
-        bad |= array != np.floor(array)
-    if symbol.is_positive:
-        bad |= array <= 0
-    elif symbol.is_nonnegative:
-        bad |= array < 0
-    if bad.any():
-        first = array[bad].flat[0] if array.ndim else float(array)
-        raise InputError(f"{symbol} = {first} was given, but {symbol} must be {need(symbol)}.")

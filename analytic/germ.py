@@ -118,7 +118,7 @@ class Germ:
         mine, theirs = self.A * other.T, self.T * other.A
         A = mine + theirs
         mean = _Mean(mine / A, theirs / A, self.lag - other.lag)
-        meeting = self.A * other.A / A
+        meeting = self.A / A * other.A  # in this order: A * A underflows near the origin
         growth = mean.of(other.lag, self.lag)
         cross = Flow(meeting, meeting * growth) * (self.kept + self.pi * other.kept)
         return Germ(

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import signal
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from functools import cache, partial
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import sympy as sp
@@ -17,12 +14,13 @@ from analytic.activation import Activation, activation, derivative
 from analytic.backends import compile_mpmath
 from analytic.domain import InputError
 from analytic.expectation import Moment
+from analytic.gaussian_average import closed_form
 from analytic.symbols import V, z
 
 _PROBES = ("-2.5", "-0.75", "0", "0.5", "3")  # where phi must be a finite real number
 
 
-def activation_of(expr: Any, kinks: Sequence[Any] | None, seconds: float) -> Activation:
+def activation_of(expr: Any, kinks: Sequence[Any] | None) -> Activation:
     """See `Activation.of`."""
     phi = _in_z(expr)
     _require_real(phi)
@@ -35,11 +33,11 @@ def activation_of(expr: Any, kinks: Sequence[Any] | None, seconds: float) -> Act
     cuts = _kinks(phi) if kinks is None else tuple(sorted(map(sp.sympify, kinks)))
     _require_moments(phi, cuts)
     parts = {"F": phi**2, "G": derivative(phi) ** 2, "G2": derivative(phi, 2) ** 2}
-    found = {name: _closed_form(f, cuts, seconds) for name, f in parts.items()}
-    # The average itself stays the float face: what SymPy finds may cancel far out.
+    forms = {name: _confirmed(closed_form(f, cuts), f, cuts) for name, f in parts.items()}
+    # The average itself stays the float face: a closed form may cancel far out.
     known = {
         name: (form, Moment(parts[name], V, 0, cuts))
-        for name, form in found.items()
+        for name, form in forms.items()
         if form is not None
     }
     return activation(str(phi), phi, kinks=cuts, **known)
@@ -112,61 +110,17 @@ def _kinks(phi: sp.Expr) -> tuple[sp.Expr, ...]:
     return tuple(sorted(end for end in ends if end.is_finite))
 
 
-def _closed_form(f: sp.Expr, cuts: Sequence[sp.Expr], seconds: float) -> sp.Expr | None:
-    """E[f(z)] as an expression in V, if SymPy finds one in time and quadrature confirms it."""
-    variance = sp.Dummy("V", positive=True)
-    weight = sp.exp(-(z**2) / (2 * variance)) / sp.sqrt(2 * sp.pi * variance)
-    form = _within(seconds, lambda: sp.integrate(sp.expand(f) * weight, (z, -sp.oo, sp.oo)))
-    if form is None or form.has(sp.Integral, sp.nan, sp.zoo, sp.I, z):
+def _confirmed(form: sp.Expr | None, f: sp.Expr, cuts: Sequence[sp.Expr]) -> sp.Expr | None:
+    """A closed form of E[f(z)], if quadrature finds the same."""
+    if form is None:
         return None
     average = compile_mpmath((z,), f)
     with mp.workdps(20):
         for probe in (sp.Rational(1, 3), sp.Integer(2)):
-            value = form.subs(variance, probe).evalf(20)
+            value = form.subs(V, probe).evalf(20)
             other = quadrature.moment(
                 average, mpf(probe.p) / probe.q, kinks=[mp.mpmathify(b) for b in cuts]
             )
             if not (value.is_real and abs(value - other) <= mpf(10) ** -15 * (1 + abs(other))):
                 return None
-    return form.subs(variance, V)
-
-
-def _within(seconds: float, job: Callable[[], sp.Expr]) -> sp.Expr | None:
-    """The result of a job, or None when it takes too long or fails."""
-    if threading.current_thread() is not threading.main_thread() or not hasattr(
-        signal, "setitimer"
-    ):
-        return None  # no way to stop it here
-    _prepare()
-    try:
-        with _alarm(seconds):
-            return job()
-    except (
-        TimeoutError,
-        ArithmeticError,
-        NotImplementedError,
-        TypeError,
-        ValueError,
-        RecursionError,
-    ):
-        return None  # an integral that SymPy cannot do is no error of the user's
-
-
-@cache
-def _prepare() -> None:
-    """Build SymPy's table of integrals: an alarm in the middle of it would leave it half empty."""
-    sp.integrate(sp.exp(-(z**2)) * sp.besselj(0, z), (z, 0, sp.oo))
-
-
-@contextmanager
-def _alarm(seconds: float) -> Iterator[None]:
-    def ring(*_: Any) -> None:
-        raise TimeoutError
-
-    previous = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, previous)
+    return form

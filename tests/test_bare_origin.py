@@ -5,7 +5,7 @@ import pytest
 import torch
 from mpmath import mpf
 
-from analytic import nngp, ntk
+from analytic import catalogue, nngp, ntk
 from analytic.activations import affine, cosine, elu
 
 AT = {"sigma": "1.3", "zeta": 0}
@@ -38,3 +38,17 @@ def test_the_cosine_has_no_volume() -> None:
     assert nngp.radial(cosine(1)).evaluate(**at) == nngp.radial(cosine(1)).numpy(**at) == 0
     volume = nngp.magnification(cosine(1))
     assert volume.evaluate(d=3, **at) == volume.numpy(d=3, **at) == 0
+
+
+@pytest.mark.parametrize("q", [0.55, 0.6, 0.7])
+def test_a_slow_pole_is_a_pole(q) -> None:
+    """R goes as |x|^(-2 q^2): where |x|^2 falls to a quarter, it grows by less than 2."""
+    at = {"d": 3, "sigma": 1.0, "zeta": 0.0, "depth": 2, "q": q}
+    assert catalogue["deep.relu_power.nngp.ricci"].numpy(r=0.0, **at) == -np.inf
+
+
+def test_later_layers_amplify_a_tangent_kernel_twice() -> None:
+    """Were the first variance divided by the growth, and not by its square, this would be called 0."""
+    at = {"d": 3, "sigma": 30.0, "zeta": 0.0, "xi": 0.7, "depth": 8, "w": 1.0, "r": 0.0}
+    ricci = catalogue["deep.cosine.ntk.ricci"]
+    assert ricci.numpy(**at) == pytest.approx(float(ricci.evaluate(15, **at)), rel=1e-12, abs=0)

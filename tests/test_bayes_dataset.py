@@ -15,7 +15,7 @@ from numeric.bayes import Coefficients, Problem
 from numeric.bayes.tally import Tally
 
 FIELDS = ("shift", "learning", "fluctuation", "total")
-SWISH = Activation.of(z / (1 + sp.exp(-z)), seconds=0.1)
+SWISH = Activation.of(z / (1 + sp.exp(-z)))
 
 
 def normal(*shape: int, seed: int = 0) -> torch.Tensor:

@@ -53,14 +53,24 @@ def sensitivity(name: str, values: dict[str, Any], true: Any) -> Any:
     return total
 
 
-def is_right(name: str, values: dict[str, Any], found: float) -> bool:
+def number(name: str, values: dict[str, Any]) -> float | None:
+    """The value in floats, or None where it is refused because a number on the way leaves their range."""
+    try:
+        return catalogue[name].numpy(**values)
+    except InputError:
+        return None
+
+
+def is_right(name: str, values: dict[str, Any], found: float | None) -> bool:
     true = catalogue[name].evaluate(32, **values)
     if true == 0:
         return found == 0
     if abs(true) >= FLOATS[1]:
-        return found * float(mp.sign(true)) > 1e280 or np.isnan(found)  # a variance may overflow
+        return found is None or found * float(mp.sign(true)) > 1e280  # a variance may overflow
     if abs(true) <= FLOATS[0]:
-        return abs(found) < 1e-280 or np.isnan(found)
+        return found is None or abs(found) < 1e-280
+    if found is None:
+        return False
     error = abs(mpf(float(found)) / true - 1)
     if error <= TOLERANCE:
         return True
@@ -75,7 +85,10 @@ def test_floats_follow_thirty_digits(act: str, quantity: str) -> None:
     radii = RADII[:5] if act == "exponential" else RADII
     for values in drawn(act, QUANTITIES.index(quantity)):
         fixed = arguments(name, values)
-        found = catalogue[name].numpy(r=np.array(radii), **fixed)
+        try:
+            found = catalogue[name].numpy(r=np.array(radii), **fixed).tolist()
+        except InputError:
+            found = [number(name, fixed | {"r": r}) for r in radii]
         wrong += [
             (fixed, r, value)
             for r, value in zip(radii, found, strict=True)
@@ -181,24 +194,18 @@ x = sp.Symbol("x")
 
 def test_quadratures_lose_what_floats_lose_and_no_more() -> None:
     """A user's own activation has moments of 16 digits: far from degenerate points it keeps 12."""
-    formula = deep.nngp_ricci(Activation.of(sp.atan(x), seconds=0.1))
+    formula = deep.nngp_ricci(Activation.of(sp.atan(x)))
     at = {"d": 3, "sigma": 0.9, "zeta": 0.4, "depth": 2, "r": 1.2}
     assert formula.numpy(**at) == pytest.approx(float(formula.evaluate(13, **at)), rel=1e-12)
 
 
 def test_quadratures_reach_the_origin_less_closely() -> None:
-    own = Activation.of(sp.Piecewise((x, x > 0), (sp.exp(x) - 1, True)), seconds=0.1)
+    own = Activation.of(sp.Piecewise((x, x > 0), (sp.exp(x) - 1, True)))
     at = {"d": 3, "sigma": 0.9, "zeta": 0.0, "depth": 2, "r": 0.0}
     true = catalogue["deep.elu.nngp.ricci"].numpy(**at)
     assert deep.nngp_ricci(own).numpy(**at) == pytest.approx(true, rel=1e-7)
-    half = Activation.of(sp.Piecewise((sp.sin(x), x < 0), (x, True)), seconds=0.1)
+    half = Activation.of(sp.Piecewise((sp.sin(x), x < 0), (x, True)))
     assert deep.nngp_ricci(half).numpy(**at) == 0  # as |x|^2
-
-
-def test_numbers_of_a_layer_beyond_floats_are_not_made_up() -> None:
-    formula = catalogue["deep.monomial.nngp.ricci"]
-    found = formula.numpy(d=2, sigma=1.0, zeta=0.0, r=np.array([0.0, 1e-8]), depth=5, q=2)
-    assert np.isnan(found).all()  # V^32 is none
 
 
 def test_formulas_are_values_like_any_other() -> None:

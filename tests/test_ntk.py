@@ -1,7 +1,6 @@
 """Does shallow NTK geometry hold in floats at every radius, and refuse what has no metric?"""
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from itertools import product
 from typing import Any
@@ -61,12 +60,6 @@ def settings(act: Activation) -> Iterator[dict]:
     for k, (values, (scale, bias), readout) in enumerate(combinations):
         at = {"sigma": scale, "zeta": bias, "xi": readout, "d": DIMENSIONS[k % 4]}
         yield at | values
-
-
-def own(expr: sp.Expr) -> Activation:
-    """A user's activation; outside of the main thread no time is spent on closed forms."""
-    with ThreadPoolExecutor() as pool:
-        return pool.submit(Activation.of, expr).result()
 
 
 def is_right(value: float, true: Any) -> bool:
@@ -149,7 +142,7 @@ def test_the_square_has_an_elementary_curvature() -> None:
 
 def test_tanh_has_the_metric_that_averages_over_its_weights_give() -> None:
     """Tanh has no closed form: each side averages in its own way."""
-    act = own(sp.tanh(z))
+    act = Activation.of(sp.tanh(z))
     at = {"sigma": 0.75, "zeta": 0.5, "xi": 1.25}
     with mp.workdps(15):
         jet = weighted_ntk(Network(act, **{k: mpf(v) for k, v in at.items()}), ray(mpf(7) / 5, 3))
@@ -165,9 +158,9 @@ ROUGH = {
     "leaky": (lambda: activations.leaky_relu(), "jumps at 0"),
     "scaled": (lambda: relu.scaled(2), "jumps at 0"),
     "affine": (lambda: activations.affine(activations.absolute, 2, 1), "jumps at 0"),
-    "own relu": (lambda: own(sp.Max(0, z)), "jumps at 0"),
-    "own absolute": (lambda: own(sp.Abs(z)), "jumps at 0"),
-    "hard tanh": (lambda: own(sp.Max(-1, sp.Min(1, z))), "jumps at"),
+    "own relu": (lambda: Activation.of(sp.Max(0, z)), "jumps at 0"),
+    "own absolute": (lambda: Activation.of(sp.Abs(z)), "jumps at 0"),
+    "hard tanh": (lambda: Activation.of(sp.Max(-1, sp.Min(1, z))), "jumps at"),
 }
 
 
@@ -190,7 +183,7 @@ def test_an_open_degree_is_refused_when_it_is_too_low(q) -> None:
 
 
 def test_a_kink_whose_slope_is_continuous_is_accepted() -> None:
-    act = own(sp.Piecewise((z, z > 0), (sp.exp(z) - 1, True)))
+    act = Activation.of(sp.Piecewise((z, z > 0), (sp.exp(z) - 1, True)))
     at = {"d": 3, "sigma": 1.3, "zeta": 0.5, "xi": 0.6, "r": np.array([0.0, 0.5, 3.0])}
     found, known = ntk.ricci(act).numpy(**at), formula(elu, ntk.ricci).numpy(**at)
     np.testing.assert_allclose(found, known, rtol=1e-12)

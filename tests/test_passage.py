@@ -1,7 +1,7 @@
 """Are the moments that germs pass through right beyond the digits of floats, from V = 1e-16 to 1e16?"""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import partial
 from typing import Any
 
@@ -12,6 +12,7 @@ import torch
 from mpmath import mp, mpf
 from sympy import Rational
 
+from analytic import nngp
 from analytic.activation import Activation
 from analytic.activations import (
     ACTIVATIONS,
@@ -215,6 +216,19 @@ def test_wrong_names_and_numbers_are_not_fixed() -> None:
 def test_the_variable_is_no_parameter() -> None:
     with pytest.raises(InputError, match="erf has no argument z to fix"):
         erf.fixed(z=1)
+
+
+def test_an_elasticity_is_fixed_with_its_activation() -> None:
+    at = {"d": 3, "sigma": 1.0, "zeta": 0.5, "r": 0.7}
+    fixed, made = (nngp.ricci(act).numpy(**at) for act in (cosine().fixed(w=2), cosine(2)))
+    assert fixed == pytest.approx(made, rel=1e-14)  # the same expression, but for its order
+
+
+def test_only_an_average_outside_its_domain_goes_absent() -> None:
+    """A formula that lacks the parameter is a mistake in the activation, and no absent average."""
+    odd = replace(cosine(), G2=Formula("odd", (V,), V))
+    with pytest.raises(InputError, match="odd has no argument w"):
+        odd.fixed(w=2)
 
 
 def test_a_value_that_leaves_some_averages_infinite_says_so() -> None:

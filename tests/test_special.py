@@ -158,7 +158,7 @@ def test_a_volume_exists_where_its_factors_do_not(array, A, P, d) -> None:
 @pytest.mark.parametrize("order", [0, 1])
 def test_bernoulli_is_smooth_across_its_switch(array, order, scale) -> None:
     one = (1.0, 1 - 2.0**-53, 1 + EPS, 0.999, 1.001)
-    x = [scale * t for t in (1e-300, 1e-16, 1e-8, 1e-3, 0.5, *one, 2.0, 10.0, 100.0, 700.0)]
+    x = [scale * t for t in (1e-300, 1e-16, 1e-8, 1e-3, 0.5, *one, 1.9, 2.0, 10.0, 100.0, 700.0)]
     for got, point in zip(array(bernoulli, order, x).tolist(), x, strict=True):
         with mp.workdps(700):
             e, t = mp.expm1(mpf(point)), mpf(point)

@@ -12,7 +12,7 @@ from mpmath import mp
 
 from analytic.activation import Activation
 from analytic.computed import Computed, Table
-from analytic.deep.origin import at_origin, with_origin
+from analytic.deep.origin import at_origin, where_regular, with_origin
 from analytic.deep.recursion import Layer, nngp, ntk
 from analytic.expectation import Moment
 from analytic.germ import Germ, Passage
@@ -200,7 +200,7 @@ class deep_ricci(Deep):
 
     @staticmethod
     def read_floats(germ: Germ, s: Twofold, d: Twofold) -> Any:
-        return germ.ricci(d).high
+        return where_regular(germ, germ.ricci(d).high)
 
 
 class deep_volume(Deep):
@@ -215,7 +215,7 @@ class deep_volume(Deep):
     @staticmethod
     def read_floats(germ: Germ, s: Twofold, d: Twofold) -> Any:
         across, along, xp = (germ.A / s).high, germ.stretch.high, s.xp
-        return volume.array(xp, across, xp.log(across), along, d.high)
+        return where_regular(germ, volume.array(xp, across, xp.log(across), along, d.high))
 
 
 def _callable(table: Table, act: Activation, maker: Maker) -> Callable[..., Passage]:

@@ -10,6 +10,7 @@ import sympy as sp
 
 from analytic.special.guards import (
     bernoulli,
+    bounded_exp,
     expm1,
     gram_det,
     log1p,
@@ -28,7 +29,7 @@ HEADS: tuple[type[sp.Function], ...] = (
 )  # fmt: skip
 
 __all__ = [
-    "HEADS", "bernoulli", "expm1", "gram_det", "log1p", "log_variance", "monomial_pair", "off_origin",
-    "rectified_pair", "scaled_tail", "share", "sine_excess", "tail_bend", "tail_corner", "tail_step",
-    "volume",
+    "HEADS", "bernoulli", "bounded_exp", "expm1", "gram_det", "log1p", "log_variance", "monomial_pair",
+    "off_origin", "rectified_pair", "scaled_tail", "share", "sine_excess", "tail_bend", "tail_corner",
+    "tail_step", "volume",
 ]  # fmt: skip

@@ -6,9 +6,19 @@ import math
 from typing import Any
 
 import sympy as sp
+from mpmath import mp
 from sympy.core.function import ArgumentIndexError
 
 from analytic.special.exact_floats import two_product, two_sum
+
+MOST_BITS = 100_000  # of the exponent of a number in mpmath
+
+
+def bounded_exp(x: Any) -> Any:
+    """e^x in mpmath, which would abort the process for the exponents that cancellation can make."""
+    if mp.isfinite(x) and mp.mag(x) > MOST_BITS:
+        raise OverflowError(f"e^x has no representable exponent for x of {mp.mag(x)} bits.")
+    return mp.exp(x)
 
 
 class share(sp.Function):
