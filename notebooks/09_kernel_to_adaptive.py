@@ -41,6 +41,7 @@ from numeric.relu_dynamics.gradient import gradient
 from numeric.relu_dynamics.regimes import FAR, milestones
 
 m = {"quick": 300, "full": 1_000}[profile]
+tolerance = {"quick": 1e-3, "full": 1e-4}[profile]  # of every step of time, for figures
 span = 3e4  # long enough for every loss below to settle
 sinusoid, square = figures.sinusoid(), figures.square_wave()
 start = Neurons.drawn(m, seed, antisymmetric=True)  # alpha = sqrt(m), and f = 0
@@ -108,7 +109,7 @@ nngp_figures.saved(figures.figure_local(paths), "09-figure-2")
 
 # %%
 deltas = (-math.inf, -10.0, -1.0, 0.0, 1.0, 10.0, math.inf)
-regimes = {delta: figures.trained(start, sinusoid, delta, span) for delta in deltas}
+regimes = {delta: figures.trained(start, sinusoid, delta, span, tolerance) for delta in deltas}
 nngp_figures.saved(figures.figure_regimes(regimes, sinusoid), "09-figure-5")
 
 # %% [markdown]
@@ -129,7 +130,7 @@ nngp_figures.saved(figures.figure_limits(limits, square), "09-figure-6")
 # %%
 free = Neurons.drawn(m, seed + 1)
 scaled = {
-    rf"$\delta$ = {delta:g}": figures.trained(free, square, delta, span)
+    rf"$\delta$ = {delta:g}": figures.trained(free, square, delta, span, tolerance)
     for delta in (-30.0, -1.0, 10.0)
 }
 nngp_figures.saved(figures.figure_fits(scaled, square, free), "09-figure-7")
@@ -174,7 +175,7 @@ sizes, short = (5.0, 10.0, 20.0, 40.0), 10.0
 
 
 def fitted(net, delta, time):
-    run = Flow(sinusoid.x, sinusoid.y, net, delta, time, tolerance=3e-6).run(progress=False)
+    run = Flow(sinusoid.x, sinusoid.y, net, delta, time, tolerance=1e-5).run(progress=False)
     return run.final.predict(figures.GRID)
 
 
@@ -205,7 +206,7 @@ nngp_figures.saved(ntk_figures.figure_laws(approach, r"$|\delta|$"), "09-limits"
 
 # %%
 corners = figures.sinusoid(6)
-counts = {"quick": (100, 8), "full": (1_000, 24)}[profile]
+counts = {"quick": (100, 5), "full": (1_000, 24)}[profile]
 clusters = {
     f"{data.title}, {len(data.x)} samples": {
         delta: Gathering(data.x, data.y, delta, *counts, seed=seed).run(progress=False)
@@ -303,5 +304,6 @@ for title, share in last.items():
 # Move $\delta$ from end to end, and $t$ to watch training: first knots gather at samples, then residuals change sign and they leave.
 
 # %%
-show = dynamics_panel.Show.of(start, [sinusoid, square, corners], span)
+values = {"quick": deltas, "full": dynamics_panel.DELTAS}[profile]
+show = dynamics_panel.Show.of(start, [sinusoid, square, corners], span, values)
 panels.Panel(show.play, show.controls, dynamics_panel.TITLES)

@@ -79,7 +79,7 @@ progress = full and panels.FRAMES not in os.environ  # bars are for those who wa
 
 # %%
 haste = 1 if full else 20
-more = {"networks": 32 if full else 12, "circles": 24 if full else 16, "seed": seed, "device": device,
+more = {"networks": 32 if full else 8, "circles": 24 if full else 16, "seed": seed, "device": device,
         "keep": Path(keep) if keep else None}  # fmt: skip
 squares = Hypothesis(xor(), (2, 10, 100, 250, 500) if full else (2, 10, 100), **more)
 waves = Hypothesis(
