@@ -278,3 +278,10 @@ def test_collinear_points_stay_so_through_homogeneous_layers(
     k = getattr(FullyConnected(acts, 2, 1.3, 0.0), kernel)
     for c in (3.0, 0.7, math.pi, 1e-3):
         assert k(x, c * x).item() == pytest.approx(c**degree * k(x).item(), rel=1e-12)
+
+
+def test_a_slope_with_a_pole_keeps_single_precision() -> None:
+    """phi' is z^(-1/4), whose average over a sector has nodes that single precision takes for 0."""
+    net, x = FullyConnected(relu_power("3/4"), 1, 1.3, 0.5), normal(6, 3, seed=4)
+    eps = torch.finfo(torch.float32).eps
+    torch.testing.assert_close(net.ntk(x.float()).double(), net.ntk(x), rtol=64 * eps, atol=0)

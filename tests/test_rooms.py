@@ -37,10 +37,9 @@ def test_importing_analytic_loads_no_heavy_library() -> None:
 
 
 @pytest.mark.parametrize("room", ["analytic", "numeric", "notebooks", "bench", "tests"])
-def test_modules_open_with_a_sentence_and_stay_short(room: str) -> None:
+def test_modules_open_with_a_sentence(room: str) -> None:
     for path in ROOT.glob(f"{room}/**/*.py"):
         if path.name[:2].isdecimal():  # a notebook
             continue
         text = path.read_text("utf-8")
         assert ast.get_docstring(ast.parse(text)), f"{path} has no docstring"
-        assert len(text.splitlines()) <= 250, f"{path} is too long"
