@@ -36,6 +36,7 @@ from analytic.activations import (
 from analytic.domain import InputError
 from numeric.infinite import NTK, FullyConnected, Standard
 from numeric.infinite.layers import Layer
+from numeric.infinite.mehler import expand
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -258,8 +259,11 @@ def test_a_slope_that_is_0_at_all_nodes_is_refused(scale: float) -> None:
 
 
 def test_an_integer_that_torch_cannot_take_is_refused() -> None:
+    one = torch.ones(1, 2, dtype=F64)
+    with pytest.raises(InputError, match="fewer digits"):
+        FullyConnected(tanh.scaled(10**20), 1, 1.0, 0.0).nngp(one)
     with pytest.raises(InputError, match="write it as a float"):
-        FullyConnected(tanh.scaled(10**20), 1, 1.0, 0.0).nngp(torch.ones(1, 2, dtype=torch.float64))
+        expand(lambda z: torch.tanh(10**20 * z), one[0])
 
 
 @pytest.mark.parametrize(

@@ -62,6 +62,15 @@ def unbiased(act, quantity) -> list[dict]:
     return [values for values in settings(act, quantity) if values["zeta"] == 0]
 
 
+def has_origin(exact, values) -> bool:
+    """Whether floats have a limit at the origin without bias, or refuse it."""
+    try:
+        exact.numpy(r=0, **values)
+    except InputError:
+        return False
+    return True
+
+
 def is_right(value, true) -> bool:
     """1e-12 relative, or beyond the range of floats: d/2 ulps in V^(d/2) cost 1e-13 at d = 1000."""
     smallest, largest = REPRESENTABLE
@@ -77,8 +86,9 @@ def is_right(value, true) -> bool:
 def test_floats_are_right_to_twelve_digits(act, quantity) -> None:
     exact, wrong = formula(act, quantity), []
     for values in settings(act, quantity):
-        faces = exact.numpy(r=R, **values), exact.torch(r=torch.tensor(R), **values).numpy()
-        for r, *computed in zip(R, *faces):
+        radii = R if values["zeta"] or has_origin(exact, values) else R[1:]
+        faces = exact.numpy(r=radii, **values), exact.torch(r=torch.tensor(radii), **values).numpy()
+        for r, *computed in zip(radii, *faces):
             try:
                 true = exact.evaluate(18, r=r, **values)
             except InputError:
@@ -92,11 +102,10 @@ def test_floats_are_right_to_twelve_digits(act, quantity) -> None:
 @quantities
 @activations
 def test_the_origin_without_bias_is_a_limit_or_no_number(act, quantity) -> None:
-    """V = 0 may be singular, but a finite float there is the limit r -> 0, up to O(r)."""
+    """V = 0 may be refused or a pole, but a finite float there is the limit r -> 0, up to O(r)."""
     exact = formula(act, quantity)
     for values in unbiased(act, quantity):
-        value = exact.numpy(r=0, **values)
-        if np.isfinite(value):
+        if has_origin(exact, values) and np.isfinite(value := exact.numpy(r=0, **values)):
             limit = exact.evaluate(18, r="1e-15", **values)
             assert abs(value - limit) <= 1e-12 * (1 + abs(limit)), values
 

@@ -159,7 +159,7 @@ def _without_tangential(
     if len(large):
         x, axes, accelerations = x[large], axes[large], -share[large] @ axes[large]
         slopes, second = jacobian_and_hessian(f, x, axes, accelerations)
-        turn = _rotation(x.shape[1]).to(axes).expand_as(axes)
+        turn = _rotation(axes).expand_as(axes)
         others = jacobian_and_hessian(f, x, turn @ axes, _turned(accelerations, turn))
         _, lower, rest = _parts(slopes, second)
         _, _, other = _parts(turn.mT @ others[0], _turned(others[1], turn.mT))
@@ -178,9 +178,11 @@ def _parts(J: Tensor, H: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return share, along.flatten(1).norm(dim=1) / rest.flatten(1).norm(dim=1), rest
 
 
-def _rotation(d: int) -> Tensor:
-    """Orthogonal (d, d), without a zero."""
-    return torch.linalg.qr(torch.arange(1.0, d * d + 1, dtype=torch.float64).sin().view(d, d))[0]
+def _rotation(like: Tensor) -> Tensor:
+    """Orthogonal (d, d) for axes (m, d, d), without a zero."""
+    d = like.shape[-1]
+    entries = torch.arange(1, d * d + 1, dtype=like.dtype, device=like.device).sin()
+    return torch.linalg.qr(entries.view(d, d))[0]
 
 
 def in_frame(f: Opened, x: Tensor) -> Framed:
