@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache, lru_cache
 from itertools import product
 from typing import Any
 
@@ -38,12 +39,17 @@ class Jet:
         return mp.sqrt(determinant(self.g))
 
 
+@lru_cache
 def averages(act: Activation, order: int = 1) -> Callable[..., Any]:
     """(V, power, *parameters) -> E[t^power phi^(order)(sqrt(V) t)^2] by quadrature of phi itself."""
     body = compile_mpmath((z, *act.parameters), act.derivative(order) if order else act.phi.expr)
 
+    @lru_cache
+    def squared(digits: int, *parameters: Any) -> Callable[[Any], Any]:
+        return cache(lambda x: body(x, *parameters) ** 2)  # every power has the same nodes
+
     def average(V: Any, power: int, *parameters: Any) -> Any:
-        return quadrature.moment(lambda x: body(x, *parameters) ** 2, V, power, act.kinks)
+        return quadrature.moment(squared(mp.dps, *parameters), V, power, act.kinks)
 
     return average
 

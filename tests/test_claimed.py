@@ -3,7 +3,7 @@
 import pytest
 
 from analytic import catalogue
-from analytic.claimed import CLAIMS
+from analytic.claimed import CLAIMS, DENSE
 from analytic.claims import Claim, survivors
 from analytic.expectation import PairMoment
 
@@ -38,6 +38,13 @@ def test_claims_hold_and_their_routes_refuse_mutants(subject: str) -> None:
 def test_routes_refuse_every_kind_of_mutant_everywhere(subject: str) -> None:
     for claim in filter(has_mutants, CLAIMS[subject]()):
         assert survivors(claim, most=12) == [], str(claim)
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("subject", DENSE)
+def test_more_claims_hold(subject: str) -> None:
+    for claim in DENSE[subject]():
+        assert claim.holds(), f"{claim}: off by {claim.worst_error()}"
 
 
 def test_every_formula_of_the_catalogue_is_claimed() -> None:

@@ -13,3 +13,4 @@ MODULES = (moments, nngp, ntk, deep, erf3, perturbation, splines, relu)
 CLAIMS: dict[str, Callable[[], Iterator[Claim]]] = {
     subject: claims for module in MODULES for subject, claims in module.CLAIMS.items()
 }
+DENSE = moments.DENSE  # more of a kind: minutes of quadrature

@@ -61,14 +61,24 @@ def _plain(average: Any) -> Any:
 
 
 def _two_point(act: Activation) -> Iterator[Claim]:
-    for order, part in enumerate(("kernel", "slope")):
-        if part in act.closed_forms:
-            average = pair_average(act, order)
-            tried = _points(act, *GRAMS)  # each costs a second or two
-            points = tried[::2][-2:] if act.parameters else tried[-1:]
-            yield Claim(getattr(act, part), "two-point quadrature", _in_order(average), points)
-    if {"kernel", "slope"} <= set(act.closed_forms):
+    """The kernel by quadrature, and the slope from it; a slope that stands alone by quadrature too."""
+    parts = [part for part in ("kernel", "slope") if part in act.closed_forms]
+    for part in parts[:1]:
+        yield _by_pairs(act, part, _points(act, GRAMS[0])[-2:])
+    if len(parts) == 2:
         yield Claim(act.slope, "Price: d(kernel)/d(kxy)", _price(act), _points(act, *GRAMS))
+
+
+def _everywhere(act: Activation) -> Iterator[Claim]:
+    """Both by quadrature, at every point."""
+    for part in ("kernel", "slope"):
+        if part in act.closed_forms:
+            yield _by_pairs(act, part, _points(act, *GRAMS))
+
+
+def _by_pairs(act: Activation, part: str, points: tuple[Point, ...]) -> Claim:
+    average = pair_average(act, ("kernel", "slope").index(part))
+    return Claim(getattr(act, part), "two-point quadrature", _in_order(average), points)
 
 
 def _in_order(average: Any) -> Any:
@@ -141,3 +151,4 @@ def _claims(act: Activation) -> Iterator[Claim]:
 
 CLAIMS = {f"moments.{act.name}": partial(_claims, act) for act in TRIED}
 CLAIMS["moments.scaled"] = partial(_one_point, SCALED)
+DENSE = {f"pairs.{act.name}": partial(_everywhere, act) for act in TRIED}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from itertools import pairwise
 from typing import Any
 
@@ -24,7 +24,7 @@ def moment(f: Function, V: Any, power: int = 0, kinks: Sequence[Any] = ()) -> An
         scale = mp.sqrt(V)
 
         def density(t: Any) -> Any:
-            return t**power * f(scale * t) * mp.npdf(t)
+            return t**power * f(scale * t) * _normal(t, mp.prec)
 
         def on_grids() -> Any | None:
             return _refined(partial(_trapezoid, density), _reach(density, dps), dps)
@@ -104,6 +104,12 @@ def _along_one(
         for t, p in zip(nodes, weights, strict=True)
     ]
     return mp.fsum(terms), mp.fsum(terms, absolute=True)
+
+
+@lru_cache(2**15)
+def _normal(t: Any, precision: int) -> Any:
+    """The standard normal density: rules use the same nodes for every variance."""
+    return mp.npdf(t)
 
 
 def _reach(density: Function, dps: int) -> Any:

@@ -102,7 +102,9 @@ def _sector(xp: Any, q: float, kxx: Any, kxy: Any, kyy: Any, root: Any) -> Any:
     value = front * (h * scale) ** q * h ** (q + 1) * total
     if q != int(q):  # a wide sector has ends that no polynomial follows
         wide, apart = 0.0 * h, xp.atan2(root, kxy)
-        smallest = xp.finfo(h.dtype).tiny  # nodes below are 0 there, and 0 to a negative power no number
+        smallest = xp.finfo(
+            h.dtype
+        ).tiny  # nodes below are 0 there, and 0 to a negative power no number
         for near, weight in _end_nodes():
             if near < smallest:
                 continue
