@@ -187,7 +187,7 @@ nngp_figures.saved(figures.figure_films(layers, figures.RICCI, unit=unit), "10-f
 
 
 # %%
-often = 24 if full else 12
+often = 24 if full else 6
 
 
 def watched(task, shape, recipe):

@@ -1,8 +1,15 @@
-"""What tests share: panels begin where they start, threads of torch, and a device to try."""
+"""What tests share: thinned grids, panels that begin where they start, threads of torch, a device to try."""
 
 from collections.abc import Iterator
 
 import pytest
+
+import density
+
+
+@pytest.hookimpl(tryfirst=True)  # before marks are asked for
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    density.thin(items)
 
 
 @pytest.fixture(autouse=True)

@@ -86,6 +86,7 @@ def test_every_move_changes_the_picture_and_reset_undoes_it(panel: panels.Panel)
     assert panel.values == START
 
 
+@pytest.mark.sweep
 def test_frames_need_no_kernel(panel: panels.Panel) -> None:
     page = panel.frames()
     assert not re.search(r"(src|href)=.?https?:|url\(", page)

@@ -13,7 +13,9 @@ def test_notebook_runs_and_passes_its_verdict(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KERNEL_GEOMETRY_FIGURES", str(tmp_path / "figures"))
-    monkeypatch.setenv("KERNEL_GEOMETRY_FRAMES", "4")  # of the panels, whose own tests see them all
+    monkeypatch.setenv(
+        "KERNEL_GEOMETRY_FRAMES", "8"
+    )  # every eighth stop of a panel; `make sweep` sees them all
     source = runner.read(path)
     assert source.defaults["profile"] == "quick"
     assert anatomy.tagged(source.node, "verdict")

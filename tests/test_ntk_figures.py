@@ -125,6 +125,7 @@ def test_volumes_of_high_dimension_stay_within_the_floats() -> None:
         assert found == pytest.approx(float(exact), rel=1e-12)
 
 
+@pytest.mark.sweep
 def test_frames_are_whole_and_hold_the_readout(panel: panels.Panel) -> None:
     page = panel.frames()
     assert not re.search(r"(src|href)=.?https?:|url\(", page)

@@ -97,6 +97,7 @@ def test_every_corner_of_the_sliders_has_finite_numbers_and_no_warning(activatio
         assert np.isfinite(numbers).all()
 
 
+@pytest.mark.sweep
 def test_frames_are_whole_and_move_every_control(panel: panels.Panel) -> None:
     page = panel.frames()
     assert not re.search(r"(src|href)=.?https?:|url\(", page)

@@ -75,6 +75,7 @@ def drift(now: Neurons, then: Neurons) -> tuple[float, float]:
     return float(max(to_size)), float(max(to_delta))
 
 
+@pytest.mark.sweep
 def test_delta_is_kept_over_ten_thousand_steps_of_any_size() -> None:
     """Residuals of the network itself, held for 1e-4 to 10, which is far beyond what descent can bear."""
     deltas = torch.tensor([-100.0, -1.0, -0.01, 0.01, 1.0, 100.0], dtype=torch.float64).repeat(5)

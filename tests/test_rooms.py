@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from density import THINNED
+
 ROOT = Path(__file__).parents[1]
 MODULES = sorted(ROOT.glob("analytic/**/*.py"))
 
@@ -43,3 +45,10 @@ def test_modules_open_with_a_sentence(room: str) -> None:
             continue
         text = path.read_text("utf-8")
         assert ast.get_docstring(ast.parse(text)), f"{path} has no docstring"
+
+
+@pytest.mark.parametrize("name", THINNED)
+def test_what_is_thinned_exists(name: str) -> None:
+    file, _, function = name.partition("::")
+    tree = ast.parse((ROOT / "tests" / file).read_text("utf-8"))
+    assert function in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
