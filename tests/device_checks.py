@@ -38,12 +38,19 @@ def network(device: Device, *widths: int, phi: type[nn.Module] = nn.Tanh) -> nn.
 
 
 def check(
-    call: Call, device: Device, *, host: bool = False, drawn: bool = False, more: int = 0
+    call: Call,
+    device: Device,
+    *,
+    host: bool = False,
+    drawn: bool = False,
+    more: int = 0,
+    solver: bool = False,
 ) -> None:
     """Numbers as on the CPU, results on the device, and no more copies for twice the problem.
 
     Unless results are for the `host`; numbers were `drawn` by the device, and differ from one accelerator
-    to the next; or the larger problem makes so many `more` copies, each with a reason.
+    to the next; or the larger problem makes so many `more` copies, each with a reason. Steps of a `solver`
+    hang on rounding: there, half as many copies again are allowed, where one in a loop would make it twice.
     """
     expected = list(flat(call(CPU, 1)))
     TRAFFIC.clear()
@@ -59,7 +66,8 @@ def check(
         if not drawn or device.type == "trial":
             result = one.cpu() if isinstance(one, Tensor) else one
             torch.testing.assert_close(result, other, rtol=1e-10, atol=1e-12)
-    assert large.total() - small.total() <= more, large - small
+    allowed = more + (small.total() // 2 if solver else 0)
+    assert large.total() - small.total() <= allowed, large - small
 
 
 def flat(result: Any) -> Iterator[Tensor | float]:

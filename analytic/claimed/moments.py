@@ -26,7 +26,10 @@ PARAMETERS: dict[str, tuple[Point, ...]] = {
         {"q": 3},
         {"q": 4},
     ),  # z^(q-2) of q = 1 is 0/0 at z = 0: `LINEAR` stands in
-    "relu_power": ({"q": 2}, {"q": 4}),  # q = 1 is `relu`, among those tried; powers of q - 2 are 1 at 3
+    "relu_power": (
+        {"q": 2},
+        {"q": 4},
+    ),  # q = 1 is `relu`, among those tried; powers of q - 2 are 1 at 3
     "sine": ({"w": "1.3"},),
     "cosine": ({"w": "1.3"},),
     "exponential": ({"w": "0.6"},),
