@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__
 
+CORES = 2
 FEATURES = " ".join(name for name in __cpu_dispatch__ if __cpu_features__[name])
 PROCESSORS: Mapping[str, Mapping[str, str]] = {
     "no vector instructions": {
@@ -43,21 +44,12 @@ EXACT = (  # no floats of a processor: integers and mpmath, or a browser
 def main(arguments: list[str]) -> int:
     """Zero if all pass under every processor; arguments go to pytest, as `-k relu`."""
     ignored = [f"--ignore=tests/{name}" for name in EXACT]
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-n",
-        "2",
-        "--dist",
-        "worksteal",
-        *ignored,
-        *arguments,
-    ]
+    command = [sys.executable, "-m", "pytest", "--dist", "worksteal", *ignored, *arguments]
     failed = []
     for name, settings in PROCESSORS.items():
         print(f"\n== {name}: {' '.join(f'{k}={v!r}' for k, v in settings.items())}", flush=True)
-        if subprocess.run(command, env=os.environ | settings).returncode:
+        workers = ["-n", str(CORES // int(settings["OMP_NUM_THREADS"]))]
+        if subprocess.run(command + workers, env=os.environ | settings).returncode:
             failed.append(name)
     print(f"\nfailed with {' and '.join(failed)}" if failed else "\npassed on every processor")
     return bool(failed)
