@@ -175,8 +175,7 @@ sizes, short = (5.0, 10.0, 20.0, 40.0), 10.0
 
 
 def fitted(net, delta, time):
-    fine = {"quick": 1e-5, "full": 3e-6}[profile]
-    run = Flow(sinusoid.x, sinusoid.y, net, delta, time, tolerance=fine).run(progress=False)
+    run = Flow(sinusoid.x, sinusoid.y, net, delta, time, tolerance=3e-6).run(progress=False)
     return run.final.predict(figures.GRID)
 
 
