@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cache, cached_property, partial
 from typing import Any
 
 import sympy as sp
@@ -39,9 +39,9 @@ class Claim:
         return f"{self.statement.name} by {self.route}"
 
     @cached_property
-    def found(self) -> tuple[Any, ...]:
-        """The route's value at each point."""
-        return tuple(self._other_at(point) for point in self.points)
+    def route_values(self) -> tuple[Callable[[], Any], ...]:
+        """The route's value at each point, computed when first asked for."""
+        return tuple(cache(partial(self._other_at, point)) for point in self.points)
 
     def _other_at(self, point: Point) -> Any:
         with mp.workdps(self.digits + 10):
@@ -50,15 +50,10 @@ class Claim:
 
     def worst_error(self) -> Any:
         """The largest relative difference; infinite where either side has no value."""
-        return max(
-            (
-                self._error(point, found)
-                for point, found in zip(self.points, self.found, strict=True)
-            ),
-            default=mp.inf,
-        )
+        return max(map(self._error, self.points, self.route_values), default=mp.inf)
 
-    def _error(self, point: Point, found: Any) -> Any:
+    def _error(self, point: Point, route_value: Callable[[], Any]) -> Any:
+        found = route_value()
         try:
             stated = self.statement.evaluate(self.digits + 3, **point)
         except (ValueError, ArithmeticError):
@@ -72,20 +67,25 @@ class Claim:
 
     def holds(self) -> bool:
         """Whether no point differs; the first that does is enough."""
-        pairs, bound = zip(self.points, self.found, strict=True), mpf(10) ** -self.digits
-        return bool(self.points) and all(self._error(*pair) <= bound for pair in pairs)
+        errors, bound = map(self._error, self.points, self.route_values), mpf(10) ** -self.digits
+        return bool(self.points) and all(error <= bound for error in errors)
 
     def about(self, statement: Formula, **more: Any) -> Claim:
         """The same route, asked about another statement; it may have more arguments, with values."""
-        other = replace(self, statement=statement, points=tuple(p | more for p in self.points))
-        if more or "found" in self.__dict__:  # the route need not run again
-            other.__dict__["found"] = self.found
-        return other
+        points = tuple(point | more for point in self.points)
+        return self._sharing_route(replace(self, statement=statement, points=points))
 
     def to_digits(self, digits: int) -> Claim:
         """The same to fewer digits: what fails then fails here too, and is refused in less time."""
-        other = replace(self, digits=min(digits, self.digits))
-        other.__dict__["found"] = self.found
+        return self._sharing_route(replace(self, digits=min(digits, self.digits)))
+
+    def at_first(self, count: int) -> Claim:
+        """The same at the first few points."""
+        return self._sharing_route(replace(self, points=self.points[:count]))
+
+    def _sharing_route(self, other: Claim) -> Claim:
+        """Another claim by the same route, which runs once a point for both."""
+        other.__dict__["route_values"] = self.route_values[: len(other.points)]
         return other
 
 
@@ -200,7 +200,7 @@ def survivors(claim: Claim, most: int = 6) -> list[str]:
     )
     off = dict.fromkeys(map(str, switches), 0)
     coarse = claim.about(family, **off).to_digits(SEEN_AT_ONCE)
-    if not coarse.holds():  # else a refusal would say nothing about the change
+    if not coarse.at_first(1).holds():  # else a refusal would say nothing about the change
         return ["the statement itself, once it has switches"]
     everywhere, alive, different = sample(statement, 2, seed=1), [], 0
     for switch, change in zip(switches, chosen, strict=True):

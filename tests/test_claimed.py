@@ -28,16 +28,19 @@ def test_claims_hold_and_their_routes_refuse_mutants(subject: str) -> None:
     claims = list(CLAIMS[subject]())
     assert catalogued(subject) <= {claim.statement.name for claim in claims}
     for claim in claims:
-        assert claim.holds(), f"{claim}: off by {claim.worst_error()}"
+        some = claim.at_first(2)
+        assert some.holds(), f"{some}: off by {some.worst_error()}"
         if has_mutants(claim):
             assert survivors(claim, most=3) == [], str(claim)
 
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("subject", CLAIMS)
-def test_routes_refuse_every_kind_of_mutant_everywhere(subject: str) -> None:
-    for claim in filter(has_mutants, CLAIMS[subject]()):
-        assert survivors(claim, most=12) == [], str(claim)
+def test_claims_hold_everywhere_and_refuse_more_mutants(subject: str) -> None:
+    for claim in CLAIMS[subject]():
+        assert claim.holds(), f"{claim}: off by {claim.worst_error()}"
+        if has_mutants(claim):
+            assert survivors(claim, most=12) == [], str(claim)
 
 
 @pytest.mark.sweep

@@ -54,8 +54,9 @@ def claims_of(module: str) -> Iterator[tuple[str, Claim]]:
 @pytest.mark.parametrize("module", MODULES)
 def test_routes_hold_refuse_mutants_and_what_is_printed_fails(module: str) -> None:
     for entry, claim in claims_of(module):
-        assert claim.holds(), f"{entry}, {claim}: off by {claim.worst_error()}"
-        assert survivors(claim, most=4) == [], f"{entry}, {claim}"
+        some = claim.at_first(2)
+        assert some.holds(), f"{entry}, {some}: off by {some.worst_error()}"
+        assert survivors(claim, most=3) == [], f"{entry}, {claim}"
     for entry, settled in routes_of(module).items():
         if settled.printed:
             assert settled.refuted, entry
@@ -64,8 +65,9 @@ def test_routes_hold_refuse_mutants_and_what_is_printed_fails(module: str) -> No
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("module", MODULES)
-def test_routes_refuse_more_mutants(module: str) -> None:
+def test_routes_hold_everywhere_and_refuse_more_mutants(module: str) -> None:
     for entry, claim in claims_of(module):
+        assert claim.holds(), f"{entry}, {claim}: off by {claim.worst_error()}"
         assert survivors(claim, most=10) == [], f"{entry}, {claim}"
 
 

@@ -67,7 +67,7 @@ def _two_point(act: Activation) -> Iterator[Claim]:
     """The kernel by quadrature, and the slope from it; a slope that stands alone by quadrature too."""
     parts = [part for part in ("kernel", "slope") if part in act.closed_forms]
     for part in parts[:1]:
-        yield _by_pairs(act, part, _points(act, GRAMS[0])[-2:])
+        yield _by_pairs(act, part, _points(act, GRAMS[0])[-1:])
     if len(parts) == 2:
         yield Claim(act.slope, "Price: d(kernel)/d(kxy)", _price(act), _points(act, *GRAMS))
 
@@ -93,29 +93,47 @@ def _price(act: Activation) -> Any:
     return lambda kxx, kxy, kyy, **values: mp.diff(lambda k: kernel(kxx, k, kyy, **values), kxy)
 
 
-def _identities(act: Activation) -> Iterator[Claim]:
-    """Stein: E[z f] = V E[f'] with f = phi phi'; Price: dF/dV = E[phi'^2 + phi phi'']."""
-    if not {"F", "G"} <= set(act.closed_forms) or act.F.expr.diff(V) == 0:
-        return  # phi jumps, or both sides vanish
-    phi, first, second = act.phi.expr, derivative(act.phi.expr), derivative(act.phi.expr, 2)
-    args = (V, *act.parameters)
-    product = compile_mpmath((z, *act.parameters), phi * first)
-    bend = compile_mpmath((z, *act.parameters), first**2 + phi * second)
-    stein = Formula(
-        f"{act.name}: V E[(phi phi')']", args, V * Moment(first**2 + phi * second, V, 0, act.kinks)
-    )
+def _differentiable(act: Activation) -> bool:
+    """Whether phi has no jump, and its mean square is not constant."""
+    return {"F", "G"} <= set(act.closed_forms) and act.F.expr.diff(V) != 0
 
-    def weighted(V: Any, **values: Any) -> Any:
+
+def _product_rule(act: Activation) -> sp.Expr:
+    """(phi phi')'."""
+    return derivative(act.phi.expr) ** 2 + act.phi.expr * derivative(act.phi.expr, 2)
+
+
+def _averaged(act: Activation, expr: sp.Expr, order: int) -> Any:
+    """E[z^order expr] by quadrature, z in units of its standard deviation."""
+    function = compile_mpmath((z, *act.parameters), expr)
+
+    def average(V: Any, **values: Any) -> Any:
         extra = tuple(values.values())
-        return mp.sqrt(V) * quadrature.moment(lambda x: product(x, *extra), V, 1, act.kinks)
+        return quadrature.moment(lambda x: function(x, *extra), V, order, act.kinks)
 
-    def bent(V: Any, **values: Any) -> Any:
-        extra = tuple(values.values())
-        return quadrature.moment(lambda x: bend(x, *extra), V, 0, act.kinks)
+    return average
 
-    points = _points(act, {"V": "0.8"})
-    yield Claim(stein, "Stein: E[z phi phi']", weighted, points[-1:], digits=20)  # both quadratures
-    yield Claim(act.F.diff("V"), "Price: E[phi'^2 + phi phi'']", bent, points)
+
+def _price_at_one_point(act: Activation) -> Iterator[Claim]:
+    """dF/dV = E[phi'^2 + phi phi'']."""
+    if _differentiable(act):
+        average = _averaged(act, _product_rule(act), 0)
+        points = _points(act, {"V": "0.8"})
+        yield Claim(act.F.diff("V"), "Price: E[phi'^2 + phi phi'']", average, points)
+
+
+def _stein(act: Activation) -> Iterator[Claim]:
+    """E[z f] = V E[f'] with f = phi phi': kinks and derivatives by quadrature on both sides."""
+    if _differentiable(act):
+        right = V * Moment(_product_rule(act), V, 0, act.kinks)
+        formula = Formula(f"{act.name}: V E[(phi phi')']", (V, *act.parameters), right)
+        average = _averaged(act, act.phi.expr * derivative(act.phi.expr), 1)
+        points = _points(act, {"V": "0.8"})[-1:]
+
+        def left(V: Any, **values: Any) -> Any:
+            return mp.sqrt(V) * average(V, **values)
+
+        yield Claim(formula, "Stein: E[z phi phi']", left, points, digits=20)
 
 
 def _elu_by_conditioning(derived: bool) -> Claim:
@@ -146,7 +164,7 @@ TRIED = (*ACTIVATIONS.values(), *FURTHER.values(), LINEAR, relu, POLYNOMIAL)
 def _claims(act: Activation) -> Iterator[Claim]:
     yield from _one_point(act)
     yield from _two_point(act)
-    yield from _identities(act)
+    yield from _price_at_one_point(act)
     if act.name == "elu":
         yield _elu_by_conditioning(False)
         yield _elu_by_conditioning(True)
@@ -154,4 +172,6 @@ def _claims(act: Activation) -> Iterator[Claim]:
 
 CLAIMS = {f"moments.{act.name}": partial(_claims, act) for act in TRIED}
 CLAIMS["moments.scaled"] = partial(_one_point, SCALED)
+CLAIMS |= {f"stein.{act.name}": partial(_stein, act) for act in (ACTIVATIONS["erf"], relu)}
 DENSE = {f"pairs.{act.name}": partial(_everywhere, act) for act in TRIED}
+DENSE |= {f"stein.{act.name}": partial(_stein, act) for act in TRIED}
