@@ -2,6 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+export PYTHONDONTWRITEBYTECODE =  # tests start forty interpreters: compile modules once
 
 PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from typing import Any
 
 import sympy as sp
@@ -183,13 +184,13 @@ def activation(
     if stray := phi.free_symbols - {z, *parameters}:
         raise InputError(f"The activation {phi} depends on {stray}: name them in `parameters`.")
     kinks = tuple(map(sp.sympify, kinks))
-    first, second = derivative(phi), derivative(phi, 2)
+    first = cache(partial(derivative, phi))  # most activations have closed forms and need none
     missing = {
         "kernel": lambda: PairMoment(phi, phi, *GRAM, kinks),
-        "slope": lambda: PairMoment(first, first, *GRAM, kinks),
+        "slope": lambda: PairMoment(first(), first(), *GRAM, kinks),
         "F": lambda: Moment(phi**2, V, 0, kinks),
-        "G": lambda: Moment(first**2, V, 0, kinks),
-        "G2": lambda: Moment(second**2, V, 0, kinks),
+        "G": lambda: Moment(first() ** 2, V, 0, kinks),
+        "G2": lambda: Moment(derivative(phi, 2) ** 2, V, 0, kinks),
     }
 
     def formula(part: str) -> Formula | None:

@@ -31,7 +31,7 @@ import numpy as np
 import torch
 from IPython.display import Markdown
 from mpmath import mp, mpf
-from scipy.stats import t as student
+from scipy.special import stdtrit
 from torch.func import grad, jacfwd, vmap
 
 from analytic import catalogue, ntk
@@ -249,7 +249,7 @@ for one in figures.SHOWN:
 # Networks: as many standard errors as one run in a thousand exceeds somewhere by chance. The mean is
 # also off by O(1/n), which at these widths is well below one of them.
 comparisons = len(sweeps) * len(figures.QUANTITIES) * len(r)
-allowed = student.isf(0.5e-3 / comparisons, networks - 1)
+allowed = stdtrit(networks - 1, 1 - 0.5e-3 / comparisons)
 for label, quantities in sweeps.items():
     for what, quantity in quantities.items():
         assert quantity.sigmas().max() < allowed, (label, what, quantity.sigmas())

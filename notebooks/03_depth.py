@@ -30,7 +30,7 @@ import torch
 from IPython.display import Markdown
 from mpmath import mp, mpf
 from scipy.special import erf as error_function
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from analytic import catalogue
 from analytic.activations import erf, tanh
@@ -343,7 +343,7 @@ assert abs(rise - 1) < gaps["critical"][-1], rise
 
 # Networks: as many standard errors as one run in a thousand exceeds by chance somewhere; the bias of
 # finite width, about depth/width, is below half of one.
-allowed = student.isf(0.5e-3 / drawn[0].numel(), draws - 1)
+allowed = stdtrit(draws - 1, 1 - 0.5e-3 / drawn[0].numel())
 near = {k: float(estimates[k].sigmas_from(torch.from_numpy(exact[k])).max()) for k in cases}
 assert max(near.values()) < allowed, near
 for k in cases[: len(figures.PHASES)]:  # sigma wrong by a fifth

@@ -31,7 +31,7 @@ import numpy as np
 import sympy as sp
 import torch
 from scipy.optimize import brentq
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from analytic.activations import monomial
 from analytic.perturbation import chi, exact_chi, fluctuation, polynomial
@@ -252,7 +252,7 @@ assert abs(printed) < 2e-2, printed
 
 # Networks: as many standard errors as one run in a thousand exceeds somewhere by chance.
 # A straight line in 1/n leaves out the next order, which at these widths is well below one of them.
-allowed = norm.isf(0.5e-3 / len(fits))
+allowed = -ndtri(0.5e-3 / len(fits))
 missed, refused = [], []
 for (what, y, rho), fit in fits.items():
     right, wrong = (read(2, 2, rho, y) for read in (figures.change, figures.as_printed))

@@ -31,7 +31,7 @@ import numpy as np
 import torch
 from IPython.display import Markdown
 from mpmath import mp, mpf
-from scipy.stats import t as student
+from scipy.special import stdtrit
 from sklearn.base import clone
 
 from analytic.domain import InputError
@@ -450,7 +450,7 @@ assert abs(plain - 1) < 1e-12 and 3 < once < twice, ratios
 
 # Errors: as many standard errors as one run in a thousand exceeds by chance. Wide bumps mend what is
 # too smooth; narrow ones spoil both.
-allowed = student.isf(1e-3 / 3, draws - 1)
+allowed = stdtrit(draws - 1, 1 - 1e-3 / 3)
 told = {width: gain.mean / gain.stderr for width, gain in gains.items()}
 assert told[0.8][-1] > allowed, told
 assert told[0.8][0] < -allowed and told[bandwidth][0] < -allowed, told

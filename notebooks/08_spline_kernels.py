@@ -28,7 +28,7 @@ import numpy as np
 import torch
 from IPython.display import Markdown
 from scipy.interpolate import CubicSpline
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from analytic.domain import InputError
 from notebooks import nngp_figures, ntk_figures, panels
@@ -91,7 +91,7 @@ slices = {
     for title, law in {"a, b uniform on [-1, 1]": uniform, "a, b standard normal": gaussian}.items()
 }
 # As many standard errors as one run in a thousand exceeds somewhere by chance.
-allowed = norm.isf(0.5e-3 / (len(slices) * 3 * len(y)))
+allowed = -ndtri(0.5e-3 / (len(slices) * 3 * len(y)))
 nngp_figures.saved(figures.figure_slices(slices, allowed), "08-figure-3")
 
 # %% [markdown]

@@ -304,6 +304,6 @@ for title, share in last.items():
 # Move $\delta$ from end to end, and $t$ to watch training: first knots gather at samples, then residuals change sign and they leave.
 
 # %%
-values = {"quick": deltas, "full": dynamics_panel.DELTAS}[profile]
+values = {"quick": (-math.inf, -1.0, 0.0, 1.0, math.inf), "full": dynamics_panel.DELTAS}[profile]
 show = dynamics_panel.Show.of(start, [sinusoid, square, corners], span, values)
 panels.Panel(show.play, show.controls, dynamics_panel.TITLES)

@@ -105,11 +105,13 @@ class NotebookPage:
 
 
 @contextmanager
-def opened(notebook: str, folder: Path) -> Iterator[NotebookPage]:
-    """A copy of a notebook in a scratch folder, opened in JupyterLab in a headless browser."""
+def opened(name: str, folder: Path) -> Iterator[NotebookPage]:
+    """A notebook in a scratch folder, copied there if need be, opened in JupyterLab in a headless browser."""
     from playwright.sync_api import sync_playwright
 
-    shutil.copy(ROOT / "notebooks" / f"{notebook}.py", folder)
+    notebook = folder / f"{name}.py"
+    if not notebook.exists():
+        shutil.copy(ROOT / "notebooks" / notebook.name, folder)
     port, token = free_port(None), secrets.token_hex(16)
     environment = {
         **os.environ,
@@ -133,7 +135,7 @@ def opened(notebook: str, folder: Path) -> Iterator[NotebookPage]:
             )
             page = NotebookPage(browser.new_page(viewport={"width": 1400, "height": 1000}), url)
             page.watch()
-            page.page.goto(f"{url}/lab/tree/{notebook}.py?token={token}&reset")
+            page.page.goto(f"{url}/lab/tree/{notebook.name}?token={token}&reset")
             yield page
             browser.close()
     finally:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
-from scipy.stats import t as student
+from scipy.special import stdtrit
 from torch import Tensor
 
 from analytic.domain import InputError
@@ -71,7 +71,7 @@ class Comparison:
     @property
     def interval(self) -> tuple[Tensor, Tensor]:
         """Student's, which holds the true mean with probability `level`."""
-        quantile = float(student.ppf((1 + self.level) / 2, self.estimate.count - 1))
+        quantile = float(stdtrit(self.estimate.count - 1, (1 + self.level) / 2))
         half = quantile * self.estimate.stderr
         return self.mean - half, self.mean + half
 

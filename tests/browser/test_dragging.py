@@ -25,7 +25,7 @@ TIMED_KEY = """async (handle) => {
 }"""
 
 
-CLICKING = """# ---
+HEAD = """# ---
 # jupyter:
 #   kernelspec:
 #     display_name: Python 3
@@ -34,7 +34,13 @@ CLICKING = """# ---
 # ---
 
 # %%
-from notebooks import boundary_panel as own, panels
+"""
+# The panels of notebooks 06 and 10 alone, since those take longer.
+DRAGGING = """from notebooks import finite_figures as figures, panels
+
+panels.Panel(figures.network, [figures.W, figures.bias], figures.TITLES)
+"""
+CLICKING = """from notebooks import boundary_panel as own, panels
 
 panels.Panel(own.play, own.CONTROLS, own.TITLES, own.relevant)
 """
@@ -43,8 +49,9 @@ panels.Panel(own.play, own.CONTROLS, own.TITLES, own.relevant)
 @pytest.fixture(scope="module")
 def notebook(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NotebookPage]:
     folder = tmp_path_factory.mktemp("lab")
-    (folder / "clicking.py").write_text(CLICKING)  # the panel of notebook 10, which takes longer
-    with opened("06_finite_networks", folder) as page:
+    for name, panel in {"dragging": DRAGGING, "clicking": CLICKING}.items():
+        (folder / f"{name}.py").write_text(HEAD + panel)
+    with opened("dragging", folder) as page:
         page.run()
         page.page.wait_for_selector(".pad-handle", timeout=20_000)
         page.page.locator("img.widget-image").scroll_into_view_if_needed()
