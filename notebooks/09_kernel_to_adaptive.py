@@ -171,7 +171,7 @@ nngp_figures.saved(figures.figure_field(network, sinusoid, rho), "09-figure-9")
 
 # %%
 hundred = Neurons.drawn(100, seed, antisymmetric=True)
-sizes, short = (5.0, 10.0, 20.0, 40.0), 10.0
+sizes, short = (5.0, 10.0, 20.0, 40.0), {"quick": 5.0, "full": 10.0}[profile]
 
 
 def fitted(net, delta, time):
@@ -206,7 +206,7 @@ nngp_figures.saved(ntk_figures.figure_laws(approach, r"$|\delta|$"), "09-limits"
 
 # %%
 corners = figures.sinusoid(6)
-counts = {"quick": (100, 5), "full": (1_000, 24)}[profile]
+counts = {"quick": (100, 4), "full": (1_000, 24)}[profile]
 clusters = {
     f"{data.title}, {len(data.x)} samples": {
         delta: Gathering(data.x, data.y, delta, *counts, seed=seed).run(progress=False)
