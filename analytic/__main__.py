@@ -13,8 +13,8 @@ from mpmath import mp
 
 from analytic.catalogue import catalogue
 from analytic.console import command, ended
-from analytic.domain import InputError, need
-from analytic.symbols import MEANING
+from analytic.expressions.arguments import InputError, need
+from analytic.expressions.symbols import MEANING
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from importlib import import_module
 
-from analytic import deep, nngp, ntk
-from analytic.activation import Activation
-from analytic.domain import InputError
-from analytic.formula import Formula
+from analytic.activations.activation import Activation
+from analytic.expressions.arguments import InputError
+from analytic.expressions.formula import Formula
+from analytic.geometry import deep, nngp, ntk
 
 
 class UnknownName(InputError, KeyError):

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 
 
 def command(

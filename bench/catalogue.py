@@ -10,12 +10,12 @@ import sympy as sp
 from mpmath import mp
 
 from analytic import catalogue
-from analytic.activation import Activation
 from analytic.activations import erf
-from analytic.deep.recursion import Layer, ntk
-from analytic.germ import Passage
-from analytic.passage import derived_passage, passage
-from analytic.symbols import V
+from analytic.activations.activation import Activation
+from analytic.expressions.symbols import V
+from analytic.geometry.deep.recursion import Layer, ntk
+from analytic.geometry.kernel_jet import Passage
+from analytic.geometry.layer_moments import derived_passage, passage
 from bench.clock import seconds
 
 

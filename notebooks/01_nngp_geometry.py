@@ -32,8 +32,8 @@ from scipy.integrate import quad
 
 from analytic import catalogue
 from analytic.activations import erf, monomial
-from analytic.riemann import hessian_curvature
-from analytic.routes import network_jet
+from analytic.checks.oracles import network_jet
+from analytic.geometry.riemann import hessian_curvature
 from notebooks import nngp_figures as figures
 from notebooks import panels
 from numeric.width import WidthSweep

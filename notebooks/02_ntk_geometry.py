@@ -34,11 +34,12 @@ from mpmath import mp, mpf
 from scipy.special import stdtrit
 from torch.func import grad, jacfwd, vmap
 
-from analytic import catalogue, ntk
+from analytic import catalogue
 from analytic.activations import ACTIVATIONS, leaky_relu, relu
-from analytic.composed import at_radius, nested_nngp, nested_ntk
-from analytic.domain import InputError
-from analytic.routes import Jet
+from analytic.checks.kernel_oracles import at_radius, nested_nngp, nested_ntk
+from analytic.checks.oracles import Jet
+from analytic.expressions.arguments import InputError
+from analytic.geometry import ntk
 from notebooks import nngp_figures, panels
 from notebooks import ntk_figures as figures
 from numeric.device import resolve

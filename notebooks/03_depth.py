@@ -34,9 +34,9 @@ from scipy.special import stdtrit
 
 from analytic import catalogue
 from analytic.activations import erf, tanh
-from analytic.composed import at_radius, nested_nngp, nested_ntk
-from analytic.depth import Signal, critical_sigma, phase_diagram, trajectory
-from analytic.routes import Jet
+from analytic.checks.kernel_oracles import at_radius, nested_nngp, nested_ntk
+from analytic.checks.oracles import Jet
+from analytic.signal_propagation import Signal, critical_sigma, phase_diagram, trajectory
 from notebooks import depth_figures as figures
 from notebooks import panels
 from notebooks.nngp_figures import saved

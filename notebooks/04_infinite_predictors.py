@@ -39,7 +39,7 @@ from scipy.optimize import minimize
 from scipy.special import chdtri, ndtri
 
 from analytic.activations import erf, gaussian, relu
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from notebooks import panels
 from notebooks import predictor_figures as figures
 from notebooks.nngp_figures import saved

@@ -32,11 +32,11 @@ from IPython.display import Markdown
 from torch.func import jacfwd, vmap
 
 from analytic.activations import erf
-from analytic.domain import InputError
+from analytic.checks.oracles import network_jet
+from analytic.expressions.arguments import InputError
 from analytic.finite import erf3
 from analytic.finite.bumps import bumps
 from analytic.finite.units import Units
-from analytic.routes import network_jet
 from notebooks import finite_figures as figures
 from notebooks import nngp_figures, panels
 from numeric.shallow import ShallowNetwork

@@ -34,7 +34,7 @@ from mpmath import mp, mpf
 from scipy.special import stdtrit
 from sklearn.base import clone
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from notebooks import learned_figures as figures
 from notebooks import panels
 from notebooks.learned_figures import Chart, Field

@@ -30,7 +30,7 @@ from IPython.display import Markdown
 from scipy.interpolate import CubicSpline
 from scipy.special import ndtri
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from notebooks import nngp_figures, ntk_figures, panels
 from notebooks import spline_figures as figures
 from numeric.estimate import Estimate

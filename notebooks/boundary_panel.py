@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import Normalize, SymLogNorm
 from torch import Tensor
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from notebooks.boundary_figures import CLASSES, RICCI, VOLUME, outline
 from notebooks.pad import Box, Points
 from notebooks.panels import Caption, Choice, Slider, freeze

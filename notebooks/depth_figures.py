@@ -14,10 +14,10 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import AsinhLocator
 
-from analytic.activation import Activation
 from analytic.activations import erf, gaussian, sine
+from analytic.activations.activation import Activation
 from analytic.catalogue import catalogue
-from analytic.depth import PhaseDiagram, Signal, critical_line, phase_diagram
+from analytic.signal_propagation import PhaseDiagram, Signal, critical_line, phase_diagram
 from notebooks.nngp_figures import BLUE, INK, RED, new
 from notebooks.ntk_figures import LOG_VOLUME, by_dimension
 from notebooks.panels import Caption, Choice, Slider

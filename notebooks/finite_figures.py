@@ -16,7 +16,7 @@ from matplotlib.colors import LightSource, Normalize, SymLogNorm
 from matplotlib.figure import Figure
 from scipy.special import erf
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from analytic.finite.bumps import Bump, bumps, log_determinant
 from notebooks.nngp_figures import BLUE, INK, RED, new
 from notebooks.pad import Handles, Mark

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 
 ROOT = Path(__file__).parents[1]
 SETTINGS = Path(__file__).parent / "lab"

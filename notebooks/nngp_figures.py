@@ -15,12 +15,12 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from analytic import nngp
-from analytic.activation import Activation
 from analytic.activations import ACTIVATIONS
+from analytic.activations.activation import Activation
 from analytic.catalogue import catalogue
-from analytic.expectation import Moment
-from analytic.symbols import r
+from analytic.expressions.expectation import Moment
+from analytic.expressions.symbols import r
+from analytic.geometry import nngp
 from notebooks.panels import Caption, Choice, curve
 from numeric.width import Convergence, Sweep
 

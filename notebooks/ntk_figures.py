@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from analytic.activations import ACTIVATIONS
 from analytic.catalogue import catalogue
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from notebooks.nngp_figures import BLUE, INK, RADII, RED, new
 from notebooks.panels import Caption, Slider
 from numeric.estimate import Slope, power_law

@@ -12,7 +12,7 @@ from typing import Any
 import anywidget
 import traitlets
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 
 Place = tuple[float, float]
 COLOURS = ("#3465a4", "#b5394c", "#3a7d44", "#8a5fb0", "#c17d11", "#222222")

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from scipy.interpolate import CubicSpline
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from analytic.splines import INITIALISATIONS, Initialisation
 from notebooks.nngp_figures import BLUE, INK, RED, new
 from notebooks.ntk_figures import Law

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 
 
 def resolve(device: str | torch.device) -> torch.device:

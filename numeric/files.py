@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from tempfile import TemporaryFile
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 
 
 def require_writable(path: str | Path) -> Path:

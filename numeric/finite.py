@@ -14,10 +14,10 @@ from functools import lru_cache
 import torch
 from torch import Tensor, nn
 
-from analytic.activation import Activation
-from analytic.domain import InputError
-from analytic.formula import Formula
-from analytic.symbols import z
+from analytic.activations.activation import Activation
+from analytic.expressions.arguments import InputError
+from analytic.expressions.formula import Formula
+from analytic.expressions.symbols import z
 from numeric.infinite.network import FullyConnected
 
 

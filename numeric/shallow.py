@@ -16,10 +16,10 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from analytic.activation import Activation
-from analytic.domain import InputError
-from analytic.formula import Formula
-from analytic.symbols import z
+from analytic.activations.activation import Activation
+from analytic.expressions.arguments import InputError
+from analytic.expressions.formula import Formula
+from analytic.expressions.symbols import z
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from analytic import nngp
-from analytic.activation import Activation
-from analytic.domain import InputError
-from analytic.formula import Formula
+from analytic.activations.activation import Activation
+from analytic.expressions.arguments import InputError
+from analytic.expressions.formula import Formula
+from analytic.geometry import nngp
 from numeric.device import resolve
 from numeric.estimate import Estimate, Slope, power_law
 from numeric.shallow import ShallowNetwork

@@ -9,9 +9,9 @@ import torch
 from mpmath import mp, mpf
 
 from analytic import activations as A
-from analytic import quadrature
-from analytic.activation import PARTS
-from analytic.domain import InputError
+from analytic.activations.activation import PARTS
+from analytic.expressions import quadrature
+from analytic.expressions.arguments import InputError
 
 VALUES = {
     "monomial": [{"q": q} for q in (1, 2, 3, 8)],

@@ -8,7 +8,7 @@ from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import check_estimator
 from torch import Tensor
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from numeric.learned import (
     AmariWuClassifier,
     Conformal,

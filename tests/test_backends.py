@@ -6,10 +6,16 @@ import sympy as sp
 import torch
 from mpmath import mp, mpf
 
-from analytic import special
-from analytic.backends import compile_mpmath, compile_numpy, compile_torch, fold, host_symbols
-from analytic.expectation import Moment, PairMoment
-from analytic.symbols import V, kxx, kxy, kyy, q, r, sigma, w, z, zeta
+from analytic.expressions import special
+from analytic.expressions.backends import (
+    compile_mpmath,
+    compile_numpy,
+    compile_torch,
+    fold,
+    host_symbols,
+)
+from analytic.expressions.expectation import Moment, PairMoment
+from analytic.expressions.symbols import V, kxx, kxy, kyy, q, r, sigma, w, z, zeta
 
 x, y = sp.symbols("x y", real=True)
 ROUNDING = 4e-15  # a few operations in float64

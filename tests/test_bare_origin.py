@@ -5,8 +5,9 @@ import pytest
 import torch
 from mpmath import mpf
 
-from analytic import catalogue, nngp, ntk
+from analytic import catalogue
 from analytic.activations import affine, cosine, elu
+from analytic.geometry import nngp, ntk
 
 AT = {"sigma": "1.3", "zeta": 0}
 ELU = {"elu": elu, "scaled": elu.scaled(2), "affine": affine(elu, 3)}

@@ -8,7 +8,7 @@ from mpmath import mp, mpf
 
 from analytic import perturbation
 from analytic.activations import erf, monomial, relu
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from analytic.perturbation.linear import (
     coefficient,
     posterior_moment,

@@ -7,10 +7,10 @@ import sympy as sp
 import torch
 
 from analytic import perturbation
-from analytic.activation import Activation
 from analytic.activations import erf, exponential, monomial, relu
-from analytic.domain import InputError
-from analytic.symbols import z
+from analytic.activations.activation import Activation
+from analytic.expressions.arguments import InputError
+from analytic.expressions.symbols import z
 from numeric.bayes import Coefficients, Problem
 from numeric.bayes.tally import Tally
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from numeric.deep_width import Bias
 from numeric.estimate import Estimate
 

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from numeric.boundary import (
     Disc,
     Lattice,

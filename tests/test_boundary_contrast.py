@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from numeric.boundary import (
     Comparison,
     Curve,

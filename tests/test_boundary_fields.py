@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from analytic.activations import sigmoid
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from numeric import geometry
 from numeric.boundary import (
     Disc,

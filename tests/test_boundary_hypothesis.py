@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from numeric.boundary import (
     Curve,
     Evidence,

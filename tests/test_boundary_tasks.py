@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from numeric.boundary import (
     Recipe,
     Task,

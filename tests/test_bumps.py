@@ -12,7 +12,7 @@ import sympy as sp
 from mpmath import mp, mpf
 from sympy import Rational
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from analytic.finite.bumps import Bump, bumps, determinant, log_determinant
 
 SHAPES = ((4, 1), (5, 2), (4, 3), (3, 3))

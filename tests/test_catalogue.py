@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 import torch
 
-from analytic import catalogue, nngp
+from analytic import catalogue
 from analytic.activations import ACTIVATIONS, erf
 from analytic.catalogue import ACTIVATIONS as catalogue_names
 from analytic.catalogue import Catalogue
-from analytic.domain import InputError
-from analytic.formula import Formula
+from analytic.expressions.arguments import InputError
+from analytic.expressions.formula import Formula
+from analytic.geometry import nngp
 
 EXTRA = {  # the ten activations, and the name of the parameter that six of them take
     **{"erf": "", "monomial": "q", "relu_power": "q", "sine": "w", "cosine": "w"},

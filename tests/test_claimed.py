@@ -3,9 +3,9 @@
 import pytest
 
 from analytic import catalogue
-from analytic.claimed import CLAIMS, DENSE
-from analytic.claims import Claim, survivors
-from analytic.expectation import PairMoment
+from analytic.checks.catalogue import CLAIMS, DENSE
+from analytic.checks.claims import Claim, survivors
+from analytic.expressions.expectation import PairMoment
 
 BY_MOMENTS = ("kernel", "slope")  # those of nngp.erf are claimed as moments.erf
 

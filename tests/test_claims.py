@@ -3,10 +3,10 @@
 import sympy as sp
 from mpmath import mp
 
-from analytic.activation import PSD
-from analytic.claims import Claim, changes, mutants, sample, survivors, switched
-from analytic.formula import Formula
-from analytic.symbols import d, kxx, kxy, kyy, r, sigma
+from analytic.activations.activation import PSD
+from analytic.checks.claims import Claim, changes, mutants, sample, survivors, switched
+from analytic.expressions.formula import Formula
+from analytic.expressions.symbols import d, kxx, kxy, kyy, r, sigma
 
 AREA = Formula("area", (r,), sp.pi * r**2)
 POINTS = ({"r": 2}, {"r": "0.3"})

@@ -8,9 +8,9 @@ from mpmath import mp, mpf
 from sympy import Rational
 
 from analytic import catalogue
-from analytic.activation import Activation
 from analytic.activations import elu, erf, gaussian, gelu, monomial, relu, relu_power, sine
-from analytic.composed import (
+from analytic.activations.activation import Activation
+from analytic.checks.kernel_oracles import (
     Network,
     at_radius,
     layered_nngp,
@@ -20,9 +20,9 @@ from analytic.composed import (
     nested_ntk,
     weighted_ntk,
 )  # fmt: skip
-from analytic.composed.layered import average
-from analytic.composed.series import Series, coordinates, norm_squared
-from analytic.routes import Jet, Vector, nngp_jet, ray
+from analytic.checks.kernel_oracles.layer_averages import average
+from analytic.checks.kernel_oracles.power_series import Series, coordinates, norm_squared
+from analytic.checks.oracles import Jet, Vector, nngp_jet, ray
 
 TIGHT = mpf(10) ** -30  # of the 35 digits that each route works with
 SMOOTH = [erf, gaussian, sine(Rational(13, 10)), gelu, monomial(3)]

@@ -9,12 +9,13 @@ import sympy as sp
 import torch
 from mpmath import mp
 
-from analytic import catalogue, deep
+from analytic import catalogue
 from analytic.activations import ACTIVATIONS, erf, monomial, sine
-from analytic.computed import Computed, Table
-from analytic.domain import InputError
-from analytic.formula import Formula
-from analytic.symbols import depth, r, w
+from analytic.expressions.arguments import InputError
+from analytic.expressions.formula import Formula
+from analytic.expressions.opaque import Computed, Table
+from analytic.expressions.symbols import depth, r, w
+from analytic.geometry import deep
 
 AT = {"d": 3, "sigma": 1.1, "zeta": 0.4, "xi": 0.7, "r": 0.8, "depth": 2}
 TARGET = catalogue["deep.erf.ntk.ricci"]

@@ -9,11 +9,11 @@ from mpmath import mp, mpf
 from torch import Tensor
 
 from analytic import activations as A
-from analytic import quadrature
-from analytic.activation import Activation, activation
-from analytic.backends import compile_mpmath
-from analytic.domain import InputError
-from analytic.symbols import z
+from analytic.activations.activation import Activation, activation
+from analytic.expressions import quadrature
+from analytic.expressions.arguments import InputError
+from analytic.expressions.backends import compile_mpmath
+from analytic.expressions.symbols import z
 from numeric.infinite import FullyConnected
 from numeric.infinite.curved import part
 from numeric.infinite.layers import Layer

@@ -7,12 +7,12 @@ import pytest
 import torch
 from mpmath import mp, mpf
 
-from analytic import deep
 from analytic.activations import ACTIVATIONS, erf, gaussian, monomial, relu, sine
 from analytic.catalogue import catalogue
-from analytic.composed.differences import nested
-from analytic.domain import InputError
-from analytic.routes import Jet, ray
+from analytic.checks.kernel_oracles.differences import nested
+from analytic.checks.oracles import Jet, ray
+from analytic.expressions.arguments import InputError
+from analytic.geometry import deep
 
 FIXED = {"q": 2, "w": mpf("0.7"), "a": mpf("0.6")}  # parameters of activations
 SETTING = {"d": 3, "sigma": mpf("0.8"), "zeta": mpf("0.5"), "xi": mpf("1.3"), "r": mpf("1.1")}

@@ -11,9 +11,10 @@ import sympy as sp
 import torch
 from mpmath import mp, mpf
 
-from analytic import Activation, catalogue, deep
+from analytic import Activation, catalogue
 from analytic.activations import ACTIVATIONS, gaussian, sine
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
+from analytic.geometry import deep
 
 RADII = (1e-8, 1e-4, 0.01, 0.3, 1.0, 7.0, 100.0, 1e4, 1e8)
 QUANTITIES = [f"{kind}.{what}" for kind in ("nngp", "ntk") for what in ("magnification", "ricci")]

@@ -9,8 +9,8 @@ import scipy.special
 import sympy as sp
 import torch
 
-from analytic.activation import Activation
 from analytic.activations import erf, monomial, relu
+from analytic.activations.activation import Activation
 from numeric.deep_width import Approach, Approaches, KernelSweep
 from numeric.infinite.network import FullyConnected
 from numeric.infinite.parametrisation import NTK, Standard

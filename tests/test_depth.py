@@ -5,7 +5,6 @@ import pytest
 import sympy as sp
 from mpmath import mp, mpf
 
-from analytic.activation import activation
 from analytic.activations import (
     cosine,
     erf,
@@ -18,11 +17,12 @@ from analytic.activations import (
     sine,
     tanh,
 )  # fmt: skip
-from analytic.depth import Signal, critical_sigma, trajectory
-from analytic.depth.mehler_exact import kernel_at, slope_at
-from analytic.domain import InputError
-from analytic.routes import averages, pair_average
-from analytic.symbols import z
+from analytic.activations.activation import activation
+from analytic.checks.oracles import averages, pair_average
+from analytic.expressions.arguments import InputError
+from analytic.expressions.symbols import z
+from analytic.signal_propagation import Signal, critical_sigma, trajectory
+from analytic.signal_propagation.mehler_exact import kernel_at, slope_at
 
 PLAIN = activation("plain erf", sp.erf(z / sp.sqrt(2)))  # every average of it is a quadrature
 ROOT2 = sp.sqrt(2)

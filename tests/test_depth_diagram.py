@@ -5,7 +5,6 @@ import pytest
 import sympy as sp
 from mpmath import mp, mpf
 
-from analytic.activation import activation
 from analytic.activations import (
     elu,
     erf,
@@ -18,10 +17,17 @@ from analytic.activations import (
     sine,
     tanh,
 )
-from analytic.depth import Signal, critical_line, critical_sigma, phase_diagram, trajectory
-from analytic.domain import InputError
-from analytic.routes import averages
-from analytic.symbols import z
+from analytic.activations.activation import activation
+from analytic.checks.oracles import averages
+from analytic.expressions.arguments import InputError
+from analytic.expressions.symbols import z
+from analytic.signal_propagation import (
+    Signal,
+    critical_line,
+    critical_sigma,
+    phase_diagram,
+    trajectory,
+)
 
 PLAIN = activation("plain erf", sp.erf(z / sp.sqrt(2)))  # every average of it is a quadrature
 FIELDS = ("V", "chi_1", "c", "xi_c")

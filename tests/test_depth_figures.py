@@ -8,7 +8,7 @@ import pytest
 
 from analytic import catalogue
 from analytic.activations import erf, gaussian, sine
-from analytic.depth import Signal
+from analytic.signal_propagation import Signal
 from notebooks import depth_figures as figures
 from notebooks import panels
 from notebooks.ntk_figures import xi

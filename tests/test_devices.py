@@ -19,8 +19,8 @@ from torch import Tensor, nn
 
 from analytic import activations as A
 from analytic import catalogue
-from analytic.activation import activation
-from analytic.symbols import z
+from analytic.activations.activation import activation
+from analytic.expressions.symbols import z
 from device_checks import F64, Call, Device, check, network, normal
 from numeric import geodesics, geometry, infinite
 from numeric.finite import FiniteNetwork

@@ -9,10 +9,10 @@ import sympy as sp
 import torch
 from mpmath import mp, mpf
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
+from analytic.expressions.formula import Formula
 from analytic.finite.bumps import bumps, determinant, log_determinant
 from analytic.finite.erf3 import WEIGHTS, b, magnification, ricci, x1, x2
-from analytic.formula import Formula
 
 EPS, TINY, LARGEST = 2.0**-52, 5e-324, np.finfo(float).max
 BOTH = pytest.mark.parametrize("formula", [magnification, ricci], ids=lambda f: f.name)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy.stats import linregress
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from numeric.estimate import Estimate, power_law
 
 

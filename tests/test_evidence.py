@@ -11,7 +11,7 @@ import torch
 from mpmath import mp
 from torch import Tensor
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from numeric.infinite.evidence import log_marginal_likelihood
 from numeric.infinite.prediction import gradient_flow, posterior
 from numeric.infinite.spectrum import SingularGram

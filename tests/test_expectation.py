@@ -4,9 +4,9 @@ import pytest
 import sympy as sp
 from mpmath import mp, mpf
 
-from analytic.backends import compile_mpmath
-from analytic.expectation import Moment, PairMoment
-from analytic.symbols import V, kxx, kxy, kyy, sigma, w, z
+from analytic.expressions.backends import compile_mpmath
+from analytic.expressions.expectation import Moment, PairMoment
+from analytic.expressions.symbols import V, kxx, kxy, kyy, sigma, w, z
 
 GRAM = (kxx, kxy, kyy)
 DIGITS = 25

@@ -10,7 +10,7 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.utils.estimator_checks import check_estimator
 from torch import Tensor
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from numeric.learned import (
     FeatureMachine,
     Gaussian,

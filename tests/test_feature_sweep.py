@@ -6,7 +6,7 @@ import pytest
 import torch
 from mpmath import mp
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from analytic.splines import INITIALISATIONS
 from numeric.estimate import Estimate
 from numeric.features import DenseInterpolant, FeatureSweep, Independent, RandomFeatures, Stratified

@@ -7,7 +7,7 @@ import pytest
 import torch
 from mpmath import mp
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from analytic.splines import INITIALISATIONS
 from numeric.estimate import Estimate, power_law
 from numeric.features import Independent, Network, RandomFeatures, Stratified

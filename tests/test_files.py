@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from analytic.activations import relu
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from numeric.boundary import Hypothesis, xor
 from numeric.deep_width import KernelSweep
 from numeric.files import require_writable

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch.func import functional_call, jacrev
 
-from analytic.activation import Activation
 from analytic.activations import elu, erf, gelu, relu, sine, tanh
-from analytic.domain import InputError
+from analytic.activations.activation import Activation
+from analytic.expressions.arguments import InputError
 from numeric.estimate import Estimate
 from numeric.finite import FiniteNetwork
 from numeric.infinite.network import FullyConnected

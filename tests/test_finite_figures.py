@@ -10,7 +10,7 @@ import torch
 from mpmath import mp
 
 from analytic.activations import erf
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from analytic.finite import erf3
 from analytic.finite.units import Units
 from notebooks import finite_figures as figures

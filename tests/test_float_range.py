@@ -8,10 +8,11 @@ import sympy as sp
 import torch
 from mpmath import mp, mpf
 
-from analytic import catalogue, nngp
+from analytic import catalogue
 from analytic.activations import erf, two_slope
-from analytic.domain import InputError
-from analytic.formula import Formula
+from analytic.expressions.arguments import InputError
+from analytic.expressions.formula import Formula
+from analytic.geometry import nngp
 
 x, y = sp.symbols("x y", real=True)
 GROWTH = Formula("growth", (x, y), sp.exp(x) - y)

@@ -8,9 +8,9 @@ import sympy as sp
 import torch
 from mpmath import mp, mpf
 
-from analytic.domain import Domain, InputError, admits, bind, exact, need
-from analytic.formula import Formula
-from analytic.symbols import V, d, kxx, kxy, kyy, r, sigma
+from analytic.expressions.arguments import Domain, InputError, admits, bind, exact, need
+from analytic.expressions.formula import Formula
+from analytic.expressions.symbols import V, d, kxx, kxy, kyy, r, sigma
 
 x, y = sp.symbols("x y", real=True)
 

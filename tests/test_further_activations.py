@@ -10,11 +10,11 @@ import torch
 from mpmath import mp, mpf
 
 from analytic import activations as A
-from analytic.activation import GRAM, PARTS, Activation
-from analytic.domain import InputError
-from analytic.elasticity import elasticities
-from analytic.formula import Formula
-from analytic.symbols import V, z
+from analytic.activations.activation import GRAM, PARTS, Activation
+from analytic.activations.log_derivatives import elasticities
+from analytic.expressions.arguments import InputError
+from analytic.expressions.formula import Formula
+from analytic.expressions.symbols import V, z
 from test_activations import COLLINEAR, GENERAL, faults
 
 NAMES = "kxx", "kxy", "kyy"

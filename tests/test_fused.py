@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from analytic import activations as A
-from analytic import symbols
-from analytic.tile import Tile
-from analytic.tile import det as DET
+from analytic.activations.gram_tiles import Tile
+from analytic.activations.gram_tiles import det as DET
+from analytic.expressions import symbols
 from numeric.infinite.fused import layer
 from numeric.infinite.layers import Layer
 from numeric.infinite.scratch import USUAL, Fresh, Scratch

@@ -4,8 +4,8 @@ import pytest
 import sympy as sp
 from mpmath import mp, mpf
 
-from analytic.gaussian_average import closed_form
-from analytic.symbols import V, z
+from analytic.activations.gaussian_average import closed_form
+from analytic.expressions.symbols import V, z
 
 IN_THE_TABLE = {  # E[f(z)] for z ~ N(0, V), by hand
     "a wave in a bell": (

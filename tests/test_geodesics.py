@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from analytic.activations import erf
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from numeric import geodesics, geometry
 from numeric.estimate import power_law
 from numeric.geodesics import Search

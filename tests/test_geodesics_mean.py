@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from numeric import geodesics
 from numeric.geodesics import Search
 from test_geodesics import flat, network, point, polar, spherical, stereographic

@@ -8,7 +8,7 @@ import torch
 from scipy.optimize import minimize
 from torch import Tensor, nn
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from numeric import geodesics
 from numeric.estimate import power_law
 from numeric.geodesics import NotConverged, Search

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from analytic.activations import relu
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from numeric import geodesics, geometry
 from numeric.estimate import power_law
 from numeric.geodesics import NotConverged, Search

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import jacrev, vmap
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from numeric import geodesics, geometry
 from numeric.geodesics.chart import charted
 from numeric.geodesics.elements import Curve, lobatto

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor, nn
 
 from analytic.activations import erf
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from numeric import geometry
 from numeric.geometry.feature_map import FeatureMap
 from numeric.shallow import ShallowNetwork

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from mpmath import mp
 from torch import Tensor, nn
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from numeric import geometry
 from numeric.geometry.composed import Composed
 from numeric.geometry.surviving import SURVIVING

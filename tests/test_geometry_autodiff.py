@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch.func import jacfwd
 
-from analytic.activation import Activation
 from analytic.activations import erf, gelu, sigmoid
-from analytic.domain import InputError
+from analytic.activations.activation import Activation
+from analytic.expressions.arguments import InputError
 from numeric import geometry
 from numeric.estimate import power_law
 from numeric.geometry.autodiff import Comparison, compare, printed, ricci_by_nesting

@@ -9,9 +9,9 @@ from mpmath import mp
 from torch import Tensor
 
 from analytic import activations
-from analytic.activation import Activation
 from analytic.activations import erf, gelu, monomial, sigmoid, silu, softplus, tanh
-from analytic.domain import InputError
+from analytic.activations.activation import Activation
+from analytic.expressions.arguments import InputError
 from analytic.finite.units import Units
 from numeric import geometry
 from numeric.geometry import closed

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from numeric import geometry
 from numeric.geometry import composed, slopes
 from numeric.geometry.composed import Composed

@@ -7,7 +7,7 @@ from torch.autograd.functional import jacobian
 from torch.nn.utils import prune
 
 from analytic.activations import erf
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from numeric import geometry
 from numeric.geometry.hidden import HiddenLayer, hidden_layer
 from numeric.shallow import ShallowNetwork

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.functional import jacobian
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from drawn_networks import WIDE, drawn, points
 from numeric import geometry
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from numeric import geometry
 from numeric.estimate import power_law
 

@@ -8,10 +8,10 @@ import sympy as sp
 import torch
 from torch import Tensor, nn
 
-from analytic.activation import activation
 from analytic.activations import elu, relu
-from analytic.domain import InputError
-from analytic.symbols import z
+from analytic.activations.activation import activation
+from analytic.expressions.arguments import InputError
+from analytic.expressions.symbols import z
 from numeric import geometry
 from numeric.shallow import ShallowNetwork
 

@@ -10,8 +10,8 @@ from mpmath import mp
 from torch import nn
 
 from analytic import activations
-from analytic.backends import compile_mpmath
-from analytic.symbols import z as symbol
+from analytic.expressions.backends import compile_mpmath
+from analytic.expressions.symbols import z as symbol
 from numeric.geometry.slopes import EXPRESSIONS, slopes_of, slopes_of_activation
 
 NEAR = (-5.3, -1.2, -0.3, -1e-3, 1e-3, 0.4, 2.2, 6.1)

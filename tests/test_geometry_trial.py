@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from drawn_networks import WIDE, deep, points, volume_of
 from numeric import geometry
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from drawn_networks import WIDE, deep, drawn, points, spectrum_of, volume_of
 from numeric import geometry
 from numeric.geometry.meter import Meter

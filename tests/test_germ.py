@@ -13,12 +13,12 @@ from mpmath import mp, mpf
 from sympy import Rational
 
 from analytic.activations import erf, exponential, gaussian, gelu, monomial, sine
-from analytic.composed import nested
-from analytic.germ import Flow, Germ, Passage, linear
-from analytic.passage import textbook
-from analytic.radial import RadialMetric
-from analytic.routes import Vector
-from analytic.symbols import V, d, s
+from analytic.checks.kernel_oracles import nested
+from analytic.checks.oracles import Vector
+from analytic.expressions.symbols import V, d, s
+from analytic.geometry.kernel_jet import Flow, Germ, Passage, linear
+from analytic.geometry.layer_moments import textbook
+from analytic.geometry.radial import RadialMetric
 
 Kernel = Callable[[Any, Any, Any], Any]  # of x.x, x.y and y.y
 DIGITS = 40

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from analytic import activations as A
-from analytic.activation import Activation
-from analytic.domain import InputError
+from analytic.activations.activation import Activation
+from analytic.expressions.arguments import InputError
 from numeric.infinite import (
     FullyConnected,
     Standard,

@@ -11,8 +11,8 @@ from mpmath import mp, mpf
 from torch import Tensor
 
 from analytic import activations as A
-from analytic.activation import Activation
-from analytic.domain import InputError
+from analytic.activations.activation import Activation
+from analytic.expressions.arguments import InputError
 from numeric.infinite import NTK, FullyConnected, Standard
 
 pytestmark = pytest.mark.usefixtures("one_thread")

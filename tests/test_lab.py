@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from notebooks.lab import SETTINGS, arguments, free_port
 
 

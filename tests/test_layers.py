@@ -11,8 +11,7 @@ import torch
 from mpmath import mp, mpf
 from torch import Tensor
 
-from analytic import catalogue, quadrature
-from analytic.activation import Activation
+from analytic import catalogue
 from analytic.activations import (
     affine,
     elu,
@@ -33,7 +32,9 @@ from analytic.activations import (
     step,
     tanh,
 )  # fmt: skip
-from analytic.domain import InputError
+from analytic.activations.activation import Activation
+from analytic.expressions import quadrature
+from analytic.expressions.arguments import InputError
 from numeric.infinite import NTK, FullyConnected, Standard
 from numeric.infinite.layers import Layer
 from numeric.infinite.mehler import expand

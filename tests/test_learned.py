@@ -8,7 +8,7 @@ import torch
 from mpmath import mp
 from torch import Tensor
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from numeric.learned import Gaussian, Laplace, Mahalanobis, Own, Polynomial, SmoothedLaplace
 from numeric.learned.geometry import squared_distances
 

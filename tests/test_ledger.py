@@ -9,15 +9,16 @@ from pathlib import Path
 import pytest
 import sympy as sp
 
-from analytic import catalogue, ntk
+from analytic import catalogue
 from analytic.activations import monomial
-from analytic.claims import Claim, survivors
-from analytic.germ import Flow, Germ, Passage
+from analytic.checks.claims import Claim, survivors
+from analytic.expressions.symbols import V, s
+from analytic.geometry import ntk
+from analytic.geometry.kernel_jet import Flow, Germ, Passage
 from analytic.ledger import LEDGERS, OWN, PAPERS, Entry, Verdict, load
 from analytic.ledger.beyond import algebra
 from analytic.ledger.render import headline, markdown
-from analytic.ledger.settled import MODULES, all_routes, routes_of
-from analytic.symbols import V, s
+from analytic.ledger.routes import MODULES, all_routes, routes_of
 
 ENTRIES = tuple(chain.from_iterable(load(name).entries for name in LEDGERS))
 LETTERED = {"A": 19, "B": 70, "C": 51, "D": 20, "E": 41, "F": 21, "G": 3}  # curvature's appendices
@@ -165,7 +166,7 @@ def _theta(f: sp.Expr) -> sp.Expr:
 
 
 def _germ(T: sp.Expr, a: sp.Expr, b: sp.Expr) -> Germ:
-    """By the definitions that `analytic.germ` opens with."""
+    """By the definitions that `analytic.geometry.kernel_jet` opens with."""
     alpha, gamma, kept = _theta(a) / a, s * algebra.bend(T, a, b) / (2 * a), sp.diff(T, s) / a
     flows = {"t": _theta(T) / T, "alpha": alpha, "gamma": gamma, "beta": alpha - gamma}
     flows |= {"pi": 1 - kept, "kept": kept}

@@ -11,7 +11,7 @@ from mpmath import mp, mpf
 
 from analytic import catalogue
 from analytic.__main__ import main
-from analytic.symbols import MEANING
+from analytic.expressions.symbols import MEANING
 
 ERF = "eval nngp.erf.ricci d=3 sigma=1 zeta=0.5 r=2"
 VALUE = "-13.5902299967813237200502203381\n"

@@ -10,10 +10,10 @@ from torch import Tensor
 from torch.nn.functional import elu, hardtanh, silu
 from torch.special import ndtr
 
-from analytic import quadrature
-from analytic.activation import Activation
 from analytic.activations import erf, gelu, relu
-from analytic.domain import InputError
+from analytic.activations.activation import Activation
+from analytic.expressions import quadrature
+from analytic.expressions.arguments import InputError
 from numeric.infinite.mehler import Expansion, Mehler, expand, pairs
 
 Function = Callable[[Tensor], Tensor]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import sympy as sp
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from analytic.perturbation import chi, exact_chi
 from analytic.perturbation.monotone import least_dimension, proven_slopes, slopes
 from analytic.perturbation.polynomials import (

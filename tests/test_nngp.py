@@ -9,11 +9,11 @@ import sympy as sp
 import torch
 from mpmath import mp, mpf
 
-from analytic import nngp
 from analytic.activations import ACTIVATIONS, cosine, erf, gelu, monomial, relu
-from analytic.domain import InputError
-from analytic.formula import Formula
-from analytic.symbols import d, s, sigma, zeta
+from analytic.expressions.arguments import InputError
+from analytic.expressions.formula import Formula
+from analytic.expressions.symbols import d, s, sigma, zeta
+from analytic.geometry import nngp
 
 WITHOUT_DIMENSION = (nngp.omega, nngp.tangential, nngp.radial)
 WITH_DIMENSION = (nngp.magnification, nngp.ricci)

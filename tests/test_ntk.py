@@ -12,14 +12,15 @@ import torch
 from mpmath import mp, mpf
 from sympy import Rational
 
-from analytic import activations, catalogue, nngp, ntk
-from analytic.activation import Activation
+from analytic import activations, catalogue
 from analytic.activations import ACTIVATIONS, elu, exponential, monomial, relu, relu_power
-from analytic.composed import Network, weighted_ntk
-from analytic.domain import InputError
-from analytic.formula import Formula
-from analytic.routes import ray
-from analytic.symbols import d, s, sigma, xi, z, zeta
+from analytic.activations.activation import Activation
+from analytic.checks.kernel_oracles import Network, weighted_ntk
+from analytic.checks.oracles import ray
+from analytic.expressions.arguments import InputError
+from analytic.expressions.formula import Formula
+from analytic.expressions.symbols import d, s, sigma, xi, z, zeta
+from analytic.geometry import nngp, ntk
 
 R = np.array([1e-8, 1e-3, 0.5, 3.0, 1e3, 1e8])
 SCALES = ((1.0, 0.0), (1.3, 0.5), (0.7, 1.7))

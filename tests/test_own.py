@@ -8,12 +8,14 @@ import pytest
 import sympy as sp
 from mpmath import mp, mpf
 
-from analytic import Activation, nngp, quadrature
-from analytic.activation import PARTS
+from analytic import Activation
 from analytic.activations import erf
-from analytic.domain import InputError
-from analytic.routes import nngp_jet, ray
-from analytic.symbols import z as bound
+from analytic.activations.activation import PARTS
+from analytic.checks.oracles import nngp_jet, ray
+from analytic.expressions import quadrature
+from analytic.expressions.arguments import InputError
+from analytic.expressions.symbols import z as bound
+from analytic.geometry import nngp
 
 x, z = sp.symbols("x z")
 EXPRESSIONS = {

@@ -6,7 +6,7 @@ import sympy as sp
 import torch
 from mpmath import mp, mpf
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from analytic.splines import INITIALISATIONS, Initialisation
 
 a, b = sp.symbols("a b", real=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from matplotlib.axes import Axes
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from notebooks import pad
 from notebooks.panels import Caption, Panel, Slider
 

@@ -12,8 +12,6 @@ import torch
 from mpmath import mp, mpf
 from sympy import Rational
 
-from analytic import nngp
-from analytic.activation import Activation
 from analytic.activations import (
     ACTIVATIONS,
     absolute,
@@ -33,16 +31,18 @@ from analytic.activations import (
     snake,
     tanh,
 )  # fmt: skip
-from analytic.backends import _table
-from analytic.composed import Network
-from analytic.composed.layered import average
-from analytic.domain import InputError
-from analytic.formula import Formula
-from analytic.germ import Passage
-from analytic.passage import derived_passage, derived_textbook, passage, textbook
-from analytic.printer import numpy_names
-from analytic.symbols import V
-from analytic.twofold import Twofold, compile_twofold
+from analytic.activations.activation import Activation
+from analytic.checks.kernel_oracles import Network
+from analytic.checks.kernel_oracles.layer_averages import average
+from analytic.expressions.arguments import InputError
+from analytic.expressions.backends import _table
+from analytic.expressions.formula import Formula
+from analytic.expressions.printer import numpy_names
+from analytic.expressions.symbols import V
+from analytic.expressions.twofold import Twofold, compile_twofold
+from analytic.geometry import nngp
+from analytic.geometry.kernel_jet import Passage
+from analytic.geometry.layer_moments import derived_passage, derived_textbook, passage, textbook
 from density import some_and_all
 
 NAMES = [f.name for f in fields(Passage)]

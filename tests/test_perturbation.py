@@ -10,13 +10,13 @@ import sympy as sp
 import torch
 from mpmath import mp, mpf
 
-from analytic.backends import compile_mpmath
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
+from analytic.expressions.backends import compile_mpmath
+from analytic.expressions.symbols import d as dimension
 from analytic.perturbation import chi, exact_chi, exact_fluctuation, fluctuation, magnification
 from analytic.perturbation import factors as made
 from analytic.perturbation.linear import coefficient, posterior_spread, posterior_volume
 from analytic.perturbation.polynomials import gaussian_mean, odd_factorial, polynomial
-from analytic.symbols import d as dimension
 
 AWKWARD = [(d, q, rho) for d in (1, 2, 1000) for q in (1, 2, 40) for rho in (0.0, 1.0, -1.0, 1e-9)]
 ALL = (chi, fluctuation, magnification)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from numeric.estimate import Estimate
 from numeric.infinite.prediction import ZeroInitial, gradient_flow, posterior
 from numeric.infinite.spectrum import SingularGram

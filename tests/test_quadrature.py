@@ -8,7 +8,7 @@ import torch
 from mpmath import mp, mpf
 from scipy.special import erf
 
-from analytic.quadrature import moment, moment_array, pair, pair_array
+from analytic.expressions.quadrature import moment, moment_array, pair, pair_array
 
 VARIANCES = ("1e-16", "1e-8", "1e-3", "1.7", "1e8", "1e16")
 DIGITS = 30

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import sympy as sp
 
-from analytic.radial import RadialMetric, origin_curvature
-from analytic.riemann import curvature_at
-from analytic.symbols import d, s
+from analytic.expressions.symbols import d, s
+from analytic.geometry.radial import RadialMetric, origin_curvature
+from analytic.geometry.riemann import curvature_at
 
 X = sp.symbols("x1:5", real=True)
 rho = sp.Symbol("rho", positive=True)

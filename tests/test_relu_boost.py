@@ -7,7 +7,7 @@ import pytest
 import sympy as sp
 from mpmath import mp, mpf
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from analytic.relu_dynamics import (
     Canonical,
     Field,

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from numeric.estimate import Estimate
 from numeric.relu_dynamics import Flow, Neurons, clustering
 

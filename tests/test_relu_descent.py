@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from numeric.estimate import power_law
 from numeric.relu_dynamics import Descent, Divergence, Flow, Moves, Neurons, Trajectory, descent
 from numeric.relu_dynamics.descent import Task

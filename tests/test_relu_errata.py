@@ -7,11 +7,11 @@ import pytest
 import sympy as sp
 from mpmath import mp, mpf
 
+from analytic.expressions.symbols import alpha, charge, delta, m
 from analytic.ledger import Verdict, load
 from analytic.ledger.univariate import change, lift, penalty
 from analytic.ledger.univariate.change import speeds
 from analytic.ledger.univariate.lift import recovered
-from analytic.symbols import alpha, charge, delta, m
 
 ROUTES = change.ROUTES | lift.ROUTES | penalty.ROUTES
 SCALE = (m / alpha) ** 2

@@ -9,7 +9,7 @@ import torch
 from scipy.integrate import solve_ivp
 from scipy.linalg import expm
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from numeric.relu_dynamics import Flow, Kind, Neurons, Trajectory, record, store
 
 X = torch.tensor([0.5, -0.9, 0.1, 0.9, -0.4], dtype=torch.float64)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from scipy.stats import binom
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from numeric.relu_dynamics import Neurons
 from numeric.relu_dynamics.gathering import Gathering, chance, near
 from numeric.relu_dynamics.regimes import milestones, regime

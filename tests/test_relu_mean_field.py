@@ -9,7 +9,7 @@ import torch
 from scipy.integrate import solve_ivp
 from torch import Tensor
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from numeric.estimate import Estimate, power_law
 from numeric.relu_dynamics import Neurons
 from numeric.relu_dynamics.gradient import Samples

@@ -9,7 +9,8 @@ import torch
 from mpmath import mp, mpf
 
 from analytic import catalogue
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
+from analytic.expressions.symbols import alpha, charge, delta, m
 from analytic.relu_dynamics import (
     Neuron,
     adaptive_limit,
@@ -17,7 +18,6 @@ from analytic.relu_dynamics import (
     jacobian,
     kernel_limit,
 )
-from analytic.symbols import alpha, charge, delta, m
 
 NAMES = ("relu.c_squared", "relu.radial_rate", "relu.angular_rate")
 ULP = 2.0**-52

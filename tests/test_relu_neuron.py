@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 import sympy as sp
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from analytic.relu_dynamics import Canonical, Neuron
 
 QUADRANTS = [

@@ -7,7 +7,7 @@ import torch
 from mpmath import mp
 
 from analytic import catalogue
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from numeric.relu_dynamics import Neurons
 
 WIDE = torch.float64

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 import sympy as sp
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from analytic.relu_dynamics import Canonical, Field, Kind, Neuron, Ray, Samples
 
 FAR = 1000  # times a ray: beyond (1 + 20 * 20)/1, so that no other ray is crossed on the way

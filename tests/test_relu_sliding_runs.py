@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from numeric.relu_dynamics import sliding
 from numeric.relu_dynamics.sliding import integrator
 from test_relu_sliding import flow, net

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import jacrev
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from numeric import geometry
 from numeric.networks import ResNet, resnet50, resnet101
 

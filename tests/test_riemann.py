@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import sympy as sp
 
-from analytic.riemann import (
+from analytic.geometry.riemann import (
     christoffel,
     curvature_at,
     curvature_of_jet,

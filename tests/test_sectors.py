@@ -9,12 +9,12 @@ import torch
 from mpmath import mp, mpf
 
 from analytic import activations as A
-from analytic import quadrature
-from analytic.backends import compile_mpmath
-from analytic.expectation import PairMoment
-from analytic.formula import Formula
-from analytic.sectors import SectorAverage, X, Y
-from analytic.symbols import kxx, kxy, kyy, w
+from analytic.expressions import quadrature
+from analytic.expressions.angular_average import SectorAverage, X, Y
+from analytic.expressions.backends import compile_mpmath
+from analytic.expressions.expectation import PairMoment
+from analytic.expressions.formula import Formula
+from analytic.expressions.symbols import kxx, kxy, kyy, w
 from test_activations import COLLINEAR, GENERAL, PHI, floats
 
 pairs = pytest.mark.parametrize("part", ["kernel", "slope"])

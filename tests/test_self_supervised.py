@@ -8,7 +8,7 @@ import torch
 from sklearn.base import clone
 from torch import Tensor
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from numeric.learned import (
     Gaussian,
     Laplace,

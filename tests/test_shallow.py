@@ -5,12 +5,12 @@ import sympy as sp
 import torch
 from mpmath import mp
 
-from analytic.activation import Activation, activation
 from analytic.activations import erf, gelu, monomial, relu, sine
-from analytic.backends import compile_mpmath
-from analytic.domain import InputError
-from analytic.routes import Jet, network_jet
-from analytic.symbols import z
+from analytic.activations.activation import Activation, activation
+from analytic.checks.oracles import Jet, network_jet
+from analytic.expressions.arguments import InputError
+from analytic.expressions.backends import compile_mpmath
+from analytic.expressions.symbols import z
 from numeric.shallow import ShallowNetwork
 
 

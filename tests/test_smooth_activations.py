@@ -8,10 +8,11 @@ import torch
 from mpmath import mp, mpf
 
 from analytic import activations as A
-from analytic import nngp, quadrature
-from analytic.formula import Formula
-from analytic.routes import nngp_jet, ray
-from analytic.symbols import z
+from analytic.checks.oracles import nngp_jet, ray
+from analytic.expressions import quadrature
+from analytic.expressions.formula import Formula
+from analytic.expressions.symbols import z
+from analytic.geometry import nngp
 
 
 def sech2(t) -> mpf:

@@ -9,8 +9,8 @@ import sympy as sp
 import torch
 from mpmath import mp, mpf
 
-from analytic.backends import compile_mpmath, compile_torch
-from analytic.special import HEADS
+from analytic.expressions.backends import compile_mpmath, compile_torch
+from analytic.expressions.special import HEADS
 
 share, expm1, log1p, sine_excess, gram_det, log_variance, volume, *REST = HEADS
 bernoulli, off_origin, monomial_pair, rectified_pair, *TAILS = REST

@@ -9,7 +9,7 @@ import torch
 from matplotlib.figure import Figure
 from scipy.interpolate import CubicSpline
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from analytic.splines import INITIALISATIONS
 from moves import check_moves
 from notebooks import panels

@@ -8,7 +8,7 @@ import pytest
 from mpmath import mp
 from scipy.interpolate import CubicSpline
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from analytic.splines import INITIALISATIONS
 from numeric.splines import SplineInterpolant
 from numeric.splines.norms import norm_by_integral

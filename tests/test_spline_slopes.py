@@ -8,7 +8,7 @@ import torch
 from mpmath import mpf
 
 from analytic.catalogue import catalogue
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from analytic.splines import INITIALISATIONS, Initialisation
 
 VALUES = {"A": 1.25, "B": 0.9, "sa": 1.2, "sb": 0.7}

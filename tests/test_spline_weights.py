@@ -9,7 +9,7 @@ from mpmath import mp
 from scipy.integrate import quad
 from scipy.optimize import brentq
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from analytic.splines import INITIALISATIONS
 from numeric.splines import SplineInterpolant
 from numeric.splines.equations import place, solved

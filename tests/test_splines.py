@@ -11,8 +11,8 @@ import torch
 from mpmath import mp, mpf
 from sympy import Rational
 
-from analytic.domain import InputError
-from analytic.formula import Formula
+from analytic.expressions.arguments import InputError
+from analytic.expressions.formula import Formula
 from analytic.splines import INITIALISATIONS, Initialisation
 
 signs, uniform, gaussian, onesided = INITIALISATIONS.values()

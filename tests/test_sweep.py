@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from analytic.activations import erf, relu
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from numeric.deep_width import KernelSweep, sweep
 from numeric.estimate import Estimate
 from numeric.finite import FiniteNetwork

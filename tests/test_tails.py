@@ -8,9 +8,9 @@ import sympy as sp
 import torch
 from mpmath import mp, mpf
 
-from analytic.backends import compile_mpmath
-from analytic.special import scaled_tail, tail_bend, tail_corner, tail_step
-from analytic.twofold import Twofold, functions
+from analytic.expressions.backends import compile_mpmath
+from analytic.expressions.special import scaled_tail, tail_bend, tail_corner, tail_step
+from analytic.expressions.twofold import Twofold, functions
 
 PLACES = np.geomspace(1e-12, 1e12, 13)
 ORDERS = (0, 1, 2, 3)

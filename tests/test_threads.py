@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from analytic.activations import relu
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from numeric.infinite import FullyConnected
 from numeric.infinite.threads import each, once, sharing
 

@@ -11,9 +11,9 @@ from mpmath import mp, mpf
 from torch import Tensor
 
 from analytic import activations as A
-from analytic.backends import compile_together
-from analytic.domain import InputError
-from analytic.tile import ARGS, tile
+from analytic.activations.gram_tiles import ARGS, tile
+from analytic.expressions.arguments import InputError
+from analytic.expressions.backends import compile_together
 from numeric.infinite import FullyConnected
 from numeric.infinite.gram import GRAPH, TILE
 

@@ -9,10 +9,10 @@ import sympy as sp
 import torch
 from mpmath import mp, mpf
 
-from analytic.expectation import Moment
-from analytic.symbols import V, z
-from analytic.twofold import Twofold, compile_twofold, functions
-from analytic.twofold.number import constant, settled
+from analytic.expressions.expectation import Moment
+from analytic.expressions.symbols import V, z
+from analytic.expressions.twofold import Twofold, compile_twofold, functions
+from analytic.expressions.twofold.number import constant, settled
 
 RNG = np.random.default_rng(7)
 HIGH = np.concatenate([RNG.uniform(0.1, 30, 40), 10 ** RNG.uniform(-18, 18, 80)])

@@ -8,14 +8,14 @@ import pytest
 import sympy as sp
 from mpmath import mp
 
-from analytic.activation import Activation, activation
 from analytic.activations import erf, monomial, relu_power, sine
-from analytic.domain import InputError
+from analytic.activations.activation import Activation, activation
+from analytic.checks.oracles import network_jet
+from analytic.expressions.arguments import InputError
+from analytic.expressions.symbols import z
 from analytic.finite.forms import Minors, alike
 from analytic.finite.units import Units
-from analytic.riemann import Curvature, curvature_at, hessian_curvature
-from analytic.routes import network_jet
-from analytic.symbols import z
+from analytic.geometry.riemann import Curvature, curvature_at, hessian_curvature
 
 SHAPES = [(2, 2), (3, 2), (5, 2), (4, 3), (5, 3), (4, 4), (5, 4), (3, 1)]
 TETRAHEDRON = ((1, 1, 1), (1, -1, -1), (-1, 1, -1), (-1, -1, 1))

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from analytic.activation import Activation
 from analytic.activations import erf, monomial
-from analytic.domain import InputError
+from analytic.activations.activation import Activation
+from analytic.expressions.arguments import InputError
 from numeric.device import resolve
 from numeric.width import Sweep, WidthSweep
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sympy as sp
 from sympy import Rational, S, asin, atan2, exp, pi, sin, sqrt
 
-from analytic.activation import Activation, activation
-from analytic.sectors import SectorAverage, X, Y
-from analytic.special import (
+from analytic.activations.activation import Activation, activation
+from analytic.expressions.angular_average import SectorAverage, X, Y
+from analytic.expressions.special import (
     expm1,
     gram_det,
     scaled_tail,
@@ -16,7 +16,7 @@ from analytic.special import (
     tail_corner,
     tail_step,
 )
-from analytic.symbols import V, kxx, kxy, kyy, z
+from analytic.expressions.symbols import V, kxx, kxy, kyy, z
 
 _D = (1 + kxx) * (1 + kyy) - kxy**2
 

@@ -9,10 +9,10 @@ from typing import Any
 import sympy as sp
 from sympy import Rational, S, exp, factorial, gamma, log, pi, sqrt
 
-from analytic.activation import GRAM, Activation, activation, positive, symbols_of
-from analytic.domain import InputError
-from analytic.special import monomial_pair, rectified_pair
-from analytic.symbols import V, exponent, kxx, kxy, kyy, q, z
+from analytic.activations.activation import GRAM, Activation, activation, positive, symbols_of
+from analytic.expressions.arguments import InputError
+from analytic.expressions.special import monomial_pair, rectified_pair
+from analytic.expressions.symbols import V, exponent, kxx, kxy, kyy, q, z
 
 _half = S.Half
 

@@ -7,10 +7,10 @@ from typing import Any
 import sympy as sp
 from sympy import Abs, S, asin, atan2, pi, sqrt
 
-from analytic.activation import GRAM, Activation, activation
-from analytic.domain import InputError
-from analytic.special import gram_det, rectified_pair
-from analytic.symbols import V, kxx, kxy, kyy, z
+from analytic.activations.activation import GRAM, Activation, activation
+from analytic.expressions.arguments import InputError
+from analytic.expressions.special import gram_det, rectified_pair
+from analytic.expressions.symbols import V, kxx, kxy, kyy, z
 
 _scale = sqrt(kxx * kyy)
 _rho = kxy / _scale

@@ -9,8 +9,8 @@ from __future__ import annotations
 import sympy as sp
 from sympy import exp
 
-from analytic.activation import activation
-from analytic.symbols import z
+from analytic.activations.activation import activation
+from analytic.expressions.symbols import z
 
 _left = exp(sp.Piecewise((z, z < 1), (1, True)))  # e^z for z < 0
 _right = exp(sp.Piecewise((-z, z > -1), (1, True)))  # e^-z for z > 0

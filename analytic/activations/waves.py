@@ -7,11 +7,11 @@ from typing import Any
 import sympy as sp
 from sympy import Abs, Rational, S, cos, cosh, exp, pi, sin, sinh, sqrt, tanh
 
-from analytic.activation import Activation, activation, positive, symbols_of
+from analytic.activations.activation import Activation, activation, positive, symbols_of
 from analytic.activations.slopes import real
-from analytic.expectation import Moment
-from analytic.special import bernoulli, expm1, gram_det
-from analytic.symbols import V, a, kxx, kxy, kyy, w, z
+from analytic.expressions.expectation import Moment
+from analytic.expressions.special import bernoulli, expm1, gram_det
+from analytic.expressions.symbols import V, a, kxx, kxy, kyy, w, z
 
 
 def sine(w: Any = w, phase: Any = 0) -> Activation:

@@ -19,7 +19,7 @@ import numpy as np
 import sympy as sp
 from mpmath import mp
 
-from analytic.domain import InputError, exact
+from analytic.expressions.arguments import InputError, exact
 
 Rows = list[list[sp.Expr]]
 CHUNK = 200_000  # numbers held at a time for drawing

@@ -21,12 +21,12 @@ from typing import Any
 import sympy as sp
 from mpmath import mp
 
-from analytic.computed import Computed, Table
+from analytic.expressions.formula import Formula
+from analytic.expressions.opaque import Computed, Table
+from analytic.expressions.special.exact_floats import two_product, two_sum
+from analytic.expressions.symbols import b, x1, x2
 from analytic.finite.bumps import bumps, determinant
-from analytic.formula import Formula
-from analytic.nngp import PAPER
-from analytic.special.exact_floats import two_product, two_sum
-from analytic.symbols import b, x1, x2
+from analytic.geometry.nngp import PAPER
 
 ARGS = (x1, x2, b)
 WEIGHTS = (

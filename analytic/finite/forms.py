@@ -15,7 +15,7 @@ import numpy as np
 import sympy as sp
 from mpmath import mp
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 
 if TYPE_CHECKING:
     from analytic.finite.units import Units

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from analytic.activation import Activation
-from analytic.backends import compile_mpmath
-from analytic.domain import InputError
+from analytic.activations.activation import Activation
+from analytic.expressions.arguments import InputError
+from analytic.expressions.backends import compile_mpmath
+from analytic.expressions.symbols import z
 from analytic.finite.forms import alike, determinant, eliminate, number, vanishes, vector
-from analytic.symbols import z
 
 Vector = Sequence[Any]
 

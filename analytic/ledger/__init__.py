@@ -1,4 +1,4 @@
-"""What is known of every numbered statement; `analytic.ledger.settled` has the routes, which take time."""
+"""What is known of every numbered statement; `analytic.ledger.routes` has the routes, which take time."""
 
 from analytic.ledger.entry import LEDGERS, OWN, PAPERS, Entry, Paper, Verdict, load
 

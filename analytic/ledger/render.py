@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from analytic.ledger.entry import LEDGERS, OWN, PAPERS, Entry, Verdict, load
-from analytic.ledger.settled import all_routes
+from analytic.ledger.routes import all_routes
 
 
 def count(name: str) -> Counter[Verdict]:

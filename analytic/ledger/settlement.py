@@ -9,8 +9,8 @@ from typing import Any
 import sympy as sp
 from mpmath import mp
 
-from analytic.claims import Claim
-from analytic.formula import Formula
+from analytic.checks.claims import Claim
+from analytic.expressions.formula import Formula
 
 
 @dataclass(frozen=True)

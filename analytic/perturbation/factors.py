@@ -17,11 +17,11 @@ from typing import Any
 import sympy as sp
 from mpmath import mpf
 
-from analytic.computed import Computed, Table
-from analytic.domain import Domain, InputError
-from analytic.formula import Formula
+from analytic.expressions.arguments import Domain, InputError
+from analytic.expressions.formula import Formula
+from analytic.expressions.opaque import Computed, Table
+from analytic.expressions.symbols import d, n, q, ratio, rho
 from analytic.perturbation import polynomials
-from analytic.symbols import d, n, q, ratio, rho
 
 SOURCE = "Zavatone-Veth et al., appendix E"
 _cosine = Domain((rho**2 <= 1,), "rho is the cosine of the angle between x and the datum")

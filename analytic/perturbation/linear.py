@@ -14,7 +14,7 @@ from typing import Any
 
 from mpmath import mp, mpf
 
-from analytic.domain import InputError, whole
+from analytic.expressions.arguments import InputError, whole
 
 
 def wishart_volume(n: int, d: int) -> Any:

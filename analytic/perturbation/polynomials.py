@@ -18,10 +18,10 @@ from typing import Any
 
 from mpmath import mp
 
-from analytic.domain import InputError, exact
-from analytic.symbols import d as dimension
-from analytic.symbols import q as degree_symbol
-from analytic.symbols import rho as overlap_symbol
+from analytic.expressions.arguments import InputError, exact
+from analytic.expressions.symbols import d as dimension
+from analytic.expressions.symbols import q as degree_symbol
+from analytic.expressions.symbols import rho as overlap_symbol
 
 Vector = Sequence[Any]
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import sympy as sp
 
-from analytic.relu_dynamics.given import admitted, real
+from analytic.expressions.symbols import alpha as ALPHA
+from analytic.relu_dynamics.exact_numbers import admitted, real
 from analytic.relu_dynamics.neuron import Neuron
 from analytic.relu_dynamics.regions import Ray
-from analytic.symbols import alpha as ALPHA
 
 Pull = tuple[Any, Any]  # g, the sum of rho_j (x_j, 1) over the samples that the neuron sees
 

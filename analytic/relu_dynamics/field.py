@@ -17,11 +17,11 @@ from typing import Any
 
 import sympy as sp
 
-from analytic.domain import InputError
-from analytic.relu_dynamics.given import rational, real
+from analytic.expressions.arguments import InputError
+from analytic.expressions.symbols import x as X
+from analytic.relu_dynamics.exact_numbers import rational, real
 from analytic.relu_dynamics.neuron import Canonical
 from analytic.relu_dynamics.regions import Ray, Samples
-from analytic.symbols import x as X
 
 
 class Kind(Enum):

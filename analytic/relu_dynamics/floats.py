@@ -11,7 +11,7 @@ from typing import Any
 
 import sympy as sp
 
-from analytic.computed import Computed, Table
+from analytic.expressions.opaque import Computed, Table
 
 
 class _OfNeuron(Computed):

@@ -11,9 +11,9 @@ from typing import Any
 
 import sympy as sp
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
+from analytic.relu_dynamics.exact_numbers import real
 from analytic.relu_dynamics.field import Field
-from analytic.relu_dynamics.given import real
 from analytic.relu_dynamics.neuron import Canonical
 from analytic.relu_dynamics.regions import Samples
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 import sympy as sp
 from sympy import Abs, sqrt
 
-from analytic.domain import Domain
-from analytic.formula import Formula
+from analytic.expressions.arguments import Domain
+from analytic.expressions.formula import Formula
+from analytic.expressions.symbols import alpha, charge, delta, m
 from analytic.relu_dynamics.floats import readout, spread, turning
-from analytic.symbols import alpha, charge, delta, m
 
 SOURCE = "Williams et al., proposition 4 and lemma 7, corrected"
 ARGS = (delta, charge, m, alpha)

@@ -10,11 +10,11 @@ from typing import Any
 
 import sympy as sp
 
-from analytic.domain import InputError
-from analytic.relu_dynamics.given import admitted, real
+from analytic.expressions.arguments import InputError
+from analytic.expressions.symbols import alpha as ALPHA
+from analytic.expressions.symbols import m as WIDTH
+from analytic.relu_dynamics.exact_numbers import admitted, real
 from analytic.relu_dynamics.metric import ARGS, c_squared
-from analytic.symbols import alpha as ALPHA
-from analytic.symbols import m as WIDTH
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,9 @@ from typing import Any
 
 import sympy as sp
 
-from analytic.domain import InputError
-from analytic.relu_dynamics.given import rational
-from analytic.symbols import x as X
+from analytic.expressions.arguments import InputError
+from analytic.expressions.symbols import x as X
+from analytic.relu_dynamics.exact_numbers import rational
 
 Direction = tuple[Any, Any]  # (u, v), of any length above 0
 

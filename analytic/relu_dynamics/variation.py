@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterable, Sequence
 
 import sympy as sp
 
-from analytic.formula import Formula
+from analytic.expressions.formula import Formula
 from analytic.relu_dynamics.neuron import Canonical
 
 l1, l0 = sp.symbols("l1 l0", real=True)

@@ -13,11 +13,11 @@ from functools import cached_property
 import sympy as sp
 from sympy import Abs, Max, Min, atan, atan2, pi
 
-from analytic.domain import InputError
-from analytic.formula import Formula
-from analytic.special import rectified_pair
+from analytic.expressions.arguments import InputError
+from analytic.expressions.formula import Formula
+from analytic.expressions.special import rectified_pair
+from analytic.expressions.symbols import A, B, ec2, sa, sb, u, x, y
 from analytic.splines.law import Stretch, oo, piecewise
-from analytic.symbols import A, B, ec2, sa, sb, u, x, y
 
 SOURCE = "Williams et al., (23), (27) and theorem 5"
 low, high = Min(x, y), Max(x, y)
@@ -51,9 +51,9 @@ class Initialisation:
     @staticmethod
     def of(density: sp.Expr, name: str = "own") -> Initialisation:
         """The law with a density of one's own in the symbols a and b, the same at (-a, -b)."""
-        from analytic.splines import own  # which is made of this module
+        from analytic.splines import user_law
 
-        return own.of(density, name)
+        return user_law.of(density, name)
 
     @cached_property
     def rf(self) -> Formula:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import sympy as sp
 from sympy import Max, Min
 
-from analytic.symbols import u
+from analytic.expressions.symbols import u
 
 oo = sp.oo
 

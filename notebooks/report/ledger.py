@@ -7,7 +7,7 @@ from html import escape
 
 from analytic.ledger import LEDGERS, Entry, Verdict, load
 from analytic.ledger.render import headline
-from analytic.ledger.settled import all_routes
+from analytic.ledger.routes import all_routes
 from notebooks.report import mathml
 from notebooks.report.page import asset, frame
 

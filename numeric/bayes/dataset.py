@@ -21,11 +21,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from analytic import nngp, symbols
-from analytic.activation import Activation
-from analytic.domain import InputError, exact, whole
-from analytic.formula import Formula
-from analytic.symbols import z
+from analytic.activations.activation import Activation
+from analytic.expressions import symbols
+from analytic.expressions.arguments import InputError, exact, whole
+from analytic.expressions.formula import Formula
+from analytic.expressions.symbols import z
+from analytic.geometry import nngp
 from numeric.bayes.tally import Coefficients, Tally
 from numeric.device import resolve
 from numeric.estimate import Estimate

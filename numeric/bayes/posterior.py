@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from analytic.domain import InputError, whole
+from analytic.expressions.arguments import InputError, whole
 from numeric.bayes.dataset import Problem
 from numeric.bayes.tally import Coefficients, Tally
 from numeric.device import resolve

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from scipy.special import stdtrit
 from torch import Tensor
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from numeric.boundary.curves import Disc
 from numeric.estimate import Estimate
 

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from analytic.domain import InputError, whole
+from analytic.expressions.arguments import InputError, whole
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from enum import Enum
 import torch
 from torch import Tensor
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from numeric.boundary.contrast import Comparison, Zones
 from numeric.boundary.curves import Disc
 from numeric.boundary.networks import Shape

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from numeric import geometry
 from numeric.boundary.curves import Lattice
 from numeric.boundary.networks import hidden_layers

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from analytic.domain import InputError, whole
+from analytic.expressions.arguments import InputError, whole
 from numeric.boundary.contrast import Zones, level_each
 from numeric.boundary.curves import Disc
 from numeric.boundary.evidence import Evidence

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from analytic.domain import InputError, whole
+from analytic.expressions.arguments import InputError, whole
 
 Sample = Callable[[torch.Generator], tuple[Tensor, Tensor]]  # -> (n, 2), (n,)
 HALF = math.sqrt(0.5)

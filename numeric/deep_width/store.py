@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from numeric.estimate import Estimate
 
 

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from numeric.deep_width.bias import Bias
 from numeric.deep_width.store import keep, recall
 from numeric.device import resolve

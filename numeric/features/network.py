@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from analytic.domain import InputError, bind, exact, whole
+from analytic.expressions.arguments import InputError, bind, exact, whole
 from analytic.splines import Initialisation
 from numeric.device import resolve
 

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from analytic.domain import InputError, whole
+from analytic.expressions.arguments import InputError, whole
 from analytic.splines import Initialisation
 from numeric.estimate import Estimate, Slope, power_law
 from numeric.features.network import (

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from numeric.geodesics.elements import Array
 from numeric.geodesics.maps import Map, Shallow, Smooth
 from numeric.geodesics.transport import Transport

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from numeric.geodesics.elements import Array, Curve
 
 CONJUGATE = 1e-6  # a stability this close to 0 is 0 up to rounding and discretisation

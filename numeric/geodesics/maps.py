@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from numeric.geometry.hidden import HiddenLayer
 
 Map = Callable[[Tensor], Tensor]  # (m, d) -> (m, p)

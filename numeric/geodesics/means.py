@@ -17,7 +17,7 @@ from scipy.linalg import eigh
 from torch import Tensor
 from tqdm import tqdm
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from numeric.geodesics.chart import Chart, array, charted
 from numeric.geodesics.elements import Array, Curve
 from numeric.geodesics.geodesic import Geodesic

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import LinAlgError
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from numeric.geodesics.chart import Chart, array
 from numeric.geodesics.elements import Array, Curve
 from numeric.geodesics.transport import told

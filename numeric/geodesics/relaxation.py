@@ -14,7 +14,7 @@ import torch
 from scipy.linalg import solve_triangular
 from scipy.optimize import minimize
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from numeric.geodesics.chart import Chart, array
 from numeric.geodesics.elements import Array
 

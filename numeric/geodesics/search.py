@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 from torch import Tensor
 
-from analytic.domain import InputError, whole
+from analytic.expressions.arguments import InputError, whole
 from numeric.geodesics.chart import Chart
 from numeric.geodesics.elements import Array, Curve
 from numeric.geodesics.geodesic import Geodesic

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.integrate import OdeSolution, solve_ivp
 from torch import Tensor
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from numeric.geodesics.chart import Chart, array, charted, refuse_batch
 from numeric.geodesics.elements import Array
 from numeric.geodesics.geodesic import like, times

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from numeric.geodesics.maps import Shallow, Smooth
 
 

@@ -21,7 +21,7 @@ from mpmath import mp
 from torch import Tensor
 from torch.func import jacrev, vmap
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from analytic.finite.units import Units
 from numeric.geometry.derivatives import prepare
 from numeric.geometry.feature_map import FeatureMap

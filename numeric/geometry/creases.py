@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from numeric.geometry.derivatives import along, with_slope
 from numeric.geometry.feature_map import Opened, hooked
 from numeric.geometry.trial import farthest

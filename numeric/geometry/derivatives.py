@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.func import jvp
 from tqdm import tqdm
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from numeric.geometry.feature_map import Opened
 from numeric.geometry.gauss import pairs
 from numeric.geometry.memory import keep_memory

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from numeric.geometry import composed
 from numeric.geometry.composed import Composed
 from numeric.geometry.trial import attempted, tried

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from numeric.geometry.feature_map import FeatureMap
 from numeric.geometry.slopes import Slopes, slopes_of, slopes_of_activation
 from numeric.shallow import ShallowNetwork

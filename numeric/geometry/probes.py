@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from analytic.domain import whole
+from analytic.expressions.arguments import whole
 from numeric.estimate import Estimate
 from numeric.geometry.composed import Composed
 from numeric.geometry.creases import creased_layers, refuse_creases

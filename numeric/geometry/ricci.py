@@ -24,7 +24,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from numeric.geometry.closed import curvature
 from numeric.geometry.composed import Composed
 from numeric.geometry.creases import creased_layers, piecewise_affine, refuse_creases

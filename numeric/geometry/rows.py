@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from numeric.geometry.derivatives import along
 from numeric.geometry.feature_map import Opened
 from numeric.geometry.meter import Meter

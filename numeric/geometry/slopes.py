@@ -14,9 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from analytic import activations
-from analytic.activation import Activation
-from analytic.formula import Formula
-from analytic.symbols import z as symbol
+from analytic.activations.activation import Activation
+from analytic.expressions.formula import Formula
+from analytic.expressions.symbols import z as symbol
 
 Triple = tuple[Tensor, Tensor, Tensor]  # log scale, slope, bend
 Slopes = Callable[[Tensor], Triple]

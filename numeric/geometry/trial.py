@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 
 STEP = 1e-3  # to a second point where all are equal
 STEPS = (1.0, 1e-2, 1e2)  # of differences, times the cube root of the machine's epsilon

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from analytic.domain import InputError, whole
+from analytic.expressions.arguments import InputError, whole
 from numeric.geometry.chain import SAFE, linked_points
 from numeric.geometry.composed import Composed
 from numeric.geometry.feature_map import FeatureMap

@@ -11,7 +11,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from numeric.infinite.prediction import Regression, check_network, nonnegative
 from numeric.infinite.spectrum import Spectrum, finite
 

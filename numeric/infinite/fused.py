@@ -10,10 +10,10 @@ import sympy as sp
 import torch
 from torch import Tensor
 
-from analytic.backends import compile_together
-from analytic.printer import ArrayPrinter
-from analytic.symbols import kxx, kyy
-from analytic.tile import ARGS, Tile, det
+from analytic.activations.gram_tiles import ARGS, Tile, det
+from analytic.expressions.backends import compile_together
+from analytic.expressions.printer import ArrayPrinter
+from analytic.expressions.symbols import kxx, kyy
 
 theta = sp.Symbol("theta", real=True)
 NUMBERS = scale, bias, weights, biases = sp.symbols("scale bias weights biases", real=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from numeric.infinite.points import Points
 from numeric.infinite.recursion import Recursion
 from numeric.infinite.scratch import Fresh, Scratch

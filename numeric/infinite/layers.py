@@ -11,13 +11,13 @@ import sympy as sp
 import torch
 from torch import Tensor
 
-from analytic.activation import Activation
-from analytic.backends import compile_together
-from analytic.domain import InputError
-from analytic.expectation import Moment, one_sided
-from analytic.formula import Formula
-from analytic.symbols import z
-from analytic.tile import ARGS, Tile, tile
+from analytic.activations.activation import Activation
+from analytic.activations.gram_tiles import ARGS, Tile, tile
+from analytic.expressions.arguments import InputError
+from analytic.expressions.backends import compile_together
+from analytic.expressions.expectation import Moment, one_sided
+from analytic.expressions.formula import Formula
+from analytic.expressions.symbols import z
 from numeric.infinite import fused
 from numeric.infinite.mehler import Mehler
 from numeric.infinite.mehler.expansion import TOLERANCE, attainable

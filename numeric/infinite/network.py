@@ -15,8 +15,8 @@ from numbers import Integral
 
 from torch import Tensor
 
-from analytic.activation import Activation
-from analytic.domain import InputError
+from analytic.activations.activation import Activation
+from analytic.expressions.arguments import InputError
 from numeric.infinite import gram
 from numeric.infinite.layers import Layer
 from numeric.infinite.parametrisation import NTK, Parametrisation

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from numbers import Integral
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 
 
 @dataclass(frozen=True)

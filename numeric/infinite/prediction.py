@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from numeric.infinite.spectrum import Spectrum, root
 
 BLOCK = 512  # test points whose covariance is held at once for standard deviations

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from numeric.infinite.curved import part
 from numeric.infinite.layers import Layer, Pairs, full
 from numeric.infinite.parametrisation import Parametrisation

@@ -17,7 +17,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from analytic.domain import InputError, whole
+from analytic.expressions.arguments import InputError, whole
 from numeric.device import resolve
 from numeric.learned.geometry import CHUNK, Volume, squared_distances, volume_of_metric
 from numeric.learned.inputs import points, positive, returned, validated

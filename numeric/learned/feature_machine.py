@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 from tqdm import trange
 
-from analytic.domain import InputError, whole
+from analytic.expressions.arguments import InputError, whole
 from numeric.device import resolve
 from numeric.learned.geometry import CHUNK, EPSILON
 from numeric.learned.inputs import points, positive, returned, validated

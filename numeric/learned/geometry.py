@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 
 CHUNK = 2**22  # numbers held at once, 32 MB
 CLOSE = 1e-3  # of the squared norm: below it |x|^2 + |y|^2 - 2 x.y has lost three digits

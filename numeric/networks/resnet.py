@@ -15,7 +15,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from analytic.domain import InputError, whole
+from analytic.expressions.arguments import InputError, whole
 
 EXPANSION = 4  # channels that leave a block, over those of its 3 x 3 convolution
 

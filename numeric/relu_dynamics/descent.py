@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from analytic.domain import InputError, whole
+from analytic.expressions.arguments import InputError, whole
 from numeric.files import require_writable
 from numeric.relu_dynamics.boosts import State, start
 from numeric.relu_dynamics.gradient import Samples, gradient

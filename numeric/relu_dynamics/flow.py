@@ -13,7 +13,7 @@ from typing import Any
 
 from torch import Tensor
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from numeric.relu_dynamics import sliding
 from numeric.relu_dynamics.boosts import start
 from numeric.relu_dynamics.gradient import Samples

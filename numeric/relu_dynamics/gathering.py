@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from analytic.domain import InputError, whole
+from analytic.expressions.arguments import InputError, whole
 from analytic.splines import INITIALISATIONS
 from numeric.estimate import Estimate
 from numeric.relu_dynamics.inputs import positive, samples

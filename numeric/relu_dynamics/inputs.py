@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 
 
 def positive(name: str, value: float) -> float:

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from numeric.relu_dynamics.boosts import Hits, State, advance, outputs, start
 from numeric.relu_dynamics.gradient import Samples
 from numeric.relu_dynamics.inputs import positive, samples

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from analytic.domain import InputError, whole
+from analytic.expressions.arguments import InputError, whole
 from numeric.device import resolve
 from numeric.relu_dynamics.gradient import Samples
 from numeric.relu_dynamics.inputs import invariants, line, positive

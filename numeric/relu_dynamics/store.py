@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 
 
 def fingerprint(*settings: Any) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from analytic.splines import Initialisation
 from numeric.splines.weights import Hats, hats
 

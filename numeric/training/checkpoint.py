@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.serialization import default_restore_location
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from numeric.files import require_writable
 
 

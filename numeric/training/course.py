@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from analytic.domain import InputError, whole
+from analytic.expressions.arguments import InputError, whole
 from numeric.training import chance, checkpoint
 from numeric.training.run import Data, Loss, Run
 from numeric.training.words import named, settings, structure, trained

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from torch import Tensor, nn
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 
 Loss = Callable[[Tensor, Tensor], Tensor]  # outputs and targets of a batch -> a number
 Data = tuple[Tensor, Tensor]  # inputs and targets, examples along the first axis

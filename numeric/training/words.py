@@ -7,7 +7,7 @@ from functools import partial
 import torch
 from torch import nn
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from numeric.training.run import Loss
 
 UNTOLD = {"params", "foreach", "fused", "capturable", "differentiable"}

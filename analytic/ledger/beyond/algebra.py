@@ -13,16 +13,16 @@ import sympy as sp
 from mpmath import mp
 
 from analytic.activations import gaussian
-from analytic.backends import compile_mpmath
-from analytic.claims import Claim, sample
-from analytic.composed import nested
-from analytic.formula import Formula
-from analytic.germ import Germ, Passage, linear
+from analytic.checks.claims import Claim, sample
+from analytic.checks.kernel_oracles import nested
+from analytic.checks.oracles import Jet, ray
+from analytic.expressions.backends import compile_mpmath
+from analytic.expressions.formula import Formula
+from analytic.expressions.symbols import V, d, kxx, kxy, kyy, r, s
+from analytic.geometry.kernel_jet import Germ, Passage, linear
+from analytic.geometry.layer_moments import textbook
 from analytic.ledger.beyond.radial import planar
 from analytic.ledger.settlement import Settled, holds
-from analytic.passage import textbook
-from analytic.routes import Jet, ray
-from analytic.symbols import V, d, kxx, kxy, kyy, r, s
 
 GRAM = (kxx, kxy, kyy)
 COEFFICIENTS = m0, m1, n0, n1, n2 = sp.symbols("m0:2 n0:3", positive=True)

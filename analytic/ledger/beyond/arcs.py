@@ -8,11 +8,11 @@ from typing import Any
 from mpmath import mp
 from sympy import Abs, atan, pi, sqrt
 
-from analytic.claims import Claim, Point, sample
-from analytic.formula import Formula
+from analytic.checks.claims import Claim, Point, sample
+from analytic.expressions.formula import Formula
+from analytic.expressions.symbols import charge, x
 from analytic.ledger.settlement import Settled, holds, reals
 from analytic.relu_dynamics import affine_cost
-from analytic.symbols import charge, x
 
 
 def _bisected(f: Any, low: Any, high: Any) -> Any:

@@ -8,13 +8,13 @@ from typing import Any
 import sympy as sp
 from mpmath import mp
 
-from analytic.claims import Claim
-from analytic.formula import Formula
+from analytic.checks.claims import Claim
+from analytic.expressions.formula import Formula
+from analytic.expressions.symbols import alpha, x
 from analytic.ledger.settlement import Settled, dot, holds, reals, shifted
 from analytic.ledger.univariate.lift import NEURON, a, active, b, c, y
 from analytic.ledger.univariate.network import downhill, full, gradient, loss
 from analytic.relu_dynamics import Neuron, boosted
-from analytic.symbols import alpha, x
 
 PULL = g1, g2 = reals("g1 g2")
 t = sp.Symbol("t", real=True)

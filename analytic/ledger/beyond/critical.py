@@ -8,14 +8,14 @@ from typing import Any
 import sympy as sp
 from mpmath import mp, mpf
 
-from analytic.activation import Activation
 from analytic.activations import erf, sine
-from analytic.claims import Claim, Point
-from analytic.depth import critical_sigma
-from analytic.formula import Formula
+from analytic.activations.activation import Activation
+from analytic.checks.claims import Claim, Point
+from analytic.checks.oracles import averages
+from analytic.expressions.formula import Formula
+from analytic.expressions.symbols import V
 from analytic.ledger.settlement import Settled, holds
-from analytic.routes import averages
-from analytic.symbols import V
+from analytic.signal_propagation import critical_sigma
 
 Pair = tuple[Any, Any]  # sigma, zeta
 

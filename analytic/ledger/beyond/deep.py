@@ -8,16 +8,16 @@ from typing import Any
 
 import sympy as sp
 
-from analytic.activation import Activation
 from analytic.activations import erf, gaussian
+from analytic.activations.activation import Activation
 from analytic.catalogue import catalogue
-from analytic.claims import Claim, Point
-from analytic.composed import Network, at_radius, nested_nngp, nested_ntk
-from analytic.formula import Formula
+from analytic.checks.claims import Claim, Point
+from analytic.checks.kernel_oracles import Network, at_radius, nested_nngp, nested_ntk
+from analytic.checks.oracles import Jet, ray
+from analytic.expressions.formula import Formula
+from analytic.expressions.symbols import V, d, depth, r, s, sigma, xi, zeta
 from analytic.ledger.beyond.radial import planar
 from analytic.ledger.settlement import Settled, dot, holds, mixed, reals
-from analytic.routes import Jet, ray
-from analytic.symbols import V, d, depth, r, s, sigma, xi, zeta
 
 x, u, v = (reals(f"{name}1 {name}2") for name in "xuv")
 ARGS = (sigma, zeta, xi, *x, *u, *v)

@@ -8,17 +8,17 @@ from typing import Any
 import sympy as sp
 from mpmath import mp, mpf
 
-from analytic import ntk
 from analytic.activations import elu, erf, gaussian, monomial
 from analytic.catalogue import catalogue
-from analytic.claims import Claim, Point, sample
-from analytic.composed import at_radius, nested_ntk, weighted_ntk
-from analytic.composed.series import coordinates, jet, norm_squared
-from analytic.formula import Formula
+from analytic.checks.claims import Claim, Point, sample
+from analytic.checks.kernel_oracles import at_radius, nested_ntk, weighted_ntk
+from analytic.checks.kernel_oracles.power_series import coordinates, jet, norm_squared
+from analytic.checks.oracles import Jet, nngp_jet, ray
+from analytic.expressions.formula import Formula
+from analytic.expressions.symbols import V, d, r, s, sigma, xi, zeta
+from analytic.geometry import ntk
+from analytic.geometry.radial import RadialMetric, origin_curvature
 from analytic.ledger.settlement import Settled, holds, reals
-from analytic.radial import RadialMetric, origin_curvature
-from analytic.routes import Jet, nngp_jet, ray
-from analytic.symbols import V, d, r, s, sigma, xi, zeta
 
 HIGHEST = mpf(3) / 8  # the last derivatives of a jet: no curvature depends on them
 SHAPES: tuple[Point, ...] = (

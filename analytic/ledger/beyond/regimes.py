@@ -8,14 +8,14 @@ import sympy as sp
 from mpmath import mp
 from sympy import Rational, cos, sin, sqrt
 
-from analytic.claims import Claim, Point, sample
-from analytic.formula import Formula
+from analytic.checks.claims import Claim, Point, sample
+from analytic.expressions.formula import Formula
+from analytic.expressions.symbols import alpha, charge, delta, m, x
 from analytic.ledger.settlement import Settled, holds, reals
 from analytic.ledger.univariate.change import coordinates, speeds
 from analytic.ledger.univariate.lift import NEURON, a, active, b, c, recovered, theta, y
 from analytic.ledger.univariate.network import gradient, rate
 from analytic.relu_dynamics.metric import ARGS
-from analytic.symbols import alpha, charge, delta, m, x
 
 p, q = WAY = reals("p q")
 FAR = mp.mpf(10) ** 30  # of |delta|; what is left of the limit is below its inverse

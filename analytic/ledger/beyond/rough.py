@@ -7,14 +7,14 @@ from typing import Any
 import sympy as sp
 from mpmath import mp, mpf
 
-from analytic.activation import Activation
 from analytic.activations import relu, relu_power
-from analytic.claims import Claim, Point
-from analytic.composed import Network
-from analytic.formula import Formula
+from analytic.activations.activation import Activation
+from analytic.checks.claims import Claim, Point
+from analytic.checks.kernel_oracles import Network
+from analytic.checks.oracles import Vector
+from analytic.expressions.formula import Formula
+from analytic.expressions.symbols import exponent, sigma, xi, zeta
 from analytic.ledger.settlement import Settled, dot, holds, reals
-from analytic.routes import Vector
-from analytic.symbols import exponent, sigma, xi, zeta
 
 x, e = reals("x1 x2"), reals("e1 e2")
 POINT: Point = {"sigma": "0.7", "zeta": "0.5", "xi": "1.3", "x1": "0.6", "x2": "-0.9", "e1": "0.8",

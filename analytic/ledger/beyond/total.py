@@ -13,14 +13,14 @@ from typing import Any
 import sympy as sp
 from mpmath import mp, mpf
 
-from analytic import nngp
-from analytic.activation import Activation
 from analytic.activations import ACTIVATIONS, gaussian, gelu, monomial
-from analytic.claims import Claim, Point
-from analytic.formula import Formula
+from analytic.activations.activation import Activation
+from analytic.checks.claims import Claim, Point
+from analytic.checks.oracles import Jet, nngp_route, omega_jet, ray
+from analytic.expressions.formula import Formula
+from analytic.expressions.symbols import V, d, q, r, s, sigma, w, zeta
+from analytic.geometry import nngp
 from analytic.ledger.settlement import Settled, holds, reals
-from analytic.routes import Jet, nngp_route, omega_jet, ray
-from analytic.symbols import V, d, q, r, s, sigma, w, zeta
 
 SETTINGS: tuple[Point, ...] = (
     {"sigma": "0.8", "zeta": "0.6", "r": "1.7"},

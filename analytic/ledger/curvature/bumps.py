@@ -12,13 +12,13 @@ import sympy as sp
 from mpmath import mp, mpf
 from sympy.combinatorics.permutations import Permutation
 
-from analytic.claims import Claim, sample
+from analytic.checks.claims import Claim, sample
+from analytic.checks.oracles import Jet, network_jet
+from analytic.checks.oracles import determinant as det
+from analytic.expressions.formula import Formula
 from analytic.finite.bumps import bumps, determinant
-from analytic.formula import Formula
 from analytic.ledger.curvature.finite import ROUTES as FINITE
 from analytic.ledger.settlement import Settled, dot, holds, reals, shifted, threefold
-from analytic.routes import Jet, network_jet
-from analytic.routes import determinant as det
 
 Vector = Sequence[Any]
 

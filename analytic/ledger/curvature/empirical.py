@@ -9,16 +9,16 @@ from typing import Any
 import sympy as sp
 from mpmath import mp
 
-from analytic.activation import Activation, derivative
 from analytic.activations import erf, monomial
-from analytic.backends import compile_mpmath
-from analytic.claims import Claim, sample
-from analytic.formula import Formula
+from analytic.activations.activation import Activation, derivative
+from analytic.checks.claims import Claim, sample
+from analytic.checks.oracles import pair_average
+from analytic.expressions.backends import compile_mpmath
+from analytic.expressions.formula import Formula
+from analytic.expressions.symbols import kxx, kxy, kyy, sigma, xi, z, zeta
 from analytic.ledger.curvature.gaussian import PHI
 from analytic.ledger.curvature.weights import APART, vector, x, y
 from analytic.ledger.settlement import Settled, dot, holds, reals
-from analytic.routes import pair_average
-from analytic.symbols import kxx, kxy, kyy, sigma, xi, z, zeta
 
 
 def _empirical() -> Claim:

@@ -9,11 +9,11 @@ import sympy as sp
 from mpmath import mp
 
 from analytic.activations import erf
-from analytic.claims import Claim, sample
-from analytic.formula import Formula
+from analytic.checks.claims import Claim, sample
+from analytic.checks.oracles import Jet, averages, nngp_route, pair_average
+from analytic.expressions.formula import Formula
+from analytic.expressions.symbols import d, r, sigma, zeta
 from analytic.ledger.settlement import Settled, holds, reals, threefold
-from analytic.routes import Jet, averages, nngp_route, pair_average
-from analytic.symbols import d, r, sigma, zeta
 
 _variance = sigma**2 * r**2 + zeta**2
 

@@ -8,10 +8,10 @@ from typing import Any
 import sympy as sp
 from mpmath import mp
 
-from analytic.claims import Claim, sample
-from analytic.formula import Formula
+from analytic.checks.claims import Claim, sample
+from analytic.checks.oracles import determinant, network_jet
+from analytic.expressions.formula import Formula
 from analytic.ledger.settlement import Settled, dot, holds, reals, threefold
-from analytic.routes import determinant, network_jet
 
 
 def _units(n: int, d: int) -> tuple[list[tuple[sp.Symbol, ...]], tuple[sp.Symbol, ...]]:

@@ -8,16 +8,16 @@ from typing import Any
 import sympy as sp
 from mpmath import mp
 
-from analytic import quadrature
-from analytic.activation import Activation, activation, derivative
 from analytic.activations import erf, gaussian, gelu, monomial
-from analytic.backends import compile_mpmath
-from analytic.claims import Claim, Point, sample
-from analytic.expectation import Moment
-from analytic.formula import Formula
+from analytic.activations.activation import Activation, activation, derivative
+from analytic.checks.claims import Claim, Point, sample
+from analytic.checks.oracles import nngp_jet
+from analytic.expressions import quadrature
+from analytic.expressions.backends import compile_mpmath
+from analytic.expressions.expectation import Moment
+from analytic.expressions.formula import Formula
+from analytic.expressions.symbols import V, r, sigma, z, zeta
 from analytic.ledger.settlement import Settled, dot, holds, reals
-from analytic.routes import nngp_jet
-from analytic.symbols import V, r, sigma, z, zeta
 
 x, u, v = (reals(f"{name}1 {name}2") for name in "xuv")
 ARGS = (sigma, zeta, *x, *u, *v)

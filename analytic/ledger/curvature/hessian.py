@@ -11,11 +11,11 @@ import numpy as np
 import sympy as sp
 from mpmath import mp
 
-from analytic.claims import Claim, sample
+from analytic.checks.claims import Claim, sample
+from analytic.expressions.formula import Formula
 from analytic.finite.forms import components, given, inverse, symmetric, vector
-from analytic.formula import Formula
+from analytic.geometry.riemann import Curvature, curvature_of_jet
 from analytic.ledger.settlement import Settled, dot, holds, reals, threefold
-from analytic.riemann import Curvature, curvature_of_jet
 
 Values = dict[str, Any]
 Ways = dict[str, np.ndarray]  # vectors by letter

@@ -11,11 +11,11 @@ from typing import Any
 import sympy as sp
 from mpmath import mp
 
-from analytic.backends import compile_mpmath
-from analytic.claims import Claim, sample
-from analytic.formula import Formula
+from analytic.checks.claims import Claim, sample
+from analytic.checks.oracles import determinant
+from analytic.expressions.backends import compile_mpmath
+from analytic.expressions.formula import Formula
 from analytic.ledger.settlement import Settled, dot, holds, mixed, reals
-from analytic.routes import determinant
 
 Vector = Sequence[Any]
 Kernel = Callable[[Vector, Vector], Any]

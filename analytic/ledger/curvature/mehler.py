@@ -9,11 +9,11 @@ import sympy as sp
 from mpmath import mp, mpf
 
 from analytic.activations import monomial
-from analytic.claims import Claim, Point, sample
-from analytic.formula import Formula
+from analytic.checks.claims import Claim, Point, sample
+from analytic.checks.oracles import pair_average
+from analytic.expressions.formula import Formula
+from analytic.expressions.symbols import q
 from analytic.ledger.settlement import Settled, holds, reals
-from analytic.routes import pair_average
-from analytic.symbols import q
 
 rho = sp.Symbol("rho", real=True)
 ell = sp.Symbol("ell", integer=True, nonnegative=True)

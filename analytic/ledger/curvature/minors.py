@@ -12,15 +12,15 @@ import numpy as np
 import sympy as sp
 from mpmath import mp
 
-from analytic.claims import Claim, sample
+from analytic.checks.claims import Claim, sample
+from analytic.checks.oracles import determinant
+from analytic.expressions.formula import Formula
 from analytic.finite.forms import Minors, given, inverse, symmetric, vector
 from analytic.finite.units import Units
-from analytic.formula import Formula
+from analytic.geometry.riemann import Curvature
 from analytic.ledger.curvature.hessian import Chart, Read, Ways, lowered, scalar, solved
 from analytic.ledger.curvature.planar import along, curved, rates, rows_of, slope, volume
 from analytic.ledger.settlement import Settled, holds, threefold
-from analytic.riemann import Curvature
-from analytic.routes import determinant
 
 
 def _orders(d: int) -> Iterator[tuple[int, tuple[int, ...]]]:

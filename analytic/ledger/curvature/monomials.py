@@ -10,11 +10,11 @@ from mpmath import mp, mpf
 
 from analytic.activations import monomial
 from analytic.catalogue import catalogue
-from analytic.claims import Claim, Point, sample
-from analytic.formula import Formula
+from analytic.checks.claims import Claim, Point, sample
+from analytic.checks.oracles import Jet, averages, nngp_route
+from analytic.expressions.formula import Formula
+from analytic.expressions.symbols import d, q, r, sigma, zeta
 from analytic.ledger.settlement import Settled, holds, threefold
-from analytic.routes import Jet, averages, nngp_route
-from analytic.symbols import d, q, r, sigma, zeta
 
 MONOMIAL = monomial()
 _variance = sigma**2 * r**2 + zeta**2

@@ -11,13 +11,13 @@ from typing import Any
 import sympy as sp
 from mpmath import mp, mpf
 
-from analytic.claims import Claim, Point
-from analytic.formula import Formula
+from analytic.checks.claims import Claim, Point
+from analytic.expressions.formula import Formula
+from analytic.expressions.symbols import d, q, r, ratio, rho, s
 from analytic.ledger.curvature.radial import ROUTES as RADIAL
 from analytic.ledger.settlement import Settled, dot, holds, reals
 from analytic.perturbation import chi, fluctuation, linear
 from analytic.perturbation.polynomials import Network, monomial_network, volume
-from analytic.symbols import d, q, r, ratio, rho, s
 
 Average = Callable[[Network], Any]
 

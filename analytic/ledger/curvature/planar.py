@@ -10,15 +10,15 @@ import numpy as np
 import sympy as sp
 from mpmath import mp
 
-from analytic.claims import Claim, sample
+from analytic.checks.claims import Claim, sample
+from analytic.checks.oracles import Jet, determinant, network_jet
+from analytic.expressions.formula import Formula
 from analytic.finite.forms import given, symmetric, vector
 from analytic.finite.units import Units
-from analytic.formula import Formula
+from analytic.geometry.riemann import Curvature, curvature_of_jet
 from analytic.ledger.curvature import finite
 from analytic.ledger.curvature.hessian import Chart, Read, Values, Ways, lowered, scalar, solved
 from analytic.ledger.settlement import Settled, dot, holds, reals, threefold
-from analytic.riemann import Curvature, curvature_of_jet
-from analytic.routes import Jet, determinant, network_jet
 
 _THREE = Units.generic(3, 2)
 THIRD = mp.mpf(7) / 5  # phi''': no curvature depends on it

@@ -9,9 +9,9 @@ from typing import Any
 import sympy as sp
 from mpmath import mp, mpf
 
-from analytic.claims import Claim, sample
-from analytic.domain import Domain
-from analytic.formula import Formula
+from analytic.checks.claims import Claim, sample
+from analytic.expressions.arguments import Domain
+from analytic.expressions.formula import Formula
 from analytic.ledger.settlement import Settled, dot, holds, reals
 
 WIDE = "widths that double seven times, extrapolated in 1/n to the seventh power"

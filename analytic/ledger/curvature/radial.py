@@ -7,11 +7,11 @@ from typing import Any
 import sympy as sp
 from mpmath import mp
 
-from analytic.claims import Claim, sample
-from analytic.formula import Formula
+from analytic.checks.claims import Claim, sample
+from analytic.checks.oracles import Jet, determinant, omega_jet, ray
+from analytic.expressions.formula import Formula
+from analytic.expressions.symbols import d, r
 from analytic.ledger.settlement import Settled, dot, holds, reals, threefold
-from analytic.routes import Jet, determinant, omega_jet, ray
-from analytic.symbols import d, r
 
 THIRD = mp.mpf(3) / 8  # Omega''': no statement here depends on it
 o0, o1, o2 = JET = (*reals("o0"), sp.Symbol("o1", positive=True), *reals("o2"))

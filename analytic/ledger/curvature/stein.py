@@ -9,20 +9,20 @@ from typing import Any
 import sympy as sp
 from mpmath import mp
 
-from analytic import quadrature
-from analytic.activation import Activation, derivative
 from analytic.activations import gaussian, gelu
-from analytic.backends import compile_mpmath
-from analytic.claims import Claim, sample
-from analytic.expectation import Moment
-from analytic.formula import Formula
+from analytic.activations.activation import Activation, derivative
+from analytic.checks.claims import Claim, sample
+from analytic.expressions import quadrature
+from analytic.expressions.backends import compile_mpmath
+from analytic.expressions.expectation import Moment
+from analytic.expressions.formula import Formula
+from analytic.expressions.symbols import V as variance
+from analytic.expressions.symbols import r, s, sigma, xi, z, zeta
 from analytic.ledger.curvature.gaussian import PHI
 from analytic.ledger.curvature.tangent import ROUTES as BEFORE
 from analytic.ledger.curvature.tangent import metric, theta
 from analytic.ledger.curvature.weights import ARGS, POINT, conditioned, u, v, vector, x
 from analytic.ledger.settlement import Settled, dot, holds, mixed
-from analytic.symbols import V as variance
-from analytic.symbols import r, s, sigma, xi, z, zeta
 
 _slopes = [derivative(PHI, k) for k in range(5)]
 _V = sigma**2 * dot(x, x) + zeta**2

@@ -8,11 +8,12 @@ from typing import Any
 import sympy as sp
 from mpmath import mp
 
-from analytic.activation import Activation
 from analytic.activations import polynomial
-from analytic.claims import Claim, Point
-from analytic.composed import Network
-from analytic.formula import Formula
+from analytic.activations.activation import Activation
+from analytic.checks.claims import Claim, Point
+from analytic.checks.kernel_oracles import Network
+from analytic.expressions.formula import Formula
+from analytic.expressions.symbols import xi
 from analytic.ledger.curvature.weights import (
     APART,
     ARGS,
@@ -31,7 +32,6 @@ from analytic.ledger.curvature.weights import (
     y,
 )
 from analytic.ledger.settlement import Settled, dot, holds, shifted
-from analytic.symbols import xi
 
 CUBIC = polynomial((1, sp.Rational(1, 2), sp.Rational(-1, 3), sp.Rational(1, 4)))  # of no parity
 DIFFERENCES = "differences of the kernel"

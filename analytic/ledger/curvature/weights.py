@@ -11,13 +11,13 @@ from typing import Any
 
 import sympy as sp
 
-from analytic.activation import Activation, activation, derivative
 from analytic.activations import exponential
-from analytic.claims import Point
-from analytic.expectation import Moment
+from analytic.activations.activation import Activation, activation, derivative
+from analytic.checks.claims import Point
+from analytic.expressions.expectation import Moment
+from analytic.expressions.symbols import kxx, kxy, kyy, sigma, xi, z, zeta
 from analytic.ledger.curvature.gaussian import MODERATE
 from analytic.ledger.settlement import dot, reals
-from analytic.symbols import kxx, kxy, kyy, sigma, xi, z, zeta
 
 x, y, u, v = (reals(f"{name}1 {name}2") for name in "xyuv")
 p, q = reals("p q")  # rates of two exponentials

@@ -9,13 +9,13 @@ import sympy as sp
 from mpmath import mp
 from sympy import Abs, cos, sign, sin, sqrt
 
-from analytic.claims import Claim, sample
-from analytic.formula import Formula
+from analytic.checks.claims import Claim, sample
+from analytic.expressions.formula import Formula
+from analytic.expressions.symbols import alpha, charge, delta, m, x
 from analytic.ledger.settlement import Settled, dot, holds, reals
 from analytic.ledger.univariate.lift import NEURON, a, active, b, c, norm, recovered, theta, y
 from analytic.ledger.univariate.network import Vector, downhill, full, gradient, loss, rate
 from analytic.relu_dynamics.metric import ARGS
-from analytic.symbols import alpha, charge, delta, m, x
 
 p, q = WAY = reals("p q")  # a combination p r' + q theta' tells both
 residual = c * (a * x - b) / alpha - y  # of one sample, where y stands for all that others do

@@ -10,11 +10,11 @@ import sympy as sp
 from mpmath import mp
 from sympy import Abs, Max, Min, atan, pi
 
-from analytic.claims import Claim, Point, sample
-from analytic.formula import Formula
+from analytic.checks.claims import Claim, Point, sample
+from analytic.expressions.formula import Formula
+from analytic.expressions.symbols import A, B, x, y
 from analytic.ledger.settlement import Settled, dot, holds, reals
 from analytic.splines import INITIALISATIONS
-from analytic.symbols import A, B, x, y
 
 Unit = Callable[[Any], Any]  # what a unit contributes where it is active
 C = sp.Symbol("C", positive=True)

@@ -8,12 +8,12 @@ import sympy as sp
 from mpmath import mp
 from sympy import Abs, atan, atan2, cos, sin, sqrt
 
-from analytic.claims import Claim, Point, sample
-from analytic.formula import Formula
+from analytic.checks.claims import Claim, Point, sample
+from analytic.expressions.formula import Formula
+from analytic.expressions.symbols import alpha, charge, delta, m, x
 from analytic.ledger.settlement import Settled, holds, reals
 from analytic.ledger.univariate.network import downhill, full, loss, rate
 from analytic.relu_dynamics.metric import ARGS, c_squared
-from analytic.symbols import alpha, charge, delta, m, x
 
 NEURON = a, b, c = reals("a b c")
 theta, y = reals("theta y")

@@ -10,11 +10,11 @@ import sympy as sp
 from mpmath import mp
 from sympy import Abs
 
-from analytic.claims import Claim, sample
-from analytic.formula import Formula
+from analytic.checks.claims import Claim, sample
+from analytic.expressions.formula import Formula
+from analytic.expressions.symbols import A, B, ec2, u, x, y
 from analytic.ledger.settlement import Settled, holds, reals
 from analytic.ledger.univariate.kernels import INSIDE, biases_first, pieces, ramp
-from analytic.symbols import A, B, ec2, u, x, y
 
 edge = B / A
 

@@ -8,11 +8,11 @@ import sympy as sp
 from mpmath import mp
 from sympy import cos, sin
 
-from analytic.claims import Claim, Point, sample
-from analytic.formula import Formula
+from analytic.checks.claims import Claim, Point, sample
+from analytic.expressions.formula import Formula
+from analytic.expressions.symbols import charge, x
 from analytic.ledger.settlement import Settled, dot, holds, reals
 from analytic.ledger.univariate.network import canonical, downhill, full, gradient, loss, rate
-from analytic.symbols import charge, x
 
 r1, theta1, r2, theta2 = PARTICLES = reals("r1 theta1 r2 theta2")
 X = reals("x1 x2 x3")

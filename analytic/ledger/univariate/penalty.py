@@ -9,12 +9,12 @@ import sympy as sp
 from mpmath import mp
 from sympy import Abs, sqrt
 
-from analytic.claims import Claim, Point, sample
-from analytic.formula import Formula
+from analytic.checks.claims import Claim, Point, sample
+from analytic.expressions.formula import Formula
+from analytic.expressions.symbols import charge, x
 from analytic.ledger.settlement import Settled, dot, reals
 from analytic.ledger.univariate.network import canonical, gradient, loss
 from analytic.ledger.univariate.particles import d, lifted, theta
-from analytic.symbols import charge, x
 
 
 def _cancelled() -> Settled:

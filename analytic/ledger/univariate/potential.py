@@ -7,12 +7,12 @@ from typing import Any
 import sympy as sp
 from mpmath import mp
 
-from analytic.claims import Claim
-from analytic.formula import Formula
+from analytic.checks.claims import Claim
+from analytic.expressions.formula import Formula
+from analytic.expressions.symbols import alpha, x
 from analytic.ledger.settlement import Settled, dot, holds, reals
 from analytic.ledger.univariate.network import canonical, downhill, full, loss, rate
 from analytic.ledger.univariate.particles import d, lifted, t, theta
-from analytic.symbols import alpha, x
 
 
 def _tangent() -> Claim:

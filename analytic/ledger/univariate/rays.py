@@ -15,10 +15,10 @@ import sympy as sp
 from mpmath import mp
 from sympy import And, Or, Piecewise, sign, sqrt
 
-from analytic.claims import Claim, Point
-from analytic.formula import Formula
+from analytic.checks.claims import Claim, Point
+from analytic.expressions.formula import Formula
+from analytic.expressions.symbols import charge, rho, x
 from analytic.ledger.settlement import Settled, reals
-from analytic.symbols import charge, rho, x
 
 s = sp.Symbol("s", real=True)
 X, RHO = reals("x1 x2 x3 x4"), reals("rho1 rho2 rho3 rho4")

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from numeric.infinite.mehler.direct import integrate
 from numeric.infinite.mehler.expansion import TOLERANCE, Expansion, Function, attainable, expand
 from numeric.infinite.mehler.series import correlation, on_list, on_tile, pairs

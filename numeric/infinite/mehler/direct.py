@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from analytic.special import gram_det
+from analytic.expressions.special import gram_det
 from numeric.infinite.mehler.expansion import Function, gauss_legendre, normal, safe_root
 
 Pairing = Callable[[Tensor, Tensor], Tensor]

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from analytic.domain import InputError
+from analytic.expressions.arguments import InputError
 from numeric.infinite.mehler.expansion import Expansion, safe_root
 
 NEGLIGIBLE = 1e-24  # a part of the largest term, below which terms are skipped, as those of odd phi

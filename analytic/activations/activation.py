@@ -1,0 +1,213 @@
+"""What geometry needs to know of a nonlinearity: its Gaussian moments, and how they were found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from typing import Any
+
+import sympy as sp
+
+from analytic.expressions.angular_average import SectorAverage
+from analytic.expressions.arguments import Domain, InputError, OutsideDomain
+from analytic.expressions.expectation import Moment, PairMoment
+from analytic.expressions.formula import Formula
+from analytic.expressions.symbols import V, kxx, kxy, kyy, z
+
+GRAM = (kxx, kxy, kyy)
+AVERAGES = (Moment, PairMoment, SectorAverage)  # integrals left to quadrature
+PARTS = ("kernel", "slope", "F", "G", "G2")
+PSD = Domain((sp.Le(kxy**2, kxx * kyy),))
+
+
+@dataclass(frozen=True)
+class Activation:
+    r"""phi and its Gaussian expectations.
+
+    F, G, G2 are $E[\phi^2], E[\phi'^2], E[\phi''^2]$ for z ~ N(0, V), with phi'' taken between
+    kinks; kernel and slope are $E[\phi(u)\phi(v)], E[\phi'(u)\phi'(v)]$. A part that diverges is
+    None, and `absent` says why. `elasticity`, where given, is $V G'/G$ written for floating point.
+    """
+
+    name: str
+    phi: Formula
+    kernel: Formula
+    slope: Formula | None
+    F: Formula
+    G: Formula | None
+    G2: Formula | None
+    kinks: tuple[sp.Expr, ...] = ()
+    elasticity: sp.Expr | None = None
+    absent: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def parameters(self) -> tuple[sp.Symbol, ...]:
+        return self.phi.args[1:]
+
+    @property
+    def parts(self) -> dict[str, Formula]:
+        """The expectations that exist."""
+        return {p: getattr(self, p) for p in PARTS if getattr(self, p) is not None}
+
+    def require(self, part: str) -> Formula:
+        """An expectation that something rests on, or why there is none."""
+        if part not in self.parts:
+            reason = dict(self.absent)[part]
+            raise InputError(
+                f"{self.name} has no finite {part}, for {reason}: take a smoother one."
+            )
+        return self.parts[part]
+
+    @property
+    def closed_forms(self) -> tuple[str, ...]:
+        """The names of the expectations that have a closed form; the others are quadratures."""
+        return tuple(p for p, f in self.parts.items() if not f.expr.has(*AVERAGES))
+
+    def __str__(self) -> str:
+        closed = ", ".join(self.closed_forms) or "none"
+        quadrature = ", ".join(p for p in self.parts if p not in self.closed_forms) or "none"
+        return f"phi(z) = {self.phi.expr}; closed forms: {closed}; quadrature: {quadrature}"
+
+    def _repr_latex_(self) -> str:
+        return rf"$\displaystyle \phi(z) = {sp.latex(self.phi.expr)}$"
+
+    def derivative(self, order: int = 1) -> sp.Expr:
+        """The derivative of phi between its kinks."""
+        return derivative(self.phi.expr, order)
+
+    def fixed(self, **values: Any) -> Activation:
+        """The same with parameters set to numbers, as in monomial().fixed(q=3)."""
+        names = [parameter.name for parameter in self.parameters]
+        for name in values:
+            if name not in names:
+                known = f": its parameters are {', '.join(names)}" if names else " to fix"
+                raise InputError(f"{self.name} has no argument {name}{known}.")
+        parts: dict[str, Formula | None] = {"phi": self.phi.at(**values)}
+        absent = dict(self.absent)
+        for part in PARTS:
+            formula = getattr(self, part)
+            try:
+                parts[part] = None if formula is None else formula.at(**values)
+            except OutsideDomain as refusal:  # an average that exists for other values only
+                parts[part], absent[part] = None, str(refusal)
+        chosen = {p: sp.sympify(values[p.name]) for p in self.parameters if p.name in values}
+        elastic = None if self.elasticity is None else self.elasticity.subs(chosen)
+        name, absences = parts["phi"].name, tuple(absent.items())
+        return replace(self, name=name, elasticity=elastic, absent=absences, **parts)
+
+    def scaled(self, factor: Any) -> Activation:
+        r"""$\phi(c z)$: an erf, a sine or a Gaussian of any width, with all its closed forms."""
+        c = sp.sympify(factor)
+        if not (c.is_real and c.is_finite and c.is_nonzero):
+            raise InputError(f"factor = {c} was given, but it must be a real number other than 0.")
+        one = {V: c**2 * V}
+        two = {k: c**2 * k for k in GRAM}
+
+        def moved(
+            formula: Formula | None, values: dict[sp.Symbol, sp.Expr], front: sp.Expr
+        ) -> Formula | None:
+            if formula is None:
+                return None
+            stable = None if formula.stable is None else front * formula.stable.subs(values)
+            expr = front * formula.expr.subs(values)
+            return replace(formula, name=f"{formula.name}({c} z)", expr=expr, stable=stable)
+
+        elastic = None if self.elasticity is None else self.elasticity.subs(one)
+        return Activation(
+            name=f"{self.name}({c} z)",
+            phi=moved(self.phi, {z: c * z}, sp.S.One),
+            kernel=moved(self.kernel, two, sp.S.One),
+            slope=moved(self.slope, two, c**2),
+            F=moved(self.F, one, sp.S.One),
+            G=moved(self.G, one, c**2),
+            G2=moved(self.G2, one, c**4),
+            kinks=tuple(b / c for b in self.kinks),
+            elasticity=elastic,
+            absent=self.absent,
+        )
+
+    @staticmethod
+    def of(expr: Any, kinks: Sequence[Any] | None = None) -> Activation:
+        """The activation of a user's own expression in one variable, such as tanh(z).
+
+        F, G and G2 have closed forms where phi, phi' or phi'' is made of powers, exponentials of
+        quadratics, sines and cosines, between its kinks without waves; the rest are quadratures, and
+        `closed_forms` says which. In floats the expression is computed as it stands, so write
+        1/(1 + exp(-z)) rather than what overflows.
+        """
+        from analytic.activations.user_defined import activation_of
+
+        return activation_of(expr, kinks)
+
+
+def derivative(phi: sp.Expr, order: int = 1) -> sp.Expr:
+    """d^n phi / dz^n between kinks: branch by branch for a Piecewise, with z^q q/z as q z^(q-1)."""
+    if isinstance(phi, sp.Piecewise):
+        return sp.Piecewise(*((derivative(value, order), where) for value, where in phi.args))
+    for _ in range(order):
+        phi = sp.powsimp(sp.diff(phi, z))
+    return phi
+
+
+def positive(name: str, value: Any) -> sp.Expr:
+    """A parameter as an expression: an open symbol, or a finite number above 0."""
+    value = sp.sympify(value, rational=isinstance(value, str))
+    if value.is_number and not (value.is_positive and value.is_finite):
+        raise InputError(f"{name} = {value} was given, but {name} must be a number above 0.")
+    return value
+
+
+def symbols_of(value: Any) -> tuple[sp.Symbol, ...]:
+    """The free symbols of a parameter, which become arguments of the formulas."""
+    return tuple(sorted(sp.sympify(value).free_symbols, key=str))
+
+
+def activation(
+    name: str,
+    phi: Any,
+    *,
+    parameters: tuple[sp.Symbol, ...] = (),
+    kinks: tuple[Any, ...] = (),
+    elasticity: sp.Expr | None = None,
+    phi_stable: sp.Expr | None = None,
+    domains: Mapping[str, tuple[sp.Basic, ...]] | None = None,
+    absent: Mapping[str, str] | None = None,
+    **given: Any,
+) -> Activation:
+    """An Activation from what is known of it: the expectations not given become quadratures.
+
+    Each of kernel, slope, F, G, G2 may be an expression or a pair (textbook, stable);
+    `domains` holds conditions on the parameters of each, `absent` why some of them diverge.
+    """
+    phi, domains, absent = sp.sympify(phi), domains or {}, absent or {}
+    if stray := phi.free_symbols - {z, *parameters}:
+        raise InputError(f"The activation {phi} depends on {stray}: name them in `parameters`.")
+    kinks = tuple(map(sp.sympify, kinks))
+    first = cache(partial(derivative, phi))  # most activations have closed forms and need none
+    missing = {
+        "kernel": lambda: PairMoment(phi, phi, *GRAM, kinks),
+        "slope": lambda: PairMoment(first(), first(), *GRAM, kinks),
+        "F": lambda: Moment(phi**2, V, 0, kinks),
+        "G": lambda: Moment(first() ** 2, V, 0, kinks),
+        "G2": lambda: Moment(derivative(phi, 2) ** 2, V, 0, kinks),
+    }
+
+    def formula(part: str) -> Formula | None:
+        if part in absent:
+            return None
+        face = given[part] if part in given else missing[part]()
+        textbook, stable = face if isinstance(face, tuple) else (face, None)
+        two = part in ("kernel", "slope")
+        args = (*GRAM, *parameters) if two else (V, *parameters)
+        domain = Domain((*(PSD.conditions if two else ()), *domains.get(part, ())))
+        return Formula(f"{name}.{part}", args, sp.sympify(textbook), domain, stable=stable)
+
+    return Activation(
+        name=name,
+        phi=Formula(name, (z, *parameters), phi, stable=phi_stable),
+        kinks=kinks,
+        elasticity=elasticity,
+        absent=tuple(absent.items()),
+        **{part: formula(part) for part in missing},
+    )

@@ -1,0 +1,52 @@
+"""Every deep.* formula: against differences of the composed kernel, or averages layer by layer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from analytic.activations import ACTIVATIONS
+from analytic.activations.activation import Activation
+from analytic.catalogue import catalogue
+from analytic.checks.catalogue.moments import parameters
+from analytic.checks.claims import Claim, Point
+from analytic.checks.kernel_oracles import (
+    at_radius,
+    layered_nngp,
+    layered_ntk,
+    nested_nngp,
+    nested_ntk,
+)
+from analytic.checks.oracles import Jet
+
+SHAPES: tuple[Point, ...] = (
+    {"d": 4, "sigma": "0.8", "zeta": "1.2", "xi": "0.4", "r": "0.4", "depth": 1},
+    {"d": 3, "sigma": "1.1", "zeta": 0, "xi": "0.7", "r": "0.9", "depth": 2},
+    {"d": 2, "sigma": "0.6", "zeta": "0.5", "xi": "1.3", "r": "1.4", "depth": 3},
+    {"d": 2, "sigma": "0.9", "zeta": "0.7", "xi": "0.8", "r": 0, "depth": 2},
+)
+DIFFERENCES = {"nngp": nested_nngp, "ntk": nested_ntk}
+AVERAGES = {"nngp": layered_nngp, "ntk": layered_ntk}
+
+
+def _claims(act: Activation, kind: str) -> Iterator[Claim]:
+    if act.name == "elu":  # its kernel is a quadrature, too slow to differentiate
+        route, jets, shapes = "averages layer by layer", AVERAGES, SHAPES[1:3]
+    else:
+        route, jets, shapes = "differences of the kernel", DIFFERENCES, SHAPES
+    reading = at_radius(jets[kind], act)
+    for what, read in (("magnification", Jet.volume), ("ricci", Jet.scalar)):
+        formula = catalogue[f"deep.{act.name}.{kind}.{what}"]
+        names = {symbol.name for symbol in formula.args}
+        points = tuple(
+            {k: v for k, v in {**shape, **parameters(act)[-1]}.items() if k in names}
+            for shape in shapes
+        )
+        yield Claim(formula, route, reading(read), points)
+
+
+CLAIMS = {
+    f"deep.{name}.{kind}": partial(_claims, act, kind)
+    for name, act in ACTIVATIONS.items()
+    for kind in DIFFERENCES
+}

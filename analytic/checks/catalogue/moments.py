@@ -1,0 +1,177 @@
+"""Gaussian moments of every activation: by quadrature, and by the identities of Stein and Price."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import sympy as sp
+from mpmath import mp
+
+from analytic.activations import ACTIVATIONS, FURTHER, monomial, polynomial, relu
+from analytic.activations.activation import Activation, derivative
+from analytic.checks.claims import Claim, Point
+from analytic.checks.oracles import averages, pair_average
+from analytic.expressions import quadrature
+from analytic.expressions.backends import compile_mpmath
+from analytic.expressions.expectation import Moment
+from analytic.expressions.formula import Formula
+from analytic.expressions.symbols import V, z
+
+PARAMETERS: dict[str, tuple[Point, ...]] = {
+    "monomial": (
+        {"q": 2},
+        {"q": 3},
+        {"q": 4},
+    ),  # z^(q-2) of q = 1 is 0/0 at z = 0: `LINEAR` stands in
+    "relu_power": (
+        {"q": 2},
+        {"q": 4},
+    ),  # q = 1 is `relu`, among those tried; powers of q - 2 are 1 at 3
+    "sine": ({"w": "1.3"},),
+    "cosine": ({"w": "1.3"},),
+    "exponential": ({"w": "0.6"},),
+    "snake": ({"a": "0.7"},),
+}
+GRAMS: tuple[Point, ...] = (
+    {"kxx": "1.5", "kxy": "-0.4", "kyy": 2},
+    {"kxx": "0.7", "kxy": "0.5", "kyy": "0.4"},
+)
+
+
+def parameters(act: Activation) -> tuple[Point, ...]:
+    """Values at which an activation with parameters is tried."""
+    return PARAMETERS[act.name] if act.parameters else ({},)
+
+
+def _points(act: Activation, *more: Point) -> tuple[Point, ...]:
+    return tuple({**point, **values} for values in parameters(act) for point in more)
+
+
+def _one_point(act: Activation) -> Iterator[Claim]:
+    for order, part in enumerate(("F", "G", "G2")):
+        if part not in act.closed_forms or getattr(act, part).expr == 0:
+            continue  # a straight line has no bend, and zero has no mutants
+        average = averages(act, order)
+        points = _points(act, {"V": "1.7"}, {"V": "0.3"})
+        yield Claim(getattr(act, part), "quadrature", _plain(average), points)
+
+
+def _plain(average: Any) -> Any:
+    return lambda V, **values: average(V, 0, *values.values())
+
+
+def _two_point(act: Activation) -> Iterator[Claim]:
+    """The kernel by quadrature, and the slope from it; a slope that stands alone by quadrature too."""
+    parts = [part for part in ("kernel", "slope") if part in act.closed_forms]
+    for part in parts[:1]:
+        yield _by_pairs(act, part, _points(act, GRAMS[0])[-1:])
+    if len(parts) == 2:
+        yield Claim(act.slope, "Price: d(kernel)/d(kxy)", _price(act), _points(act, *GRAMS))
+
+
+def _everywhere(act: Activation) -> Iterator[Claim]:
+    """Both by quadrature, at every point."""
+    for part in ("kernel", "slope"):
+        if part in act.closed_forms:
+            yield _by_pairs(act, part, _points(act, *GRAMS))
+
+
+def _by_pairs(act: Activation, part: str, points: tuple[Point, ...]) -> Claim:
+    average = pair_average(act, ("kernel", "slope").index(part))
+    return Claim(getattr(act, part), "two-point quadrature", _in_order(average), points)
+
+
+def _in_order(average: Any) -> Any:
+    return lambda kxx, kxy, kyy, **values: average(kxx, kxy, kyy, *values.values())
+
+
+def _price(act: Activation) -> Any:
+    kernel = act.kernel.mpmath
+    return lambda kxx, kxy, kyy, **values: mp.diff(lambda k: kernel(kxx, k, kyy, **values), kxy)
+
+
+def _differentiable(act: Activation) -> bool:
+    """Whether phi has no jump, and its mean square is not constant."""
+    return {"F", "G"} <= set(act.closed_forms) and act.F.expr.diff(V) != 0
+
+
+def _product_rule(act: Activation) -> sp.Expr:
+    """(phi phi')'."""
+    return derivative(act.phi.expr) ** 2 + act.phi.expr * derivative(act.phi.expr, 2)
+
+
+def _averaged(act: Activation, expr: sp.Expr, order: int) -> Any:
+    """E[z^order expr] by quadrature, z in units of its standard deviation."""
+    function = compile_mpmath((z, *act.parameters), expr)
+
+    def average(V: Any, **values: Any) -> Any:
+        extra = tuple(values.values())
+        return quadrature.moment(lambda x: function(x, *extra), V, order, act.kinks)
+
+    return average
+
+
+def _price_at_one_point(act: Activation) -> Iterator[Claim]:
+    """dF/dV = E[phi'^2 + phi phi'']."""
+    if _differentiable(act):
+        average = _averaged(act, _product_rule(act), 0)
+        points = _points(act, {"V": "0.8"})
+        yield Claim(act.F.diff("V"), "Price: E[phi'^2 + phi phi'']", average, points)
+
+
+def _stein(act: Activation) -> Iterator[Claim]:
+    """E[z f] = V E[f'] with f = phi phi': kinks and derivatives by quadrature on both sides."""
+    if _differentiable(act):
+        right = V * Moment(_product_rule(act), V, 0, act.kinks)
+        formula = Formula(f"{act.name}: V E[(phi phi')']", (V, *act.parameters), right)
+        average = _averaged(act, act.phi.expr * derivative(act.phi.expr), 1)
+        points = _points(act, {"V": "0.8"})[-1:]
+
+        def left(V: Any, **values: Any) -> Any:
+            return mp.sqrt(V) * average(V, **values)
+
+        yield Claim(formula, "Stein: E[z phi phi']", left, points, digits=20)
+
+
+def _elu_by_conditioning(derived: bool) -> Claim:
+    """The average of ELU over v given u is elementary, and leaves one over u."""
+    elu = ACTIVATIONS["elu"]
+    formula = elu.slope if derived else elu.kernel
+    outer = compile_mpmath((z,), elu.derivative() if derived else elu.phi.expr)
+
+    def inner(mean: Any, std: Any) -> Any:
+        tail = mp.exp(mean + std**2 / 2) * mp.ncdf(-(mean + std**2) / std)
+        if derived:
+            return mp.ncdf(mean / std) + tail
+        return mean * mp.ncdf(mean / std) + std * mp.npdf(mean / std) + tail - mp.ncdf(-mean / std)
+
+    def other(kxx: Any, kxy: Any, kyy: Any) -> Any:
+        std = mp.sqrt(kyy - kxy**2 / kxx)
+        return quadrature.moment(lambda u: outer(u) * inner(kxy / kxx * u, std), kxx, kinks=[0])
+
+    return Claim(formula, "conditioning on u", other, GRAMS)
+
+
+POLYNOMIAL = replace(polynomial([1, "1/2", "-1/3", "1/5"]), name="polynomial")
+LINEAR = replace(monomial(1), name="linear")
+SCALED = ACTIVATIONS["erf"].scaled(sp.Rational(3, 2))
+TRIED = (*ACTIVATIONS.values(), *FURTHER.values(), LINEAR, relu, POLYNOMIAL)
+
+
+def _claims(act: Activation) -> Iterator[Claim]:
+    yield from _one_point(act)
+    yield from _two_point(act)
+    yield from _price_at_one_point(act)
+    if act.name == "elu":
+        yield _elu_by_conditioning(False)
+        yield _elu_by_conditioning(True)
+
+
+CLAIMS = {f"moments.{act.name}": partial(_claims, act) for act in TRIED}
+CLAIMS["moments.scaled"] = partial(_one_point, SCALED)
+CLAIMS |= {f"stein.{act.name}": partial(_stein, act) for act in (ACTIVATIONS["erf"], relu)}
+DENSE = {f"pairs.{act.name}": partial(_everywhere, act) for act in TRIED}
+DENSE |= {f"stein.{act.name}": partial(_stein, act) for act in TRIED}

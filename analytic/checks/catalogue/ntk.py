@@ -1,0 +1,55 @@
+"""Every ntk.* formula: against differences of the kernel, or averages over the weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+from mpmath import mp
+
+from analytic.activations import ACTIVATIONS
+from analytic.activations.activation import Activation
+from analytic.catalogue import catalogue
+from analytic.checks.catalogue.moments import GRAMS, parameters
+from analytic.checks.claims import Claim, Point
+from analytic.checks.kernel_oracles import at_radius, nested_ntk, weighted_ntk
+from analytic.checks.oracles import Jet
+
+SHAPES: tuple[Point, ...] = (
+    {"d": 3, "sigma": "0.6", "zeta": "0.5", "xi": "1.3", "r": "1.4"},
+    {"d": 2, "sigma": "1.1", "zeta": 0, "xi": "0.7", "r": "0.9"},
+)
+ORIGIN: Point = {"d": 4, "sigma": "0.8", "zeta": "1.2", "xi": "0.4"}
+PAIR: Point = {**GRAMS[0], "xy": "-0.3", "xi": "1.3"}
+
+
+def _kernel(act: Activation) -> Claim:
+    """The slope under the readout by Price's theorem, from the kernel alone."""
+    kernel = act.kernel.mpmath
+
+    def other(kxx: Any, kxy: Any, kyy: Any, xy: Any, xi: Any, **values: Any) -> Any:
+        slope = mp.diff(lambda k: kernel(kxx, k, kyy, **values), kxy)
+        return kernel(kxx, kxy, kyy, **values) + xi**2 * (1 + xy) * slope
+
+    points = tuple({**PAIR, **values} for values in parameters(act))
+    return Claim(catalogue[f"ntk.{act.name}.kernel"], "Price: d(kernel)/d(kxy)", other, points)
+
+
+def _claims(act: Activation) -> Iterator[Claim]:
+    yield _kernel(act)
+    if act.name == "elu":  # its kernel is a quadrature, too slow to differentiate
+        route, reading = "average over weights", at_radius(weighted_ntk, act)
+    else:
+        route, reading = "differences of the kernel", at_radius(nested_ntk, act)
+    values = parameters(act)[-1]
+    points = tuple({**shape, **values} for shape in SHAPES)
+    for what, read, where in (
+        ("magnification", Jet.volume, points),
+        ("ricci", Jet.scalar, points),
+        ("origin", Jet.scalar, ({**ORIGIN, **values},)),
+    ):
+        yield Claim(catalogue[f"ntk.{act.name}.{what}"], route, reading(read), where)
+
+
+CLAIMS = {f"ntk.{name}": partial(_claims, act) for name, act in ACTIVATIONS.items()}

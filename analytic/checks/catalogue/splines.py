@@ -1,0 +1,148 @@
+"""Claims about univariate networks: averages of the units themselves over their law."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+from mpmath import mp, mpf
+
+from analytic.checks.claims import Claim, Point
+from analytic.splines import INITIALISATIONS
+
+Unit = Callable[[Any], Any]  # of z = a x - b
+Law = Callable[..., Any]  # (f, x, y, parameters) -> E[f(ax - b) f(ay - b)]
+
+# Inside the core, across its edge, on the edge, on both sides of it, and equal inputs.
+PAIRS = (
+    ("0.3", "-0.2"), ("0.4", "1.7"), ("-0.8", "0.5"), ("1.1", "2.5"), ("-1.9", "0.1"), ("0.6", "0.6"),
+)  # fmt: skip
+VALUES: Point = {"A": "1.25", "B": "0.9", "sa": "1.2", "sb": "0.7", "ec2": "0.3"}  # B/A = 0.72
+PLACES = {  # where there are knots
+    "signs": ("0.1", "-0.7"), "uniform": ("0.1", "-0.7", "0.9", "-2.3"),
+    "gaussian": ("0.1", "-0.7", "2.3"), "onesided": ("0.1", "0.7"),
+}  # fmt: skip
+
+
+def _ramp(z: Any) -> Any:
+    return max(z, mpf(0))
+
+
+def _step(z: Any) -> Any:
+    return mpf(1) if z > 0 else mpf(0)
+
+
+def _pieces(f: Callable[[Any], Any], ends: Any, cuts: Any, rule: Any = mp.quad) -> Any:
+    """An integral of what is smooth between cuts."""
+    low, high = ends
+    inner = sorted(cut for cut in set(cuts) if low < cut < high)
+    return sum(rule(f, pair) for pair in pairwise([low, *inner, high]))
+
+
+def _simpson(f: Callable[[Any], Any], pair: tuple[Any, Any]) -> Any:
+    """Exact for a polynomial of degree 3; jumps lie at the ends, which are approached from inside."""
+    low, high = pair
+    inside = (high - low) * mp.sqrt(mp.eps)
+    return (high - low) * (f(low + inside) + 4 * f((low + high) / 2) + f(high - inside)) / 6
+
+
+def _uniform_bias(f: Unit, a: Any, x: Any, y: Any, low: Any, high: Any) -> Any:
+    """E[f(ax - b) f(ay - b)] over b."""
+    with mp.workdps(2 * mp.dps):
+        cuts = (a * x, a * y)
+        total = _pieces(lambda b: f(a * x - b) * f(a * y - b), (low, high), cuts, _simpson)
+        return total / (high - low)
+
+
+def _signs(f: Unit, x: Any, y: Any, B: Any) -> Any:
+    return sum(_uniform_bias(f, a, x, y, -B, B) for a in (mpf(1), mpf(-1))) / 2
+
+
+def _uniform(f: Unit, x: Any, y: Any, A: Any, B: Any) -> Any:
+    cuts = [0, *(sign * B / one for one in (x, y) if one for sign in (1, -1))]
+    return _pieces(lambda a: _uniform_bias(f, a, x, y, -B, B), (-A, A), cuts) / (2 * A)
+
+
+def _gaussian(f: Unit, x: Any, y: Any, sa: Any, sb: Any) -> Any:
+    """In polar coordinates, whose radius has E[R^2] = 2 and scales with f."""
+
+    def around(angle: Any) -> Any:
+        a, b = sa * mp.cos(angle), sb * mp.sin(angle)
+        return f(a * x - b) * f(a * y - b)
+
+    zeros = [mp.atan(sa * one / sb) + turn for one in (x, y) for turn in (-mp.pi, 0, mp.pi)]
+    square = 2 if f is _ramp else 1
+    return square * _pieces(around, (-mp.pi, mp.pi), zeros) / (2 * mp.pi)
+
+
+def _onesided(f: Unit, x: Any, y: Any) -> Any:
+    return _uniform_bias(f, mpf(1), x, y, mpf(0), mpf(1))
+
+
+LAWS: dict[str, Law] = {
+    "signs": _signs, "uniform": _uniform, "gaussian": _gaussian, "onesided": _onesided,
+}  # fmt: skip
+
+
+def _moment(name: str, power: int) -> Callable[..., Any]:
+    """The integral of |a|^power p(a, a u) over slopes, or its sum where there are two."""
+
+    def inside(u: Any, low: Any, high: Any) -> Any:
+        return 1 / (high - low) if low < u < high else mpf(0)
+
+    def over_uniform(u: Any, A: Any, B: Any) -> Any:
+        cuts = (B / abs(u), -B / abs(u), mpf(0))
+        return _pieces(lambda a: abs(a) ** power * inside(a * u, -B, B), (-A, A), cuts) / (2 * A)
+
+    def over_normal(u: Any, sa: Any, sb: Any) -> Any:
+        def term(a: Any) -> Any:
+            return abs(a) ** power * mp.npdf(a, 0, sa) * mp.npdf(a * u, 0, sb)
+
+        return _pieces(term, (-mp.inf, mp.inf), (mpf(0),))
+
+    return {
+        "signs": lambda u, B: (inside(u, -B, B) + inside(-u, -B, B)) / 2,
+        "uniform": over_uniform,
+        "gaussian": over_normal,
+        "onesided": lambda u: inside(u, mpf(0), mpf(1)),
+    }[name]
+
+
+def _points(names: tuple[str, ...]) -> tuple[Point, ...]:
+    fixed = {key: VALUES[key] for key in names}
+    return tuple({"x": x, "y": y, **fixed} for x, y in PAIRS)
+
+
+def _claims(name: str) -> Iterator[Claim]:
+    init, law = INITIALISATIONS[name], LAWS[name]
+    own = tuple(symbol.name for symbol in init.parameters)
+
+    def ramps(x: Any, y: Any, **values: Any) -> Any:
+        return law(_ramp, x, y, **values)
+
+    def steps(x: Any, y: Any, **values: Any) -> Any:
+        return law(_step, x, y, **values)
+
+    def gradients(x: Any, y: Any, ec2: Any, **values: Any) -> Any:
+        """By c, by a and by b."""
+        return ramps(x, y, **values) + ec2 * (1 + x * y) * steps(x, y, **values)
+
+    def leaning(x: Any, y: Any, **values: Any) -> Any:
+        """A central difference of the average, whose second derivative has a kink at y = x."""
+        step = mpf(10) ** -(mp.dps + 5)
+        with mp.workdps(3 * mp.dps + 20):
+            return (ramps(x + step, y, **values) - ramps(x - step, y, **values)) / (2 * step)
+
+    route = "average over the law"
+    yield Claim(init.rf, route, ramps, _points(own))
+    yield Claim(init.both, route, steps, _points(own))
+    yield Claim(init.ntk, route, gradients, _points((*own, "ec2")))
+    yield Claim(init.slope, "difference of the average", leaning, _points(own)[1:5])
+    places = tuple({"u": place, **{key: VALUES[key] for key in own}} for place in PLACES[name])
+    for formula, power in ((init.density, 3), (init.knots, 1)):
+        yield Claim(formula, "average over slopes", _moment(name, power), places)
+
+
+CLAIMS = {f"spline.{name}": partial(_claims, name) for name in INITIALISATIONS}

@@ -1,0 +1,103 @@
+"""Metrics of deep kernels, carried from layer to layer by quadratures of phi."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+from mpmath import mp, mpf
+
+from analytic.checks.kernel_oracles.composed_kernel import Network
+from analytic.checks.kernel_oracles.power_series import (
+    Metric,
+    Series,
+    coordinates,
+    identity,
+    jet,
+    norm_squared,
+)
+from analytic.checks.oracles import Jet, Vector
+from analytic.expressions import quadrature
+from analytic.expressions.quadrature.rules import half_line
+
+
+def average(f: Callable[[Any], Any], V: Any, kinks: Sequence[Any]) -> list[Any]:
+    r"""E[f(z)] for z of variance V and its first three derivatives by V, f itself untouched.
+
+    The heat equation turns d/dV into half of two derivatives by z; moved onto the density, these
+    are Hermite weights: $d^n E[f]/dV^n = (2V)^{-n} E[f He_{2n}(z/\sqrt V)]$.
+    """
+    m0, m2, m4, m6 = _even_moments(f, V, kinks)
+    hermite = (m0, m2 - m0, m4 - 6 * m2 + 3 * m0, m6 - 15 * m4 + 45 * m2 - 15 * m0)
+    return [value / (2 * V) ** n for n, value in enumerate(hermite)]
+
+
+def _even_moments(f: Callable[[Any], Any], V: Any, kinks: Sequence[Any]) -> list[Any]:
+    r"""$E[t^k f(\sqrt V t)]$ for k = 0, 2, 4, 6, with one pass through the nodes around a kink at 0."""
+    if set(kinks) != {0}:
+        f = cache(f)  # the four quadratures share their nodes
+        return [quadrature.moment(f, V, k, kinks) for k in (0, 2, 4, 6)]
+    digits = mp.dps
+    with mp.workdps(digits + 10):
+        for spread in (0, digits, 4 * digits, 16 * digits):  # where f is singular at 0
+            rule, scale = half_line(digits, spread), mp.sqrt(V)
+            terms = [w * mp.npdf(t) * (f(scale * t) + f(-scale * t)) for t, w in rule]
+            if abs(terms[0]) <= mpf(10) ** -digits * abs(mp.fsum(terms)):
+                return [mp.fdot(terms, [t**k for t, _ in rule]) for k in (0, 2, 4, 6)]
+    raise ArithmeticError("An average diverges: the function is not integrable at its kink.")
+
+
+def _squared(net: Network, order: int, Q: Series) -> list[Any]:
+    """E[phi^(order)(z)^2] and derivatives, at the variance that Q has at the point."""
+    phi = net.phi(order)
+    return average(lambda value: phi(value) ** 2, Q.at_point(), net.act.kinks)
+
+
+def _pulled(h: Metric, Q: Series, G: Sequence[Any]) -> Metric:
+    r"""The metric $G h + \frac12 G' \partial Q\,\partial Q^T$ of E[f(u) f(v)] where G = E[f'^2].
+
+    The kernel is $\kappa(Q(x), S(x, y), Q(y))$, and at y = x both first derivatives of S are half of
+    Q's. So $\partial_x\partial_y\kappa = \kappa_2 h + (\frac14\kappa_{22} + \frac12\kappa_{12} +
+    \frac12\kappa_{23} + \kappa_{13})\,\partial Q\,\partial Q^T$. By Price's theorem $\kappa_2 =
+    E[f'f']$ and the bracket is $\frac12 E[f'' f'' + f' f^{(3)}] = \frac12 G'$.
+    """
+    d = range(len(h))
+    slope, bend = Q.through(G), Q.through(G[1:])
+    return [[slope * h[i][j] + bend * Q.by(i) * Q.by(j) * mpf("0.5") for j in d] for i in d]
+
+
+def _weighted(g: Metric, factor: Any) -> Metric:
+    return [[entry * factor for entry in row] for row in g]
+
+
+def layered_nngp(net: Network, x: Vector) -> Jet:
+    """The metric of the last hidden layer, from E[phi^2] and E[phi'^2] of each layer."""
+    Q = norm_squared(coordinates(x)) * net.sigma**2 + net.zeta**2
+    g = _pulled(identity(len(x), net.sigma**2), Q, _squared(net, 1, Q))
+    for _ in range(net.depth - 1):
+        Q = Q.through(_squared(net, 0, Q)) * net.sigma**2 + net.zeta**2
+        g = _pulled(_weighted(g, net.sigma**2), Q, _squared(net, 1, Q))
+    return jet(g)
+
+
+def layered_ntk(net: Network, x: Vector) -> Jet:
+    r"""The metric of the tangent kernel, from E[phi^2], E[phi'^2] and E[phi''^2] of each layer.
+
+    A symmetric kernel has half of its derivative along the diagonal in either argument, so
+    $\partial_x\partial_y(N\Theta) = n T + N t + \frac14(\partial N\,\partial T^T + \partial
+    T\,\partial N^T)$ for kernels with metrics n, t and with values N, T at y = x. There is no such
+    metric where phi' jumps, and phi'' between kinks does not show that.
+    """
+    d, s = range(len(x)), norm_squared(coordinates(x))
+    Q, h = s * net.sigma**2 + net.zeta**2, identity(len(x), net.sigma**2)
+    T, t = s + 1, identity(len(x), mpf(1))
+    for layer in range(1, net.depth + 1):
+        bias, scale = (0, net.xi**2) if layer == net.depth else (1, net.sigma**2)
+        F, G, G2 = (_squared(net, order, Q) for order in range(3))
+        N, g, n = Q.through(G), _pulled(h, Q, G), _pulled(h, Q, G2)
+        cross = [[(N.by(i) * T.by(j) + N.by(j) * T.by(i)) * mpf("0.25") for j in d] for i in d]
+        t = [[g[i][j] + (n[i][j] * T + N * t[i][j] + cross[i][j]) * scale for j in d] for i in d]
+        T = Q.through(F) + bias + N * T * scale
+        Q, h = Q.through(F) * net.sigma**2 + net.zeta**2, _weighted(g, net.sigma**2)
+    return jet(t)

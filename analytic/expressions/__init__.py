@@ -1,0 +1,1 @@
+"""From an expression to a callable: symbols, formulas, expectations, printers and backends."""

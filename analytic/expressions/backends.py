@@ -1,0 +1,249 @@
+"""From expression to callable: numpy, torch or mpmath, with every constant folded beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial, wraps
+from importlib import import_module
+from typing import Any
+
+import sympy as sp
+from mpmath import mp
+from sympy.core.function import AppliedUndef
+
+from analytic.expressions import quadrature
+from analytic.expressions.arguments import InputError, exact
+from analytic.expressions.expectation import Moment, PairMoment, _Expectation
+from analytic.expressions.opaque import Computed
+from analytic.expressions.printer import ArrayPrinter, numpy_names, torch_names
+from analytic.expressions.special import HEADS, bounded_exp, share
+from analytic.expressions.symbols import z
+
+Callback = Callable[..., Any]
+
+
+def compile_mpmath(args: Sequence[sp.Symbol], expr: sp.Expr) -> Callback:
+    """A function of mpmath numbers that works at whatever precision is set when it is called."""
+    expr = expand_heads(expr)
+    expr, averages = _name_expectations(expr)
+    functions = {name: _mp_average(node) for name, node in averages.items()}
+    expr, programs = _name_programs(expr)
+    functions |= {name: node.on_mpmath(compile_mpmath) for name, node in programs.items()}
+    functions |= {share.__name__: share.exact, "exp": bounded_exp}
+    lazy = expr.has(sp.Piecewise)  # a branch not taken may divide by zero: lift nothing out of it
+    return sp.lambdify(args, expr, modules=[functions, "mpmath"], cse=not lazy)
+
+
+def compile_numpy(args: Sequence[sp.Symbol], expr: sp.Expr) -> Callback:
+    """A ufunc-like function of numbers and arrays, in float64."""
+    np = import_module("numpy")
+    body, host = _compile_array(args, expr, np, numpy_names())
+
+    @wraps(body)
+    def call(*values: Any) -> Any:
+        arrays = [
+            _plain(s, v) if s in host else np.asarray(v, dtype=float)
+            for s, v in zip(args, values, strict=True)
+        ]
+        with np.errstate(all="ignore"):  # both branches of a Piecewise are evaluated
+            result = np.asarray(body(*arrays), dtype=float)
+        shape = np.broadcast_shapes(*(np.shape(v) for v in arrays))
+        return np.broadcast_to(result, shape).copy() if shape else float(result)
+
+    return call
+
+
+def compile_torch(args: Sequence[sp.Symbol], expr: sp.Expr) -> Callback:
+    """A differentiable function of tensors: it keeps their dtype and device; numbers may mix in."""
+    torch = import_module("torch")
+    body, host = _compile_array(args, expr, torch, torch_names())
+
+    @wraps(body)
+    def call(*values: Any) -> Any:
+        tensors = [v for v in values if torch.is_tensor(v)]
+        floating = [t for t in tensors if t.dtype.is_floating_point]
+        dtype = floating[0].dtype if floating else torch.float64
+        for other in floating[1:]:
+            dtype = torch.promote_types(dtype, other.dtype)
+        tensors.sort(key=lambda t: (t.ndim == 0, t.device.type == "cpu"))  # numbers of the CPU last
+        device = tensors[0].device if tensors else None
+        moved = [
+            _plain(s, v) if s in host else torch.as_tensor(v, dtype=dtype, device=device)
+            for s, v in zip(args, values, strict=True)
+        ]
+        result = torch.as_tensor(body(*moved), dtype=dtype, device=device)
+        shapes = {v.shape for v in moved if torch.is_tensor(v)}
+        if shapes == {result.shape}:
+            return result
+        return result.expand(torch.broadcast_shapes(*shapes))
+
+    return call
+
+
+def compile_together(
+    args: Sequence[sp.Symbol],
+    exprs: Sequence[sp.Expr],
+    printer: type[ArrayPrinter] = ArrayPrinter,
+    **names: Callback,
+) -> Callback:
+    """Several functions of tensors that share what they have in common; nothing is converted.
+
+    A printer of one's own may use further names.
+    """
+    torch = import_module("torch")
+    names = torch_names() | names
+    return _compile_array(args, sp.Tuple(*exprs), torch, names, printer)[0]
+
+
+def _compile_array(
+    args: Sequence[sp.Symbol],
+    expr: sp.Expr,
+    xp: Any,
+    names: dict[str, Any],
+    printer: type[ArrayPrinter] = ArrayPrinter,
+) -> tuple[Callback, set[sp.Symbol]]:
+    """The compiled body, and the arguments that must stay plain numbers."""
+    expr, averages = _name_expectations(sp.sympify(expr))
+    heads = {head.__name__: _on_arrays(xp, partial(head.array, xp), head) for head in HEADS}
+    names = names | heads
+    averaging = {
+        name: _on_arrays(xp, _array_average(node, xp, names)) for name, node in averages.items()
+    }
+    expr, programs = _name_programs(expr)
+    table = partial(_table, xp, names)
+    running = {name: node.on_arrays(xp, table) for name, node in programs.items()}
+    host = host_symbols(expr).union(*(node.host for node in programs.values()))
+    return _lambdify(args, expr, names | averaging | running, printer), host
+
+
+def _table(xp: Any, names: dict[str, Any], args: Sequence[sp.Symbol], exprs: sp.Tuple) -> Callback:
+    return _compile_array(args, exprs, xp, names)[0]
+
+
+def _lambdify(
+    args: Sequence[sp.Symbol],
+    expr: sp.Expr,
+    names: dict[str, Any],
+    printer: type[ArrayPrinter] = ArrayPrinter,
+) -> Callback:
+    expr = fold(expr)
+    for node in expr.atoms(sp.Function):
+        if (name := node.func.__name__) not in names and not isinstance(node, sp.Piecewise):
+            raise NotImplementedError(
+                f"{name} has no form for arrays: evaluate it with mpmath, or give a `stable` face."
+            )
+    write = printer({"fully_qualified_modules": False})
+    return sp.lambdify(args, expr, modules=[names], printer=write, cse=printer.share)
+
+
+def _on_arrays(xp: Any, body: Callback, head: Any = None) -> Callback:
+    """A body for arrays that also takes the plain numbers of arguments fixed beforehand."""
+    host = getattr(head, "host", ())
+
+    def call(*args: Any) -> Any:
+        like = next((a for k, a in enumerate(args) if k not in host and hasattr(a, "dtype")), None)
+        kind = {"dtype": xp.float64 if like is None else like.dtype}
+        if hasattr(like, "new_tensor"):
+            kind["device"] = like.device
+        return body(
+            *(
+                a if k in host or hasattr(a, "dtype") else xp.asarray(a, **kind)
+                for k, a in enumerate(args)
+            )
+        )
+
+    return call
+
+
+def _plain(symbol: sp.Symbol, value: Any) -> int | float:
+    """A host argument as the plain number that it must be."""
+    if isinstance(value, list | tuple) or getattr(value, "ndim", 0):
+        given = f"an array of shape {tuple(value.shape)}" if hasattr(value, "shape") else value
+        raise InputError(f"{symbol} must be one number here, but {given} was given.")
+    number = exact(symbol, value)
+    return int(number) if number.denominator == 1 else float(number)
+
+
+def host_symbols(expr: sp.Expr) -> set[sp.Symbol]:
+    """Symbols that a special function takes as plain numbers, such as the order of a kernel."""
+    heads = [node for node in expr.atoms(sp.Function) if isinstance(node, HEADS)]
+    named = [node.args[k] for node in heads for k in getattr(node, "host", ())]
+    return set().union(*(arg.free_symbols for arg in named)) if named else set()
+
+
+def expand_heads(expr: sp.Expr) -> sp.Expr:
+    """Textbook functions in place of our own; `share` stays, because its value at 0/0 is its point."""
+    for head in HEADS:
+        if head is not share and any(node.func is head for node in expr.atoms(sp.Function)):
+            expr = expr.replace(head, head.exact)
+    return expr
+
+
+def fold(expr: Any) -> Any:
+    """Irrational constants as floats: torch has no sqrt of a Python number, and no pi**2."""
+    constant = isinstance(expr, sp.Expr) and expr.is_number and not expr.is_Rational
+    if constant and not expr.has(AppliedUndef, *HEADS):  # those have numbers of their own
+        return expr.evalf(17)
+    return expr.func(*map(fold, expr.args)) if expr.args else expr
+
+
+def _name_expectations(expr: sp.Expr) -> tuple[sp.Expr, dict[str, _Expectation]]:
+    """Each distinct average becomes a call `average_k(covariances..., parameters...)`."""
+    nodes = sorted(expr.atoms(Moment, PairMoment), key=sp.default_sort_key)
+    calls, averages = {}, {}
+    for k, node in enumerate(nodes):
+        name = f"average_{k}"
+        outer = [node.args[1]] if isinstance(node, Moment) else node.args[2:5]
+        calls[node] = sp.Function(name)(*outer, *node.parameters)
+        averages[name] = node
+    return expr.xreplace(calls), averages
+
+
+def _name_programs(expr: sp.Expr) -> tuple[sp.Expr, dict[str, Computed]]:
+    """Each computed node becomes a call `program_k(inputs...)`."""
+    nodes = sorted(expr.atoms(Computed), key=sp.default_sort_key)
+    programs = {f"program_{k}": node for k, node in enumerate(nodes)}
+    calls = {node: sp.Function(name)(*node.inputs) for name, node in programs.items()}
+    return expr.xreplace(calls), programs
+
+
+def _mp_average(node: _Expectation) -> Callback:
+    functions = [compile_mpmath((z, *node.parameters), f) for f in node.args[: node.bound]]
+
+    def average(*values: Any) -> Any:
+        covariances = len(values) - len(node.parameters)
+        fixed = [partial(_last, f, values[covariances:]) for f in functions]
+        if isinstance(node, Moment):
+            _, _, power, kinks = node.args
+            return quadrature.moment(
+                *fixed, values[0], int(power), [mp.mpmathify(b) for b in kinks]
+            )
+        return quadrature.pair(*fixed, *values[:covariances], kinks=node.args[-1])
+
+    return average
+
+
+def _array_average(node: _Expectation, xp: Any, names: dict[str, Any]) -> Callback:
+    functions = [_lambdify((z, *node.parameters), f, names) for f in node.args[: node.bound]]
+    if isinstance(node, PairMoment) and any(node.args[-1]):
+        raise InputError(
+            f"A two-point average can have a kink at 0 only, but kinks {tuple(node.args[-1])} were given: "
+            "smooth the activation, or shift its kink to 0."
+        )
+
+    def average(*values: Any) -> Any:
+        covariances = len(values) - len(node.parameters)
+        widened = [p[..., None] if getattr(p, "ndim", 0) else p for p in values[covariances:]]
+        fixed = [partial(_last, f, widened) for f in functions]
+        if isinstance(node, Moment):
+            _, _, power, kinks = node.args
+            cuts = [float(b) for b in kinks]
+            return quadrature.moment_array(xp, *fixed, values[0], int(power), cuts).trusted()
+        return quadrature.pair_array(xp, *fixed, *values[:covariances]).trusted()
+
+    return average
+
+
+def _last(f: Callback, parameters: Sequence[Any], point: Any) -> Any:
+    """f with its trailing parameters filled in."""
+    return f(point, *parameters)

@@ -1,0 +1,70 @@
+"""Formulas for magnification and curvature of deep kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import sympy as sp
+
+from analytic.activations.activation import Activation
+from analytic.expressions.arguments import Domain, InputError
+from analytic.expressions.formula import Formula
+from analytic.expressions.symbols import d, depth, r, sigma, xi, zeta
+from analytic.geometry.deep.symbol import Activated, Deep, deep_ricci, deep_volume
+from analytic.geometry.layer_moments import bent
+
+SOURCE = "beyond Zavatone-Veth et al., who treat one hidden layer"
+
+
+def nngp_magnification(act: Activation) -> Formula:
+    return _uniform(deep_volume, act, "nngp.magnification", ())
+
+
+def nngp_ricci(act: Activation) -> Formula:
+    return _uniform(deep_ricci, act, "nngp.ricci", ())
+
+
+def ntk_magnification(act: Activation) -> Formula:
+    return _uniform(deep_volume, act, "ntk.magnification", (xi,))
+
+
+def ntk_ricci(act: Activation) -> Formula:
+    return _uniform(deep_ricci, act, "ntk.ricci", (xi,))
+
+
+def layered(acts: Sequence[Activation], ntk: bool = False) -> tuple[Formula, Formula]:
+    """Magnification and Ricci scalar where each layer has its own activation, sigma_l and zeta_l."""
+    many = isinstance(acts, Sequence) and all(isinstance(act, Activation) for act in acts)
+    if not many or not acts or any(act.parameters for act in acts):
+        raise InputError(
+            f"layered needs a list of activations, each with its parameters fixed, not {acts!r}."
+        )
+    count = range(1, len(acts) + 1)
+    sigmas = tuple(sp.Symbol(f"sigma_{l}", positive=True) for l in count)
+    zetas = tuple(sp.Symbol(f"zeta_{l}", nonnegative=True) for l in count)
+    readout = (xi,) if ntk else ()
+    args = (d, *sigmas, *zetas, *readout, r)
+    domain = _domain(acts, ntk)
+    name = "deep." + "-".join(act.name for act in acts)
+
+    def formula(node: type[Deep], what: str) -> Formula:
+        expr = node(map(Activated, acts), sigmas, zetas, readout, d, r, len(acts))
+        return Formula(f"{name}.{what}", args, expr, domain, SOURCE)
+
+    kind = "ntk" if ntk else "nngp"
+    return formula(deep_volume, f"{kind}.magnification"), formula(deep_ricci, f"{kind}.ricci")
+
+
+def _uniform(
+    node: type[Deep], act: Activation, what: str, readout: tuple[sp.Symbol, ...]
+) -> Formula:
+    expr = node((Activated(act),), (sigma,), (zeta,), readout, d, r, depth)
+    args = (d, sigma, zeta, *readout, r, depth, *act.parameters)
+    return Formula(f"deep.{act.name}.{what}", args, expr, _domain((act,), bool(readout)), SOURCE)
+
+
+def _domain(acts: Sequence[Activation], ntk: bool) -> Domain:
+    domains = [(bent(act) if ntk else act.require("G")).domain for act in acts]
+    conditions = tuple(condition for domain in domains for condition in domain.conditions)
+    return replace(domains[0], conditions=conditions)

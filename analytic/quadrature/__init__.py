@@ -1,6 +1,0 @@
-"""Gaussian expectations by quadrature, independent of every closed form."""
-
-from analytic.quadrature.arrays import Estimated, moment_array, pair_array
-from analytic.quadrature.exact import moment, pair
-
-__all__ = ["Estimated", "moment", "moment_array", "pair", "pair_array"]

@@ -1,0 +1,97 @@
+"""A signal in a deep network of infinite width: where it settles, how fast, and in which phase."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from mpmath import mp
+
+from analytic.activations.activation import Activation
+from analytic.expressions import symbols
+from analytic.expressions.arguments import InputError
+from analytic.signal_propagation.correlation import CorrelationMap
+from analytic.signal_propagation.scales import fixed, number
+from analytic.signal_propagation.variance import FixedPoint, VarianceMap
+
+
+@dataclass(frozen=True)
+class Signal:
+    """Hidden layers z <- sigma W phi(z) + zeta b, from the variance `start` on, to so many digits.
+
+    Numbers are exact: sigma may be sqrt(2) of SymPy, and a float is the number that it holds. Slopes
+    within 10^(5 - digits) of 1 count as 1: numbers found to so many digits miss it by that.
+    """
+
+    act: Activation
+    sigma: Any
+    zeta: Any = 0
+    start: Any = 1
+    digits: int = 30
+
+    def __post_init__(self) -> None:
+        fixed(self.act, "G", "slope")
+        if isinstance(self.digits, bool) or not isinstance(self.digits, int) or self.digits < 10:
+            raise InputError(f"digits must be a whole number at least 10, not {self.digits!r}.")
+        for name, symbol in (
+            ("sigma", symbols.sigma),
+            ("zeta", symbols.zeta),
+            ("start", symbols.V),
+        ):
+            object.__setattr__(self, name, number(symbol, getattr(self, name)))
+
+    @cached_property
+    def variance_map(self) -> VarianceMap:
+        """V -> sigma^2 F(V) + zeta^2, with its fixed points."""
+        return VarianceMap(self.act, self.sigma, self.zeta, self.digits)
+
+    @cached_property
+    def variance(self) -> FixedPoint:
+        """Where the variance settles, with the slope chi_V."""
+        return self.variance_map.fixed_point(self.start)
+
+    @cached_property
+    def correlation_map(self) -> CorrelationMap:
+        """The map of correlations at the settled variance, with its fixed points."""
+        if not self.variance.value:
+            raise ArithmeticError(
+                f"The signal of {self.act.name} vanishes at sigma = {self.sigma}, zeta = {self.zeta}, so "
+                "its correlations have no map of their own: raise sigma or zeta, or follow a trajectory."
+            )
+        return CorrelationMap(self.act, self.sigma, self.zeta, self.variance.value, self.digits)
+
+    @property
+    def correlation(self) -> FixedPoint:
+        """c*, where correlations settle, with the slope of the map there."""
+        return self.correlation_map.attractor
+
+    @property
+    def chi_V(self) -> Any:
+        """sigma^2 F'(V*): what is left of a difference in variance after a layer."""
+        return self.variance.slope
+
+    @cached_property
+    def chi_1(self) -> Any:
+        """sigma^2 G(V*): growth per layer of a squared gradient, and of the square of a small distance."""
+        return self.variance_map.chi_1(self.variance.value)
+
+    @property
+    def lyapunov(self) -> Any:
+        """log(chi_1)/2, the growth rate of a gradient, or of a small distance, per layer."""
+        return mp.log(self.chi_1) / 2 if self.chi_1 else -mp.inf
+
+    @property
+    def phase(self) -> str:
+        """ordered, critical or chaotic, by chi_1 below, at or above 1."""
+        return "critical" if self.chi_1 == 1 else "ordered" if self.chi_1 < 1 else "chaotic"
+
+    @property
+    def xi_V(self) -> Any:
+        """Layers in which the variance comes nearer to rest by e (Schoenholz et al. 2017)."""
+        return self.variance.scale
+
+    @property
+    def xi_c(self) -> Any:
+        """Layers in which a correlation comes nearer to c* by e; infinite at criticality."""
+        return self.correlation.scale

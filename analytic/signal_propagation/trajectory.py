@@ -1,0 +1,80 @@
+"""Two inputs on their way through a deep network of infinite width, layer by layer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from analytic.activations.activation import Activation
+from analytic.expressions.arguments import InputError
+from analytic.signal_propagation.scales import fixed
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """Preactivation variances of x and y, (depth,), and covariances, (depth, ...), layer by layer."""
+
+    Vx: Array
+    Vy: Array
+    C: Array
+
+    @property
+    def correlation(self) -> Array:
+        """c = C / sqrt(Vx Vy), (depth, ...)."""
+        scale = np.sqrt(self.Vx * self.Vy).reshape(-1, *[1] * (self.C.ndim - 1))
+        with np.errstate(invalid="ignore"):  # NaN where a variance is 0
+            return self.C / scale
+
+
+def trajectory(act: Activation, sigma: Any, zeta: Any, V0: Any, C0: Any, depth: int) -> Trajectory:
+    r"""From $|x|^2 = |y|^2$ = `V0`, or a pair of them, and $x\cdot y$ = `C0`, which may be an array.
+
+    The first layer has $V = \sigma^2 |x|^2 + \zeta^2$, $C = \sigma^2 x\cdot y + \zeta^2$; sigma and
+    zeta may be sequences, one for each layer. In the chaotic phase rounding parts equal inputs, too.
+    """
+    fixed(act)
+    if isinstance(depth, bool) or not isinstance(depth, int) or depth < 1:
+        raise InputError(f"depth must be a whole number at least 1, but {depth!r} was given.")
+    weights, biases = _layers("sigma", sigma, depth) ** 2, _layers("zeta", zeta, depth) ** 2
+    x, y = np.broadcast_to(np.asarray(V0, dtype=float), 2)
+    C = np.asarray(C0, dtype=float)
+    if not (min(x, y) >= 0 and x + y < np.inf and (x * y * (1 + 1e-12) >= C**2).all()):
+        raise InputError(
+            f"V0 = {V0}, C0 = {C0} was given, but squared norms are finite and at least 0, "
+            "and C0^2 is at most their product."
+        )
+    rows = [(weights[0] * x + biases[0], weights[0] * y + biases[0], weights[0] * C + biases[0])]
+    for layer in range(1, depth):
+        x, y, C = rows[-1]
+        bound = np.sqrt(x) * np.sqrt(y)
+        C = np.clip(C, -bound, bound)  # rounding may leave it just outside
+        with np.errstate(over="ignore"):
+            step = (act.F.numpy(x), act.F.numpy(y), act.kernel.numpy(x, C, y))
+        rows.append(tuple(weights[layer] * moved + biases[layer] for moved in step))
+        if not np.isfinite(rows[-1][:2]).all():
+            raise ArithmeticError(
+                f"The variance of {act.name} outgrows floats in layer {layer + 1}: lower sigma or depth."
+            )
+    return Trajectory(*(np.array(column) for column in zip(*rows, strict=True)))
+
+
+def _layers(name: str, value: Any, depth: int) -> Array:
+    """One number for each layer, from one for all or a sequence."""
+    many = isinstance(value, Sequence | np.ndarray) and not isinstance(value, str)
+    array = np.asarray(value, dtype=float)
+    if array.shape != ((depth,) if many else ()):
+        raise InputError(
+            f"{name} must be one number or {depth} of them, one for each layer, but {value!r} was given."
+        )
+    low = array > 0 if name == "sigma" else array >= 0
+    if not (low & np.isfinite(array)).all():
+        raise InputError(
+            f"{name} = {value!r} was given, but {name} must be finite and "
+            f"{'above 0' if name == 'sigma' else 'at least 0'}."
+        )
+    return np.broadcast_to(array, (depth,))
