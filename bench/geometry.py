@@ -19,10 +19,10 @@ from analytic.finite.units import Units
 from bench.clock import interleaved
 from numeric import geometry
 from numeric.estimate import power_law
-from numeric.geometry import closed
-from numeric.geometry.autodiff import ricci_by_nesting
-from numeric.geometry.hidden import HiddenLayer, hidden_layer
-from numeric.shallow import ShallowNetwork
+from numeric.experiments.autodiff_curvature import ricci_by_nesting
+from numeric.geometry import closed_form
+from numeric.models.hidden_layers import HiddenLayer, hidden_layer
+from numeric.models.shallow import ShallowNetwork
 
 DOUBLE = {"dtype": torch.float64}
 Job = Callable[[], object]
@@ -54,8 +54,8 @@ def against_triples(width: int = 500, part: int = 32) -> Iterator[str]:
     times = interleaved(
         (
             lambda: triple_sum(net, some, batch),
-            lambda: _chunked(closed.by_frames, layer, x),
-            lambda: _chunked(closed.by_moments, layer, x),
+            lambda: _chunked(closed_form.by_frames, layer, x),
+            lambda: _chunked(closed_form.by_moments, layer, x),
             lambda: geometry.ricci_scalar(net, x),
         ),
         time.process_time,
@@ -73,8 +73,8 @@ def against_triples(width: int = 500, part: int = 32) -> Iterator[str]:
 
 
 def _chunked(way: Callable[..., object], layer: HiddenLayer, x: Tensor) -> None:
-    """One of the two ways for all points, as `closed.curvature` takes them."""
-    for some in x.split(closed.HELD // len(layer.weights)):
+    """One of the two ways for all points, as `closed_form.curvature` takes them."""
+    for some in x.split(closed_form.HELD // len(layer.weights)):
         way(layer, *layer.derivatives(some))
 
 
@@ -153,7 +153,7 @@ def cost_law() -> Iterator[str]:
     def hidden(points: int, width: int, d: int) -> Job:
         net = ShallowNetwork.gaussian(sigmoid, width, d, 1.0, 1.0, generator=_seeded())
         layer, x = hidden_layer(net), torch.randn(points, d, generator=_seeded(), **DOUBLE)
-        return lambda: _chunked(closed.by_frames, layer, x)
+        return lambda: _chunked(closed_form.by_frames, layer, x)
 
     def deep(points: int, features: int, d: int) -> Job:
         torch.manual_seed(0)

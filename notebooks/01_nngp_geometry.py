@@ -36,7 +36,7 @@ from analytic.checks.oracles import network_jet
 from analytic.geometry.riemann import hessian_curvature
 from notebooks import nngp_figures as figures
 from notebooks import panels
-from numeric.width import WidthSweep
+from numeric.experiments.width import WidthSweep
 
 # %% [markdown]
 # ## Claim

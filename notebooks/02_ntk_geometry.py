@@ -42,9 +42,9 @@ from analytic.expressions.arguments import InputError
 from analytic.geometry import ntk
 from notebooks import nngp_figures, panels
 from notebooks import ntk_figures as figures
-from numeric.device import resolve
 from numeric.estimate import Estimate
-from numeric.width import Convergence
+from numeric.experiments.width import Convergence
+from numeric.inputs import resolve
 
 # %% [markdown]
 # ## Claim

@@ -41,8 +41,8 @@ from notebooks import depth_figures as figures
 from notebooks import panels
 from notebooks.nngp_figures import saved
 from notebooks.ntk_figures import xi
-from numeric.device import resolve
 from numeric.estimate import Estimate
+from numeric.inputs import resolve
 
 quick = profile == "quick"
 acts = {"erf": erf, "tanh": tanh}

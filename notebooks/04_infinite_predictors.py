@@ -45,10 +45,10 @@ from notebooks import predictor_figures as figures
 from notebooks.nngp_figures import saved
 from notebooks.ntk_figures import Law
 from notebooks.predictor_figures import LINE, NOISE, X, Y
-from numeric.device import resolve
 from numeric.estimate import Estimate
 from numeric.infinite import FullyConnected, gradient_flow, log_marginal_likelihood, posterior
-from numeric.infinite.spectrum import SingularGram, Spectrum
+from numeric.inputs import resolve
+from numeric.kernels.spectrum import SingularGram, Spectrum
 
 if profile == "quick":
     torch.set_num_threads(1)  # the matrices are small: threads would wait for each other

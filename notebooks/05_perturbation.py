@@ -41,8 +41,8 @@ from notebooks import panels
 from notebooks import perturbation_figures as figures
 from notebooks.nngp_figures import saved
 from notebooks.ntk_figures import Law
-from numeric.bayes.dataset import Problem
-from numeric.bayes.posterior import PosteriorVolume
+from numeric.experiments.bayes.dataset import Problem
+from numeric.experiments.bayes.posterior import PosteriorVolume
 
 if profile == "quick":
     torch.set_num_threads(1)

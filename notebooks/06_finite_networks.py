@@ -39,7 +39,7 @@ from analytic.finite.bumps import bumps
 from analytic.finite.units import Units
 from notebooks import finite_figures as figures
 from notebooks import nngp_figures, panels
-from numeric.shallow import ShallowNetwork
+from numeric.models.shallow import ShallowNetwork
 
 # %% [markdown]
 # ## Claim

@@ -34,7 +34,12 @@ from analytic.expressions.arguments import InputError
 from notebooks import nngp_figures, ntk_figures, panels
 from notebooks import spline_figures as figures
 from numeric.estimate import Estimate
-from numeric.features import FeatureSweep, Independent, RandomFeatures, Stratified
+from numeric.experiments.random_features import (
+    FeatureSweep,
+    Independent,
+    RandomFeatures,
+    Stratified,
+)
 
 # %% [markdown]
 # ## Claim

@@ -34,8 +34,8 @@ from analytic.relu_dynamics import Field, Kind, Neuron, boosted
 from notebooks import dynamics_figures as figures
 from notebooks import dynamics_panel, nngp_figures, ntk_figures, panels
 from numeric.estimate import Estimate
+from numeric.experiments.knots.gathering import Gathering
 from numeric.relu_dynamics import Flow, Neurons
-from numeric.relu_dynamics.gathering import Gathering
 from numeric.relu_dynamics.gradient import Samples as Points
 from numeric.relu_dynamics.gradient import gradient
 from numeric.relu_dynamics.regimes import FAR, milestones
@@ -202,7 +202,7 @@ nngp_figures.saved(ntk_figures.figure_laws(approach, r"$|\delta|$"), "09-limits"
 # each is a corner, between neighbours that pull the other way: there knots stay, and the fit is the polygon through the samples. Of ten
 # samples not all are, and as residuals change sign knots leave. On the square wave these networks end in the local minimum of Figure 6,
 # with no more weight at samples than by chance. Some wide networks that start from a random function get past it, and keep about half;
-# `numeric.relu_dynamics.clustering` tests one network at a time.
+# `numeric.experiments.knots.clustering` tests one network at a time.
 
 # %%
 corners = figures.sinusoid(6)

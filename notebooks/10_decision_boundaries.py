@@ -36,7 +36,7 @@ from IPython.display import Markdown
 
 from notebooks import boundary_figures as figures
 from notebooks import boundary_film, boundary_panel, nngp_figures, panels
-from numeric.boundary import (
+from numeric.experiments.decision_boundaries import (
     Comparison,
     Curve,
     Hypothesis,
@@ -47,9 +47,9 @@ from numeric.boundary import (
     sinusoid,
     xor,
 )
-from numeric.boundary.evidence import SHUFFLED, TRUE
-from numeric.boundary.fields import log_volume
-from numeric.training import train
+from numeric.experiments.decision_boundaries.evidence import SHUFFLED, TRUE
+from numeric.experiments.decision_boundaries.fields import log_volume
+from numeric.runs import train
 
 full = profile == "full"
 progress = full and panels.FRAMES not in os.environ  # bars are for those who watch

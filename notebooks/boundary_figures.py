@@ -16,8 +16,8 @@ from matplotlib.colors import Normalize, SymLogNorm
 from matplotlib.figure import Figure
 
 from notebooks.nngp_figures import BLUE, INK, RED, new
-from numeric.boundary import Comparison, Evidence, Field
-from numeric.boundary.evidence import DECOYS, SHUFFLED, TRUE
+from numeric.experiments.decision_boundaries import Comparison, Evidence, Field
+from numeric.experiments.decision_boundaries.evidence import DECOYS, SHUFFLED, TRUE
 
 GREEN, GREY = "#3a7d44", "#888888"
 CLASSES = ("#1e90ff", "#ff7f0e")  # of data, by label

@@ -17,10 +17,19 @@ from analytic.expressions.arguments import InputError
 from notebooks.boundary_figures import CLASSES, RICCI, VOLUME, outline
 from notebooks.pad import Box, Points
 from notebooks.panels import Caption, Choice, Slider, freeze
-from numeric.boundary import Disc, Field, Lattice, Task, Zones, distance, field, perceptron
-from numeric.boundary.fields import log_volume
-from numeric.boundary.tasks import sinusoid, xor
-from numeric.training import Run, train
+from numeric.experiments.decision_boundaries import (
+    Disc,
+    Field,
+    Lattice,
+    Task,
+    Zones,
+    distance,
+    field,
+    perceptron,
+)
+from numeric.experiments.decision_boundaries.fields import log_volume
+from numeric.experiments.decision_boundaries.tasks import sinusoid, xor
+from numeric.runs import Run, train
 
 Labelled = tuple[float, float, int]  # x, y, label
 REACH, LAST, EVERY = 1.5, 300, 10

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from analytic.relu_dynamics import Field, Kind, Samples
 from notebooks.nngp_figures import BLUE, INK, RED, new
+from numeric.experiments.knots.gathering import Shares
 from numeric.relu_dynamics import Neurons, Trajectory
-from numeric.relu_dynamics.gathering import Shares
 from numeric.relu_dynamics.regimes import milestones, regime
 
 Array = NDArray[np.float64]

@@ -22,7 +22,7 @@ from analytic.expressions.expectation import Moment
 from analytic.expressions.symbols import r
 from analytic.geometry import nngp
 from notebooks.panels import Caption, Choice, curve
-from numeric.width import Convergence, Sweep
+from numeric.experiments.width import Convergence, Sweep
 
 BLUE, INK, RED = "#3465a4", "#222222", "#b5394c"
 RADII = np.linspace(0, 5, 201)

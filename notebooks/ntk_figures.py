@@ -17,7 +17,7 @@ from analytic.expressions.arguments import InputError
 from notebooks.nngp_figures import BLUE, INK, RADII, RED, new
 from notebooks.panels import Caption, Slider
 from numeric.estimate import Slope, power_law
-from numeric.width import Convergence
+from numeric.experiments.width import Convergence
 
 KERNELS = {"nngp": "NNGP", "ntk": "NTK"}
 LOG_VOLUME = r"$\log_{10}\sqrt{\det g}$"

@@ -20,7 +20,7 @@ from notebooks.ntk_figures import Law
 from notebooks.pad import Box, Handles
 from notebooks.panels import Caption, Choice, Slider, freeze
 from numeric.estimate import Estimate
-from numeric.features import RandomFeatures
+from numeric.experiments.random_features import RandomFeatures
 from numeric.splines import SplineInterpolant
 from numeric.splines.natural import natural
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from analytic.expressions.arguments import InputError
+from numeric.inputs import InputError
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,8 @@ from analytic.perturbation.linear import (
     posterior_volume,
     wishart_volume,
 )
-from numeric.bayes import (
+from numeric.estimate import Estimate
+from numeric.experiments.bayes import (
     Coefficients,
     FewEffectiveDraws,
     PosteriorVolume,
@@ -23,7 +24,6 @@ from numeric.bayes import (
     Weighted,
     at_infinite_width,
 )
-from numeric.estimate import Estimate
 
 
 def run(problem: Problem, n: int, draws: int, seed: int = 0) -> Weighted:
@@ -189,7 +189,7 @@ def test_a_seed_is_a_result_and_blocks_cover_all_draws(monkeypatch: pytest.Monke
     )
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
-    monkeypatch.setattr("numeric.bayes.posterior.BLOCK", 30 * 4 * 64)
+    monkeypatch.setattr("numeric.experiments.bayes.posterior.BLOCK", 30 * 4 * 64)
     sizes = list(PosteriorVolume(problem, 30, 500)._sizes())
     assert sizes == [64] * 7 + [52]
     assert run(problem, 30, 500, 5).coefficients.total.count == 500

@@ -11,8 +11,8 @@ from analytic.activations import erf, exponential, monomial, relu
 from analytic.activations.activation import Activation
 from analytic.expressions.arguments import InputError
 from analytic.expressions.symbols import z
-from numeric.bayes import Coefficients, Problem
-from numeric.bayes.tally import Tally
+from numeric.experiments.bayes import Coefficients, Problem
+from numeric.experiments.bayes.coefficients import Tally
 
 FIELDS = ("shift", "learning", "fluctuation", "total")
 SWISH = Activation.of(z / (1 + sp.exp(-z)))

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from analytic.expressions.arguments import InputError
-from numeric.deep_width import Bias
 from numeric.estimate import Estimate
+from numeric.experiments.deep_width import Bias
 
 WIDTHS = (10, 20, 40, 80)
 

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from analytic.expressions.arguments import InputError
-from numeric.boundary import (
+from numeric.experiments.decision_boundaries import (
     Disc,
     Lattice,
     Together,
@@ -20,8 +20,8 @@ from numeric.boundary import (
     sinusoid,
     xor,
 )
-from numeric.boundary.networks import hidden_layers
-from numeric.training import train
+from numeric.models.perceptron import hidden_layers
+from numeric.runs import train
 
 WIDE = {"dtype": torch.float64}
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from analytic.expressions.arguments import InputError
-from numeric.boundary import (
+from numeric.experiments.decision_boundaries import (
     Comparison,
     Curve,
     Disc,
@@ -19,7 +19,7 @@ from numeric.boundary import (
     distance,
     xor,
 )
-from numeric.boundary.contrast import level_each
+from numeric.experiments.decision_boundaries.contrast import level_each
 
 DISC = Disc(1.5)
 AXES = DISC.x.abs().amin(1)

@@ -9,17 +9,10 @@ from torch import nn
 from analytic.activations import sigmoid
 from analytic.expressions.arguments import InputError
 from numeric import geometry
-from numeric.boundary import (
-    Disc,
-    Lattice,
-    field,
-    fields,
-    perceptron,
-    xor,
-)
-from numeric.boundary.fields import THIN, log_volume
-from numeric.shallow import ShallowNetwork
-from numeric.training import train
+from numeric.experiments.decision_boundaries import Disc, Lattice, field, fields, perceptron, xor
+from numeric.experiments.decision_boundaries.fields import THIN, log_volume
+from numeric.models.shallow import ShallowNetwork
+from numeric.runs import train
 
 DISC = Disc(1.5, 7)
 

@@ -16,8 +16,16 @@ from PIL import Image, ImageSequence
 
 from notebooks import boundary_figures as figures
 from notebooks import boundary_film
-from numeric.boundary import Curve, Evidence, Hypothesis, Lattice, fields, perceptron, xor
-from numeric.training import train
+from numeric.experiments.decision_boundaries import (
+    Curve,
+    Evidence,
+    Hypothesis,
+    Lattice,
+    fields,
+    perceptron,
+    xor,
+)
+from numeric.runs import train
 
 FAST = xor().recipe.hastened(20)
 LATTICE = Lattice(1.5, 12)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from analytic.expressions.arguments import InputError
-from numeric.boundary import (
+from numeric.experiments.decision_boundaries import (
     Curve,
     Evidence,
     Hypothesis,
@@ -15,9 +15,9 @@ from numeric.boundary import (
     sinusoid,
     xor,
 )
-from numeric.boundary.evidence import SHUFFLED, TRUE
-from numeric.boundary.twins import Twins
-from numeric.training.course import Course
+from numeric.experiments.decision_boundaries.evidence import SHUFFLED, TRUE
+from numeric.experiments.decision_boundaries.twins import Twins
+from numeric.runs.training_state import Course
 
 FAST = xor().recipe.hastened(10)
 KIND = {"networks": 6, "recipe": FAST, "circles": 10, "device": "cpu"}

@@ -13,7 +13,7 @@ from moves import check_moves
 from notebooks import boundary_panel as boundary
 from notebooks import panels
 from numeric import geometry
-from numeric.boundary import perceptron, xor
+from numeric.experiments.decision_boundaries import perceptron, xor
 
 
 @pytest.fixture(scope="module")

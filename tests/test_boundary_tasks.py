@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from analytic.expressions.arguments import InputError
-from numeric.boundary import (
+from numeric.experiments.decision_boundaries import (
     Recipe,
     Task,
     shuffled,

@@ -15,8 +15,8 @@ from analytic.expressions.arguments import InputError
 from analytic.expressions.backends import compile_mpmath
 from analytic.expressions.symbols import z
 from numeric.infinite import FullyConnected
-from numeric.infinite.curved import part
 from numeric.infinite.layers import Layer
+from numeric.infinite.separation import part
 
 F64 = torch.float64
 CURVED = {

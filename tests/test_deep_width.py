@@ -11,7 +11,7 @@ import torch
 
 from analytic.activations import erf, monomial, relu
 from analytic.activations.activation import Activation
-from numeric.deep_width import Approach, Approaches, KernelSweep
+from numeric.experiments.deep_width import Approach, Approaches, KernelSweep
 from numeric.infinite.network import FullyConnected
 from numeric.infinite.parametrisation import NTK, Standard
 

@@ -23,10 +23,10 @@ from analytic.activations.activation import activation
 from analytic.expressions.symbols import z
 from device_checks import F64, Call, Device, check, network, normal
 from numeric import geodesics, geometry, infinite
-from numeric.finite import FiniteNetwork
-from numeric.infinite.spectrum import Spectrum
-from numeric.networks import ResNet
-from numeric.shallow import ShallowNetwork
+from numeric.infinite.finite_width import FiniteNetwork
+from numeric.kernels.spectrum import Spectrum
+from numeric.models import ResNet
+from numeric.models.shallow import ShallowNetwork
 
 # Formulas and infinite networks: points grow.
 

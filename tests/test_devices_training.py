@@ -20,15 +20,17 @@ from torch import Tensor
 from analytic import activations as A
 from analytic.splines import INITIALISATIONS
 from device_checks import CPU, F64, Call, Device, check, named, network, normal
-from numeric import boundary, infinite, learned
-from numeric.bayes import PosteriorVolume, Problem
-from numeric.deep_width import KernelSweep
-from numeric.features import FeatureSweep, RandomFeatures
-from numeric.relu_dynamics import Descent, Flow, MeanField, Neurons, clustering, variation
-from numeric.relu_dynamics.gathering import Gathering
+from numeric import infinite, learned
+from numeric.experiments import decision_boundaries
+from numeric.experiments.bayes import PosteriorVolume, Problem
+from numeric.experiments.deep_width import KernelSweep
+from numeric.experiments.knots import clustering
+from numeric.experiments.knots.gathering import Gathering
+from numeric.experiments.random_features import FeatureSweep, RandomFeatures
+from numeric.experiments.width import WidthSweep
+from numeric.relu_dynamics import Descent, Flow, MeanField, Neurons, variation
+from numeric.runs import train
 from numeric.splines import SplineInterpolant
-from numeric.training import train
-from numeric.width import WidthSweep
 
 # Learned kernels and splines: points grow, and the iterations of the feature machine.
 
@@ -194,23 +196,25 @@ def posterior_volume(device: Device, n: int) -> Any:
 
 
 def hypothesis(device: Device, n: int) -> Any:
-    task = boundary.xor()
+    task = decision_boundaries.xor()
     kind = {"networks": 2, "recipe": task.recipe.hastened(1000), "device": named(device)}
-    result = boundary.Hypothesis(task, (3,), circles=6 * n, **kind).run(progress=False)[(3,)]
+    result = decision_boundaries.Hypothesis(task, (3,), circles=6 * n, **kind).run(progress=False)[
+        (3,)
+    ]
     compared = result.comparisons()
     return result.log_volume, result.accuracy, result.away, [one.mean for one in compared.values()]
 
 
 def field(device: Device, n: int) -> Any:
-    lattice = boundary.Lattice(1.5, 3 * n, device=device)
-    result = boundary.field(boundary.perceptron(4).to(device), lattice)
+    lattice = decision_boundaries.Lattice(1.5, 3 * n, device=device)
+    result = decision_boundaries.field(decision_boundaries.perceptron(4).to(device), lattice)
     return result.log_volume, result.ricci, result.margin, result.boundary
 
 
 EXPERIMENTS: dict[str, Call] = {
     "WidthSweep": widths, "KernelSweep": kernels, "RandomFeatures": features,
     "FeatureSweep": feature_sweep, "PosteriorVolume": posterior_volume, "Hypothesis": hypothesis,
-    "boundary.field": field,
+    "decision_boundaries.field": field,
 }  # fmt: skip
 
 

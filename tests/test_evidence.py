@@ -14,7 +14,7 @@ from torch import Tensor
 from analytic.expressions.arguments import InputError
 from numeric.infinite.evidence import log_marginal_likelihood
 from numeric.infinite.prediction import gradient_flow, posterior
-from numeric.infinite.spectrum import SingularGram
+from numeric.kernels.spectrum import SingularGram
 
 F64 = torch.float64
 

@@ -9,8 +9,14 @@ from mpmath import mp
 from analytic.expressions.arguments import InputError
 from analytic.splines import INITIALISATIONS
 from numeric.estimate import Estimate
-from numeric.features import DenseInterpolant, FeatureSweep, Independent, RandomFeatures, Stratified
-from numeric.features.sweep import FOURTH
+from numeric.experiments.random_features import (
+    DenseInterpolant,
+    FeatureSweep,
+    Independent,
+    RandomFeatures,
+    Stratified,
+)
+from numeric.experiments.random_features.sweep import FOURTH
 
 X, Y = (-0.8, -0.4, 0.0, 0.5, 0.9), (0.3, -0.2, 0.5, 0.1, -0.4)
 DATA = {  # on borders of stratified cells for m a multiple of 400, so that a slope is clean

@@ -10,7 +10,7 @@ from mpmath import mp
 from analytic.expressions.arguments import InputError
 from analytic.splines import INITIALISATIONS
 from numeric.estimate import Estimate, power_law
-from numeric.features import Independent, Network, RandomFeatures, Stratified
+from numeric.experiments.random_features import Independent, Network, RandomFeatures, Stratified
 
 X, Y = [-0.8, -0.4, 0.0, 0.5, 0.9], [0.3, -0.2, 0.5, 0.1, -0.4]
 VALUES = {
@@ -165,7 +165,7 @@ def test_single_precision_stays_single() -> None:
 def test_prediction_in_parts_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     network, x = layer().fit(X, Y), torch.linspace(-2, 2, 101)
     whole = network.predict(x)
-    monkeypatch.setattr("numeric.features.network.BLOCK", 3_000)
+    monkeypatch.setattr("numeric.experiments.random_features.network.BLOCK", 3_000)
     assert (network.predict(x) - whole).abs().max() < 1e-14
     assert Network(network.hidden, network.coefficients).predict([]).shape == (0,)
 

@@ -9,10 +9,10 @@ import torch
 
 from analytic.activations import relu
 from analytic.expressions.arguments import InputError
-from numeric.boundary import Hypothesis, xor
-from numeric.deep_width import KernelSweep
-from numeric.files import require_writable
+from numeric.experiments.decision_boundaries import Hypothesis, xor
+from numeric.experiments.deep_width import KernelSweep
 from numeric.infinite.network import FullyConnected
+from numeric.inputs import require_writable
 from numeric.relu_dynamics import Descent, Flow, MeanField, Neurons
 from short_runs import trained
 
@@ -41,15 +41,15 @@ STORES: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "training": (
         lambda path: trained(3, keep=path / "run.pt"),
-        "numeric.training.course.Course.update",
+        "numeric.runs.training_state.Course.update",
     ),
     "hypothesis": (
         lambda path: Hypothesis(xor(), (3,), networks=2, keep=path, device="cpu").run(False),
-        "numeric.training.course.Course.update",
+        "numeric.runs.training_state.Course.update",
     ),
     "sweep": (
         lambda path: KernelSweep(NET, POINTS, (4,), 5, device="cpu", store=path).run(False),
-        "numeric.deep_width.sweep.FiniteNetwork",
+        "numeric.experiments.deep_width.sweep.FiniteNetwork",
     ),
 }
 

@@ -10,7 +10,7 @@ from analytic.activations import elu, erf, gelu, relu, sine, tanh
 from analytic.activations.activation import Activation
 from analytic.expressions.arguments import InputError
 from numeric.estimate import Estimate
-from numeric.finite import FiniteNetwork
+from numeric.infinite.finite_width import FiniteNetwork
 from numeric.infinite.network import FullyConnected
 from numeric.infinite.parametrisation import NTK, Standard
 

@@ -15,7 +15,7 @@ from analytic.finite import erf3
 from analytic.finite.units import Units
 from notebooks import finite_figures as figures
 from notebooks import panels
-from numeric.shallow import ShallowNetwork
+from numeric.models.shallow import ShallowNetwork
 
 AWRY = ((0.2, -0.8), (1.2, -1.6), (1.0, 1.4))
 CASES = [(figures.CIRCLE, 1.0), (figures.CIRCLE, 0.0), (AWRY, 0.6), (AWRY, -0.3)]

@@ -12,9 +12,9 @@ from analytic import activations as A
 from analytic.activations.gram_tiles import Tile
 from analytic.activations.gram_tiles import det as DET
 from analytic.expressions import symbols
-from numeric.infinite.fused import layer
+from numeric.infinite.fused_layers import layer
 from numeric.infinite.layers import Layer
-from numeric.infinite.scratch import USUAL, Fresh, Scratch
+from numeric.kernels.scratch_memory import USUAL, Fresh, Scratch
 
 F64, S = torch.float64, symbols.kxy
 CLOSED = {

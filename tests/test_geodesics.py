@@ -16,7 +16,7 @@ from numeric.geodesics import Search
 from numeric.geodesics.chart import charted
 from numeric.geodesics.elements import Curve
 from numeric.geodesics.variation import length, settle
-from numeric.shallow import ShallowNetwork
+from numeric.models.shallow import ShallowNetwork
 
 ONE = Search(starts=1)
 ALPHA = 0.7  # half the opening angle of the cone

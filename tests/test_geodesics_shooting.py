@@ -11,7 +11,7 @@ from analytic.expressions.arguments import InputError
 from numeric import geodesics, geometry
 from numeric.estimate import power_law
 from numeric.geodesics import NotConverged, Search
-from numeric.shallow import ShallowNetwork
+from numeric.models.shallow import ShallowNetwork
 from test_geodesics import network, point, polar, pseudosphere, stereographic, torus
 
 

@@ -7,8 +7,9 @@ from torch import Tensor, nn
 from analytic.activations import erf
 from analytic.expressions.arguments import InputError
 from numeric import geometry
-from numeric.geometry.feature_map import FeatureMap
-from numeric.shallow import ShallowNetwork
+from numeric.geometry import closed_form
+from numeric.models.feature_map import FeatureMap
+from numeric.models.shallow import ShallowNetwork
 
 DOUBLE = {"dtype": torch.float64}
 
@@ -144,7 +145,7 @@ def test_one_input_and_equal_points_are_no_trouble() -> None:
 
 
 def test_blocks_and_chunks_do_not_change_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
-    from numeric.geometry import closed, derivatives
+    from numeric.geometry import derivatives
 
     net, x = model(), points(17)
     whole = [geometry.ricci_scalar(net, x, layer=layer).value for layer in ("2", "4")]
@@ -152,7 +153,7 @@ def test_blocks_and_chunks_do_not_change_the_result(monkeypatch: pytest.MonkeyPa
     for module, name, size in ((derivatives, "BLOCK", 13), (derivatives, "HELD", 40)):
         monkeypatch.setattr(module, name, size)
     for name in ("HELD", "HOT"):
-        monkeypatch.setattr(closed, name, 40)
+        monkeypatch.setattr(closed_form, name, 40)
     for value, layer in zip(whole, ("2", "4"), strict=True):
         parts = geometry.ricci_scalar(net, x, layer=layer).value
         torch.testing.assert_close(parts, value, rtol=1e-12, atol=1e-12)

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from analytic.expressions.arguments import InputError
 from numeric import geometry
-from numeric.geometry.composed import Composed
-from numeric.geometry.surviving import SURVIVING
+from numeric.models.repaired_operations import Composed
+from numeric.models.saturating_activations import SURVIVING
 
 DOUBLE = {"dtype": torch.float64}
 DIGITS = 60

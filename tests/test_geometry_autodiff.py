@@ -9,8 +9,8 @@ from analytic.activations.activation import Activation
 from analytic.expressions.arguments import InputError
 from numeric import geometry
 from numeric.estimate import power_law
-from numeric.geometry.autodiff import Comparison, compare, printed, ricci_by_nesting
-from numeric.shallow import ShallowNetwork
+from numeric.experiments.autodiff_curvature import Comparison, compare, printed, ricci_by_nesting
+from numeric.models.shallow import ShallowNetwork
 
 DOUBLE = {"dtype": torch.float64}
 

@@ -12,9 +12,9 @@ from mpmath import mp
 from torch import Tensor, nn
 
 from drawn_networks import WIDE, drawn, points, spectrum_of, volume_of
-from numeric.geometry.chain import Chain
-from numeric.geometry.feature_map import FeatureMap
-from numeric.geometry.meter import Meter
+from numeric.geometry.layerwise_volume import Chain
+from numeric.models.feature_map import FeatureMap
+from numeric.models.memory_meter import Meter
 
 PHI: dict[type[nn.Module], tuple[Callable, Callable]] = {  # in mpmath, with derivatives
     nn.Tanh: (mp.tanh, lambda z: 1 / mp.cosh(z) ** 2),

@@ -14,10 +14,10 @@ from analytic.activations.activation import Activation
 from analytic.expressions.arguments import InputError
 from analytic.finite.units import Units
 from numeric import geometry
-from numeric.geometry import closed
-from numeric.geometry.frame import product
-from numeric.geometry.hidden import hidden_layer
-from numeric.shallow import ShallowNetwork
+from numeric.geometry import closed_form
+from numeric.geometry.frames import product
+from numeric.models.hidden_layers import hidden_layer
+from numeric.models.shallow import ShallowNetwork
 
 DOUBLE = {"dtype": torch.float64}
 DIGITS = 300  # 40 are left when saturated units have taken theirs
@@ -108,7 +108,7 @@ def test_moments_and_a_plain_qr_would_not_do() -> None:
     net, x = collinear(tanh, 8, 2, 1e-8, 0)
     R, _ = exact(net, x)
     layer = hidden_layer(net)
-    moments, *_, trusted = closed.by_moments(layer, *layer.derivatives(x))
+    moments, *_, trusted = closed_form.by_moments(layer, *layer.derivatives(x))
     assert not trusted.item()
     assert not abs(moments.item() / R - 1) < 1e-2
     Q, r = torch.linalg.qr(layer.jacobian(x)[0].T)
@@ -127,8 +127,8 @@ def test_moments_are_used_where_they_can_be_trusted() -> None:
     x = torch.cartesian_prod(axis, axis)
     layer = hidden_layer(net)
     given = layer.derivatives(x)
-    moments, condition, rank, trusted = closed.by_moments(layer, *given)
-    frames = closed.by_frames(layer, *given)
+    moments, condition, rank, trusted = closed_form.by_moments(layer, *given)
+    frames = closed_form.by_frames(layer, *given)
     assert 0.5 < trusted.double().mean() < 1
     torch.testing.assert_close(moments[trusted], frames[0][trusted], rtol=5e-14, atol=0)
     torch.testing.assert_close(condition[trusted], frames[1][trusted], rtol=1e-13, atol=0)
@@ -168,7 +168,7 @@ def test_units_that_never_bend_or_are_equal() -> None:
     net.weights[7] = -2 * net.weights[4]
     R, _ = exact(net, x)
     layer = hidden_layer(net)
-    assert abs(closed.by_frames(layer, *layer.derivatives(x))[0].item() / R - 1) < 1e-13
+    assert abs(closed_form.by_frames(layer, *layer.derivatives(x))[0].item() / R - 1) < 1e-13
 
 
 def test_weights_that_are_no_numbers_are_refused() -> None:
@@ -184,7 +184,7 @@ def test_many_inputs_go_by_frames_alone(monkeypatch: pytest.MonkeyPatch) -> None
     net, _ = gaussian(tanh, 40, 12, 0.3, 0)
     x = torch.randn(2, 12, generator=torch.Generator().manual_seed(1), **DOUBLE)
     usual = geometry.ricci_scalar(net, x)
-    monkeypatch.setattr(closed, "HELD", 100)
+    monkeypatch.setattr(closed_form, "HELD", 100)
     frames = geometry.ricci_scalar(net, x)
     torch.testing.assert_close(frames.value, usual.value, rtol=1e-12, atol=0)
 

@@ -6,10 +6,10 @@ from torch import Tensor, nn
 
 from analytic.expressions.arguments import InputError
 from numeric import geometry
-from numeric.geometry import composed, slopes
-from numeric.geometry.composed import Composed
 from numeric.geometry.derivatives import along_two
-from numeric.geometry.surviving import SURVIVING
+from numeric.models import activation_derivatives, repaired_operations
+from numeric.models.repaired_operations import Composed
+from numeric.models.saturating_activations import SURVIVING
 
 DOUBLE = {"dtype": torch.float64}
 
@@ -52,21 +52,21 @@ def test_a_wrong_second_derivative_is_noticed(monkeypatch: pytest.MonkeyPatch) -
     torch.manual_seed(2)
     net = nn.Sequential(nn.Linear(2, 6), nn.LayerNorm(6), nn.Linear(6, 5), nn.Tanh()).double()
     geometry.ricci_scalar(net, points())
-    monkeypatch.setattr(composed, "COMPOSED", {})
+    monkeypatch.setattr(repaired_operations, "COMPOSED", {})
     with pytest.raises(InputError, match="second derivative"):
         geometry.ricci_scalar(net, points())
 
 
 OUT = torch.tensor([-300.3, -30.2, -8.1, -2.0, -1e-3, 0.0, 1e-3, 2.0, 8.1, 30.2, 300.3], **DOUBLE)
 TAILS = {
-    "sigmoid": (torch.sigmoid, slopes.sigmoid),
-    "sigmoid method": (lambda z: z.sigmoid(), slopes.sigmoid),
-    "tanh": (nn.Tanh(), slopes.tanh),
-    "softplus": (nn.Softplus(), slopes.softplus),
-    "log sigmoid": (nn.LogSigmoid(), slopes.log_sigmoid),
-    "gelu": (nn.GELU(), slopes.gelu),
-    "gelu tanh": (nn.GELU("tanh"), slopes.gelu_tanh),
-    "silu": (nn.SiLU(), slopes.silu),
+    "sigmoid": (torch.sigmoid, activation_derivatives.sigmoid),
+    "sigmoid method": (lambda z: z.sigmoid(), activation_derivatives.sigmoid),
+    "tanh": (nn.Tanh(), activation_derivatives.tanh),
+    "softplus": (nn.Softplus(), activation_derivatives.softplus),
+    "log sigmoid": (nn.LogSigmoid(), activation_derivatives.log_sigmoid),
+    "gelu": (nn.GELU(), activation_derivatives.gelu),
+    "gelu tanh": (nn.GELU("tanh"), activation_derivatives.gelu_tanh),
+    "silu": (nn.SiLU(), activation_derivatives.silu),
 }
 
 

@@ -9,8 +9,8 @@ from torch.nn.utils import prune
 from analytic.activations import erf
 from analytic.expressions.arguments import InputError
 from numeric import geometry
-from numeric.geometry.hidden import HiddenLayer, hidden_layer
-from numeric.shallow import ShallowNetwork
+from numeric.models.hidden_layers import HiddenLayer, hidden_layer
+from numeric.models.shallow import ShallowNetwork
 
 DOUBLE = {"dtype": torch.float64}
 

@@ -13,7 +13,7 @@ from analytic.activations.activation import activation
 from analytic.expressions.arguments import InputError
 from analytic.expressions.symbols import z
 from numeric import geometry
-from numeric.shallow import ShallowNetwork
+from numeric.models.shallow import ShallowNetwork
 
 DOUBLE = {"dtype": torch.float64}
 Map = Callable[[Tensor], Tensor]

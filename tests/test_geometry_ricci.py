@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from numeric import geometry
-from numeric.geometry.autodiff import flipped, ricci_by_nesting, textbook
+from numeric.experiments.autodiff_curvature import flipped, ricci_by_nesting, textbook
 
 DOUBLE = {"dtype": torch.float64}
 Map = Callable[[Tensor], Tensor]

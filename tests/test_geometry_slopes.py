@@ -12,7 +12,7 @@ from torch import nn
 from analytic import activations
 from analytic.expressions.backends import compile_mpmath
 from analytic.expressions.symbols import z as symbol
-from numeric.geometry.slopes import EXPRESSIONS, slopes_of, slopes_of_activation
+from numeric.models.activation_derivatives import EXPRESSIONS, slopes_of, slopes_of_activation
 
 NEAR = (-5.3, -1.2, -0.3, -1e-3, 1e-3, 0.4, 2.2, 6.1)
 FAR = (-300.3, -37.3, 36.1, 299.9)

@@ -15,7 +15,7 @@ from analytic.activations import erf
 from drawn_networks import WIDE, deep, drawn, points, spectrum_of, volume_of
 from numeric.geometry.scaled_qr import graded
 from numeric.geometry.volume import MILD, SAFE
-from numeric.shallow import ShallowNetwork
+from numeric.models.shallow import ShallowNetwork
 
 
 def _by_svd(f: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:

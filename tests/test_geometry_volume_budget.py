@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from analytic.expressions.arguments import InputError
 from drawn_networks import WIDE, deep, drawn, points, spectrum_of, volume_of
 from numeric import geometry
-from numeric.geometry.meter import Meter
-from numeric.geometry.rows import COPIES
+from numeric.geometry.jacobians import COPIES
+from numeric.models.memory_meter import Meter
 
 WIDENING = deep(5, 20, 600)
 NARROWING = deep(40, 30, 6)

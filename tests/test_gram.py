@@ -20,7 +20,7 @@ from numeric.infinite import (
     log_marginal_likelihood,
     posterior,
 )
-from numeric.infinite.spectrum import SingularGram
+from numeric.kernels.spectrum import SingularGram
 
 pytestmark = pytest.mark.usefixtures("two_threads")
 

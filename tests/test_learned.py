@@ -9,8 +9,8 @@ from mpmath import mp
 from torch import Tensor
 
 from analytic.expressions.arguments import InputError
+from numeric.kernels.two_point import squared_distances
 from numeric.learned import Gaussian, Laplace, Mahalanobis, Own, Polynomial, SmoothedLaplace
-from numeric.learned.geometry import squared_distances
 
 M = torch.tensor([[2.0, 0.3, -0.2], [0.3, 0.5, 0.1], [-0.2, 0.1, 1.1]], dtype=torch.float64)
 X = torch.tensor([[0.3, -0.8, 0.5], [1.2, 0.4, -0.1], [0.0, 0.0, 0.0]], dtype=torch.float64)

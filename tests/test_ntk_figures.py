@@ -14,7 +14,7 @@ from moves import check_moves
 from notebooks import nngp_figures, panels
 from notebooks import ntk_figures as figures
 from numeric.estimate import Estimate
-from numeric.width import Convergence
+from numeric.experiments.width import Convergence
 
 SETTING = {"d": 2, "sigma": 1.0, "zeta": 1.0, "xi": 1.0}
 NNGP, NTK, DOT = range(3)

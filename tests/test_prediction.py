@@ -10,7 +10,7 @@ from torch import Tensor
 from analytic.expressions.arguments import InputError
 from numeric.estimate import Estimate
 from numeric.infinite.prediction import ZeroInitial, gradient_flow, posterior
-from numeric.infinite.spectrum import SingularGram
+from numeric.kernels.spectrum import SingularGram
 
 F64 = torch.float64
 

@@ -7,7 +7,8 @@ import torch
 
 from analytic.expressions.arguments import InputError
 from numeric.estimate import Estimate
-from numeric.relu_dynamics import Flow, Neurons, clustering
+from numeric.experiments.knots import clustering
+from numeric.relu_dynamics import Flow, Neurons
 
 X = torch.linspace(-0.9, 0.9, 10, dtype=torch.float64)
 SQUARE = torch.sign(torch.sin(2 * math.pi * X / 0.9))

@@ -10,7 +10,8 @@ from scipy.integrate import solve_ivp
 from scipy.linalg import expm
 
 from analytic.expressions.arguments import InputError
-from numeric.relu_dynamics import Flow, Kind, Neurons, Trajectory, record, store
+from numeric.relu_dynamics import Flow, Kind, Neurons, Trajectory, record
+from numeric.runs import store
 
 X = torch.tensor([0.5, -0.9, 0.1, 0.9, -0.4], dtype=torch.float64)
 Y = torch.tensor([-1.0, 1.0, 0.5, 1.0, -1.0], dtype=torch.float64)

@@ -7,8 +7,8 @@ import torch
 from scipy.stats import binom
 
 from analytic.expressions.arguments import InputError
+from numeric.experiments.knots.gathering import Gathering, chance, near
 from numeric.relu_dynamics import Neurons
-from numeric.relu_dynamics.gathering import Gathering, chance, near
 from numeric.relu_dynamics.regimes import milestones, regime
 
 X = torch.linspace(-1, 1, 6, dtype=torch.float64)

@@ -9,7 +9,7 @@ from torch.func import jacrev
 
 from analytic.expressions.arguments import InputError
 from numeric import geometry
-from numeric.networks import ResNet, resnet50, resnet101
+from numeric.models import ResNet, resnet50, resnet101
 
 READOUT = 2048 * 10 + 10  # parameters of the published networks for ten classes
 

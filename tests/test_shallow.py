@@ -11,7 +11,7 @@ from analytic.checks.oracles import Jet, network_jet
 from analytic.expressions.arguments import InputError
 from analytic.expressions.backends import compile_mpmath
 from analytic.expressions.symbols import z
-from numeric.shallow import ShallowNetwork
+from numeric.models.shallow import ShallowNetwork
 
 
 def network(act: Activation, width: int, d: int, seed: int = 0) -> ShallowNetwork:

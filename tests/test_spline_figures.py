@@ -16,7 +16,7 @@ from notebooks import panels
 from notebooks import spline_figures as figures
 from notebooks.ntk_figures import Law
 from numeric.estimate import Estimate
-from numeric.features import RandomFeatures
+from numeric.experiments.random_features import RandomFeatures
 
 X, Y = np.array(figures.FIVE).T
 NETWORK, KERNEL, SPLINE, DATA = range(4)

@@ -8,9 +8,9 @@ import torch
 
 from analytic.activations import erf, relu
 from analytic.expressions.arguments import InputError
-from numeric.deep_width import KernelSweep, sweep
 from numeric.estimate import Estimate
-from numeric.finite import FiniteNetwork
+from numeric.experiments.deep_width import KernelSweep, sweep
+from numeric.infinite.finite_width import FiniteNetwork
 from numeric.infinite.network import FullyConnected
 from numeric.infinite.parametrisation import Standard
 

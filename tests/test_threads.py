@@ -10,7 +10,7 @@ import torch
 from analytic.activations import relu
 from analytic.expressions.arguments import InputError
 from numeric.infinite import FullyConnected
-from numeric.infinite.threads import each, once, sharing
+from numeric.kernels.threads import each, once, sharing
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])

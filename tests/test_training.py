@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from analytic.expressions.arguments import InputError
-from numeric.training import train
+from numeric.runs import train
 from short_runs import SGD, data, model, same, trained
 
 

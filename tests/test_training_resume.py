@@ -13,9 +13,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from analytic.expressions.arguments import InputError
-from numeric.training import Run, train
-from numeric.training.course import Course
-from numeric.training.run import Loss
+from numeric.runs import Run, train
+from numeric.runs.result import Loss
+from numeric.runs.training_state import Course
 from short_runs import SGD, data, model, same, trained
 
 OPTIMIZERS = {

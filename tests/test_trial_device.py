@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 import trial_device
-from numeric.device import resolve
+from numeric.inputs import resolve
 from trial_tensor import TRAFFIC
 
 HERE = torch.arange(6, dtype=torch.float64).reshape(2, 3) - 2

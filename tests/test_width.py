@@ -6,8 +6,8 @@ import torch
 from analytic.activations import erf, monomial
 from analytic.activations.activation import Activation
 from analytic.expressions.arguments import InputError
-from numeric.device import resolve
-from numeric.width import Sweep, WidthSweep
+from numeric.experiments.width import Sweep, WidthSweep
+from numeric.inputs import resolve
 
 AWAY = slice(1, None)  # at the origin R = 0, where thrice is no different
 
@@ -35,7 +35,7 @@ def test_spread_falls_with_the_root_of_width(sweep: Sweep) -> None:
 def test_memory_blocks_do_not_change_the_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     small = WidthSweep(erf, widths=(50,), realisations=7, radii=(0.5, 1.0))
     whole = small.run(progress=False).ricci.at[50]
-    monkeypatch.setattr("numeric.width.BLOCK", 1)
+    monkeypatch.setattr("numeric.experiments.width.BLOCK", 1)
     assert small._stacks(50) == [1] * 7
     split = small.run(progress=False).ricci.at[50]
     assert whole.count == split.count == 7

@@ -11,14 +11,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from analytic.expressions.arguments import InputError
 from numeric.geodesics.elements import Array
 from numeric.geodesics.maps import Map, Shallow, Smooth
 from numeric.geodesics.transport import Transport
-from numeric.geometry.creases import creased_layers
-from numeric.geometry.feature_map import FeatureMap
-from numeric.geometry.hidden import HiddenLayer
-from numeric.geometry.trial import check_bend, check_slope
+from numeric.geometry.kinks import creased_layers
+from numeric.inputs import InputError
+from numeric.models.feature_map import FeatureMap
+from numeric.models.hidden_layers import HiddenLayer
+from numeric.models.output_checks import check_bend, check_slope
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from analytic.expressions.arguments import InputError
 from numeric.geodesics.elements import Array, Curve
+from numeric.inputs import InputError
 
 CONJUGATE = 1e-6  # a stability this close to 0 is 0 up to rounding and discretisation
 TINY = 1e-300  # keeps a quotient finite

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from analytic.expressions.arguments import InputError
-from numeric.geometry.hidden import HiddenLayer
+from numeric.inputs import InputError
+from numeric.models.hidden_layers import HiddenLayer
 
 Map = Callable[[Tensor], Tensor]  # (m, d) -> (m, p)
 

@@ -17,13 +17,13 @@ from scipy.linalg import eigh
 from torch import Tensor
 from tqdm import tqdm
 
-from analytic.expressions.arguments import InputError
 from numeric.geodesics.chart import Chart, array, charted
 from numeric.geodesics.elements import Array, Curve
 from numeric.geodesics.geodesic import Geodesic
 from numeric.geodesics.refinement import NotConverged
 from numeric.geodesics.search import STANDARD, Search, found, settled
 from numeric.geodesics.variation import Variation
+from numeric.inputs import InputError
 
 STEPS = 40
 FLAT = 1e-3  # in flat space the Hessian is 1

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from analytic.expressions.arguments import whole
 from numeric.geodesics.chart import alike, array, charted, refuse_batch
 from numeric.geodesics.geodesic import Geodesic
 from numeric.geodesics.search import SEGMENTS, STANDARD, Search, drawn, found
+from numeric.inputs import whole
 
 
 def between(

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import LinAlgError
 
-from analytic.expressions.arguments import InputError
 from numeric.geodesics.chart import Chart, array
 from numeric.geodesics.elements import Array, Curve
 from numeric.geodesics.transport import told
 from numeric.geodesics.variation import energy, length, settle
+from numeric.inputs import InputError
 
 EPSILON = np.finfo(float).eps
 GAIN = 1e-3  # how far one halving lowers what a smooth piece turns by, at least

@@ -14,9 +14,9 @@ import torch
 from scipy.linalg import solve_triangular
 from scipy.optimize import minimize
 
-from analytic.expressions.arguments import InputError
 from numeric.geodesics.chart import Chart, array
 from numeric.geodesics.elements import Array
+from numeric.inputs import InputError
 
 STEPS = 500  # of one relaxation
 PRECISION = 1e-8  # share of the energy that the last step gains

@@ -9,13 +9,13 @@ from functools import partial
 import numpy as np
 from torch import Tensor
 
-from analytic.expressions.arguments import InputError, whole
 from numeric.geodesics.chart import Chart
 from numeric.geodesics.elements import Array, Curve
 from numeric.geodesics.geodesic import Geodesic
 from numeric.geodesics.refinement import UNKNOWNS, refined
 from numeric.geodesics.relaxation import even, followed, relaxed, tightened
 from numeric.geodesics.variation import Variation, energy, length
+from numeric.inputs import InputError, whole
 
 DEGREE = 12  # of a piece
 PIECES = 4  # at first

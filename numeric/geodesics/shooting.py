@@ -15,12 +15,12 @@ import numpy as np
 from scipy.integrate import OdeSolution, solve_ivp
 from torch import Tensor
 
-from analytic.expressions.arguments import InputError
 from numeric.geodesics.chart import Chart, array, charted, refuse_batch
 from numeric.geodesics.elements import Array
 from numeric.geodesics.geodesic import like, times
 from numeric.geodesics.refinement import NotConverged
 from numeric.geodesics.transport import told
+from numeric.inputs import InputError
 
 CALLS = 10_000  # of the right hand side
 SAMPLES = 129  # times at which the speed is looked at

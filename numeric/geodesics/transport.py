@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from analytic.expressions.arguments import InputError
 from numeric.geodesics.maps import Shallow, Smooth
+from numeric.inputs import InputError
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,10 +18,10 @@ volume; a map with p features that is no hidden layer takes min(p, d) passes for
 curvature, and d + 3 probes for its estimate.
 """
 
-from numeric.geometry.feature_map import FeatureMap
-from numeric.geometry.probes import ricci_estimate
+from numeric.geometry.random_directions import ricci_estimate
 from numeric.geometry.ricci import Ricci, metric, ricci_scalar
 from numeric.geometry.volume import LogVolume, Spectrum, log_volume, spectrum
+from numeric.models.feature_map import FeatureMap
 
 __all__ = [
     "FeatureMap", "LogVolume", "Ricci", "Spectrum", "log_volume", "metric", "ricci_estimate",

@@ -15,11 +15,11 @@ from torch import Tensor
 from torch.func import jvp
 from tqdm import tqdm
 
-from analytic.expressions.arguments import InputError
-from numeric.geometry.feature_map import Opened
-from numeric.geometry.gauss import pairs
-from numeric.geometry.memory import keep_memory
-from numeric.geometry.trial import check_bend, check_slope
+from numeric.geometry.gauss_equation import pairs
+from numeric.inputs import InputError
+from numeric.models.feature_map import Opened
+from numeric.models.memory import keep_memory
+from numeric.models.output_checks import check_bend, check_slope
 
 BLOCK = 2**18  # features computed in one pass
 HELD = 2**18  # numbers of derivatives held for one chunk of points

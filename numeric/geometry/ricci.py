@@ -24,10 +24,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from analytic.expressions.arguments import InputError
-from numeric.geometry.closed import curvature
-from numeric.geometry.composed import Composed
-from numeric.geometry.creases import creased_layers, piecewise_affine, refuse_creases
+from numeric.geometry.closed_form import curvature
 from numeric.geometry.derivatives import (
     HELD,
     bent_chunks,
@@ -36,11 +33,14 @@ from numeric.geometry.derivatives import (
     jacobian_and_hessian,
     told,
 )
-from numeric.geometry.feature_map import FeatureMap, Opened
-from numeric.geometry.frame import Picked, pick, whiten
-from numeric.geometry.gauss import contracted, norm_squared, normal, pairs, unknown
-from numeric.geometry.hidden import HiddenLayer
-from numeric.geometry.surviving import SURVIVING
+from numeric.geometry.frames import Picked, pick, whiten
+from numeric.geometry.gauss_equation import contracted, norm_squared, normal, pairs, unknown
+from numeric.geometry.kinks import creased_layers, piecewise_affine, refuse_creases
+from numeric.inputs import InputError
+from numeric.models.feature_map import FeatureMap, Opened
+from numeric.models.hidden_layers import HiddenLayer
+from numeric.models.repaired_operations import Composed
+from numeric.models.saturating_activations import SURVIVING
 
 MOST = 2**27  # second derivatives at one point, 1 GB
 SAFETY = 8.0  # times the difference of two routes, which may be small by chance

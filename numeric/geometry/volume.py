@@ -21,14 +21,14 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from analytic.expressions.arguments import InputError, whole
-from numeric.geometry.chain import SAFE, linked_points
-from numeric.geometry.composed import Composed
-from numeric.geometry.feature_map import FeatureMap
-from numeric.geometry.hidden import HiddenLayer
-from numeric.geometry.rows import COPIES, ENTRY, Scaled, jacobians, tolerance
+from numeric.geometry.jacobians import COPIES, ENTRY, Scaled, jacobians, tolerance
+from numeric.geometry.layerwise_volume import SAFE, linked_points
 from numeric.geometry.scaled_qr import Graded, graded
-from numeric.geometry.surviving import SURVIVING
+from numeric.inputs import InputError, whole
+from numeric.models.feature_map import FeatureMap
+from numeric.models.hidden_layers import HiddenLayer
+from numeric.models.repaired_operations import Composed
+from numeric.models.saturating_activations import SURVIVING
 
 GIGABYTE = 2**30
 MILD = 30.0  # condition whose square a Gram matrix can bear: right to 1e-12

@@ -11,9 +11,9 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from analytic.expressions.arguments import InputError
 from numeric.infinite.prediction import Regression, check_network, nonnegative
-from numeric.infinite.spectrum import Spectrum, finite
+from numeric.inputs import InputError
+from numeric.kernels.spectrum import Spectrum, finite
 
 
 class ScaledNetwork(Protocol):

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from analytic.expressions.arguments import InputError
 from numeric.infinite.points import Points
 from numeric.infinite.recursion import Recursion
-from numeric.infinite.scratch import Fresh, Scratch
-from numeric.infinite.threads import each, once, sharing
+from numeric.inputs import InputError
+from numeric.kernels.scratch_memory import Fresh, Scratch
+from numeric.kernels.threads import each, once, sharing
 
 if TYPE_CHECKING:
     from numeric.infinite.network import FullyConnected

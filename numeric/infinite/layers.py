@@ -13,14 +13,14 @@ from torch import Tensor
 
 from analytic.activations.activation import Activation
 from analytic.activations.gram_tiles import ARGS, Tile, tile
-from analytic.expressions.arguments import InputError
 from analytic.expressions.backends import compile_together
 from analytic.expressions.expectation import Moment, one_sided
 from analytic.expressions.formula import Formula
 from analytic.expressions.symbols import z
-from numeric.infinite import fused
+from numeric.infinite import fused_layers
 from numeric.infinite.mehler import Mehler
 from numeric.infinite.mehler.expansion import TOLERANCE, attainable
+from numeric.inputs import InputError
 
 
 @dataclass(frozen=True)
@@ -168,10 +168,10 @@ class Layer:
         return Pairs(kernel.listed(rows.kernel, cols.kernel, kxy, det), second)
 
     def step(self, tangent: bool, plain: bool) -> Callable[..., tuple[Tensor, ...]]:
-        """Closed forms for a tile of points that are far from collinear, see `fused.layer`."""
+        """Closed forms for a tile of points that are far from collinear, see `fused_layers.layer`."""
         steps = self._steps  # another thread may put its own in that place
         if (tangent, plain) not in steps:
-            steps[tangent, plain] = fused.layer(self._tile.apart, tangent, plain)
+            steps[tangent, plain] = fused_layers.layer(self._tile.apart, tangent, plain)
         return steps[tangent, plain]
 
     @cached_property

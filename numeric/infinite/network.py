@@ -16,10 +16,10 @@ from numbers import Integral
 from torch import Tensor
 
 from analytic.activations.activation import Activation
-from analytic.expressions.arguments import InputError
 from numeric.infinite import gram
 from numeric.infinite.layers import Layer
 from numeric.infinite.parametrisation import NTK, Parametrisation
+from numeric.inputs import InputError
 
 
 @dataclass(frozen=True)

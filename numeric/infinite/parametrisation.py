@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from numbers import Integral
 
-from analytic.expressions.arguments import InputError
+from numeric.inputs import InputError
 
 
 @dataclass(frozen=True)

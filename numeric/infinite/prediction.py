@@ -17,8 +17,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from analytic.expressions.arguments import InputError
-from numeric.infinite.spectrum import Spectrum, root
+from numeric.inputs import InputError
+from numeric.kernels.spectrum import Spectrum, root
 
 BLOCK = 512  # test points whose covariance is held at once for standard deviations
 

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from analytic.expressions.arguments import InputError
-from numeric.infinite.curved import part
 from numeric.infinite.layers import Layer, Pairs, full
 from numeric.infinite.parametrisation import Parametrisation
 from numeric.infinite.points import Points, Some
-from numeric.infinite.scratch import Fresh, Scratch
+from numeric.infinite.separation import part
+from numeric.inputs import InputError
+from numeric.kernels.scratch_memory import Fresh, Scratch
 
 if TYPE_CHECKING:
     from numeric.infinite.network import FullyConnected

@@ -17,10 +17,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from analytic.expressions.arguments import InputError, whole
-from numeric.device import resolve
-from numeric.learned.geometry import CHUNK, Volume, squared_distances, volume_of_metric
-from numeric.learned.inputs import points, positive, returned, validated
+from numeric.inputs import InputError, points, positive, resolve, whole
+from numeric.kernels.two_point import CHUNK, Volume, squared_distances, volume_of_metric
+from numeric.learned.estimator_inputs import returned, validated
 from numeric.learned.kernels import Base, Mahalanobis, framed
 
 

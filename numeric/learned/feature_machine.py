@@ -16,10 +16,9 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 from tqdm import trange
 
-from analytic.expressions.arguments import InputError, whole
-from numeric.device import resolve
-from numeric.learned.geometry import CHUNK, EPSILON
-from numeric.learned.inputs import points, positive, returned, validated
+from numeric.inputs import InputError, points, positive, resolve, whole
+from numeric.kernels.two_point import CHUNK, EPSILON
+from numeric.learned.estimator_inputs import returned, validated
 from numeric.learned.kernels import Base, Laplace, Mahalanobis
 
 

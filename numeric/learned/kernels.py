@@ -14,8 +14,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from analytic.expressions.arguments import InputError, whole
-from numeric.learned.geometry import (
+from numeric.inputs import InputError, points, positive, whole
+from numeric.kernels.two_point import (
     CHUNK,
     EPSILON,
     Autograd,
@@ -27,7 +27,6 @@ from numeric.learned.geometry import (
     symmetric_root,
     volume_of_metric,
 )
-from numeric.learned.inputs import points, positive
 
 
 @dataclass(frozen=True)

@@ -14,16 +14,15 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from analytic.expressions.arguments import InputError, whole
-from numeric.device import resolve
-from numeric.learned.geometry import (
+from numeric.inputs import InputError, points, resolve, whole
+from numeric.kernels.two_point import (
     CHUNK,
     EPSILON,
     Volume,
     symmetric_root,
     volume_of_jacobian,
 )  # fmt: skip
-from numeric.learned.inputs import points, returned, validated
+from numeric.learned.estimator_inputs import returned, validated
 from numeric.learned.kernels import Base, Mahalanobis, framed
 
 TIED = 1e-9  # relative gap below which two eigenvalues count as one

@@ -1,6 +1,5 @@
 """Training of shallow ReLU networks on a line, from kernel to adaptive."""
 
-from numeric.relu_dynamics.clusters import Clustering, Share, clustering
 from numeric.relu_dynamics.descent import Descent, Divergence, Moves
 from numeric.relu_dynamics.flow import Flow
 from numeric.relu_dynamics.mean_field import MeanField
@@ -9,6 +8,6 @@ from numeric.relu_dynamics.total_variation import Variation, variation
 from numeric.relu_dynamics.trajectory import Event, Kind, Trajectory
 
 __all__ = [
-    "Clustering", "Descent", "Divergence", "Event", "Flow", "Kind", "MeanField", "Moves", "Neurons",
-    "Share", "Trajectory", "Variation", "clustering", "variation",
+    "Descent", "Divergence", "Event", "Flow", "Kind", "MeanField", "Moves", "Neurons",
+    "Trajectory", "Variation", "variation",
 ]  # fmt: skip

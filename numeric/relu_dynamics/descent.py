@@ -13,17 +13,15 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from analytic.expressions.arguments import InputError, whole
-from numeric.files import require_writable
+from numeric.inputs import InputError, positive, require_writable, samples_on_a_line, whole
 from numeric.relu_dynamics.boosts import State, start
 from numeric.relu_dynamics.gradient import Samples, gradient
-from numeric.relu_dynamics.inputs import positive, samples
 from numeric.relu_dynamics.kernel import kernel
 from numeric.relu_dynamics.neurons import Neurons
 from numeric.relu_dynamics.rays import Rays
-from numeric.relu_dynamics.store import fingerprint, recall
-from numeric.relu_dynamics.store import keep as store
 from numeric.relu_dynamics.trajectory import Trajectory
+from numeric.runs.store import fingerprint, recall
+from numeric.runs.store import keep as store
 
 PAUSE = 5.0  # seconds between two times that a run is kept
 UNREAD = 100  # losses at most between two looks at them
@@ -134,7 +132,7 @@ class Descent:
     frames: int = 200
 
     def __post_init__(self) -> None:
-        samples(self.x, self.y, self.neurons.a)
+        samples_on_a_line(self.x, self.y, self.neurons.a)
         positive("rate", self.rate)
         whole("steps", self.steps, 1)
         whole("frames", self.frames, 1)
@@ -145,7 +143,7 @@ class Descent:
 
     def run(self, progress: bool = True, keep: Path | None = None) -> Trajectory:
         """With `keep`, a file, a run that was stopped goes on where it was, with the same result."""
-        x, y = samples(self.x, self.y, self.neurons.a)
+        x, y = samples_on_a_line(self.x, self.y, self.neurons.a)
         points, order = Samples.of(x)
         task = Task(points, y[order], self.neurons.alpha, self.moves)
         parts = {name: getattr(self.neurons, name).clone() for name in "abc"}

@@ -13,19 +13,18 @@ from typing import Any
 
 from torch import Tensor
 
-from analytic.expressions.arguments import InputError
+from numeric.inputs import InputError, positive, samples_on_a_line
 from numeric.relu_dynamics import sliding
 from numeric.relu_dynamics.boosts import start
 from numeric.relu_dynamics.gradient import Samples
-from numeric.relu_dynamics.inputs import positive, samples
 from numeric.relu_dynamics.midpoint import Boosts
 from numeric.relu_dynamics.neurons import Neurons
 from numeric.relu_dynamics.rays import Rays
 from numeric.relu_dynamics.readout import Readout
 from numeric.relu_dynamics.record import follow
 from numeric.relu_dynamics.stepper import Control
-from numeric.relu_dynamics.store import fingerprint
 from numeric.relu_dynamics.trajectory import Trajectory
+from numeric.runs.store import fingerprint
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +45,7 @@ class Flow:
     largest: float = math.inf
 
     def __post_init__(self) -> None:
-        samples(self.x, self.y, self.neurons.a)
+        samples_on_a_line(self.x, self.y, self.neurons.a)
         if self.delta is not None and math.isnan(self.delta):
             raise InputError("delta is NaN: give a number, infinite or not, or None.")
         if not (self.delta == -math.inf and self.time == math.inf):
@@ -59,7 +58,7 @@ class Flow:
 
     def run(self, progress: bool = True, keep: Path | None = None) -> Trajectory:
         """With `keep`, a file, a run that was stopped goes on where it was, with the same result."""
-        x, y = samples(self.x, self.y, self.neurons.a)
+        x, y = samples_on_a_line(self.x, self.y, self.neurons.a)
         if self.delta == -math.inf:
             return _readout(self.neurons, x, y, self.time)
         if self.delta == math.inf:

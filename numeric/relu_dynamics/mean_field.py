@@ -19,16 +19,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from analytic.expressions.arguments import InputError
+from numeric.inputs import InputError, positive, samples_on_a_line
 from numeric.relu_dynamics.boosts import Hits, State, advance, outputs, start
 from numeric.relu_dynamics.gradient import Samples
-from numeric.relu_dynamics.inputs import positive, samples
 from numeric.relu_dynamics.neurons import Neurons
 from numeric.relu_dynamics.rays import Rays
 from numeric.relu_dynamics.record import follow
 from numeric.relu_dynamics.stepper import Control, Plan
-from numeric.relu_dynamics.store import fingerprint
 from numeric.relu_dynamics.trajectory import Trajectory
+from numeric.runs.store import fingerprint
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,13 +39,13 @@ class MeanField:
     penalty: float = 0.0
 
     def __post_init__(self) -> None:
-        samples(self.x, self.y, torch.empty(0, dtype=torch.float64))
+        samples_on_a_line(self.x, self.y, torch.empty(0, dtype=torch.float64))
         if not 0 <= self.penalty < math.inf:
             raise InputError(f"penalty = {self.penalty} was given: give a number at least 0.")
 
     def objective(self, measure: Neurons) -> Tensor:
         """Half the squared residuals, and lambda times the mean of |r|."""
-        x, y = samples(self.x, self.y, measure.a)
+        x, y = samples_on_a_line(self.x, self.y, measure.a)
         residuals = measure.predict(x) - y
         return (residuals**2).sum() / 2 + self.penalty * measure.r.abs().mean()
 
@@ -71,7 +70,7 @@ class MeanField:
         keep: Path | None = None,
     ) -> Trajectory:
         """Particles from a measure on; with `keep`, a file, a run that was stopped goes on."""
-        x, y = samples(self.x, self.y, measure.a)
+        x, y = samples_on_a_line(self.x, self.y, measure.a)
         points, order = Samples.of(x)
         problem = Cylinder(Rays(points, 1.0), y[order], self.penalty)
         control = Control(positive("time", time), positive("tolerance", tolerance), math.inf)
@@ -81,7 +80,7 @@ class MeanField:
 
     def _pull(self, measure: Neurons, theta: Tensor) -> tuple[Tensor, Tensor]:
         """The sum of residuals times (x, 1) over the samples that are active at an angle."""
-        x, y = samples(self.x, self.y, measure.a)
+        x, y = samples_on_a_line(self.x, self.y, measure.a)
         points, order = Samples.of(x)
         residuals = measure.predict(points.x) - y[order]
         forces = points.forces(torch.stack([residuals * points.x, residuals]))

@@ -13,10 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from analytic.expressions.arguments import InputError, whole
-from numeric.device import resolve
+from numeric.inputs import InputError, positive, resolve, values_on_a_line, whole
 from numeric.relu_dynamics.gradient import Samples
-from numeric.relu_dynamics.inputs import invariants, line, positive
 
 WIDE = {
     "dtype": torch.float64,
@@ -103,7 +101,7 @@ class Neurons:
         m = whole("the number of neurons", len(r), 1)
         alpha = float(m) if alpha is None else positive("alpha", alpha)
         inner = alpha / m * r
-        delta = invariants(delta, inner)
+        delta = _invariants(delta, inner)
         if (lost := (inner == 0) & (delta > 0)).any():
             which = int(lost.nonzero()[0])
             raise InputError(
@@ -155,14 +153,14 @@ class Neurons:
 
     def predict(self, x: Any) -> Tensor:
         """(n,) -> (n,), in O((m + n) log n)."""
-        samples, order = Samples.of(line("x", x, self.a))
+        samples, order = Samples.of(values_on_a_line("x", x, self.a))
         patterns = samples.patterns(self.a, self.b)
         found = samples.outputs(self.a, self.b, self.c, patterns) / self.alpha
         return torch.empty_like(found).scatter_(0, order, found)
 
     def rescaled(self, delta: float | Tensor) -> Neurons:
         """The same function by (ka, kb, c/k), k > 0, so that every neuron has this invariant."""
-        delta, lengths = invariants(delta, self.a), self.lengths
+        delta, lengths = _invariants(delta, self.a), self.lengths
         length, c = _split(self.c * lengths, delta)
         stuck = ((length > 0) != (lengths > 0)) | ((c != 0) != (self.c != 0))
         if stuck.any():
@@ -184,3 +182,17 @@ def _split(inner: Tensor, delta: Tensor) -> tuple[Tensor, Tensor]:
     above = delta > 0
     length, size = torch.where(above, smaller, larger), torch.where(above, larger, smaller)
     return length, torch.copysign(size, inner)
+
+
+def _invariants(delta: float | Tensor, like: Tensor) -> Tensor:
+    """One for each neuron, from one or as many: finite."""
+    values = torch.as_tensor(delta, dtype=like.dtype, device=like.device)
+    if values.ndim and values.shape != like.shape:
+        given = f"delta of shape {tuple(values.shape)} for {len(like)} neurons was given"
+        raise InputError(f"{given}: give one number, or one for each neuron.")
+    if not values.isfinite().all():
+        raise InputError(
+            f"delta = {delta} was given, but neurons have finite invariants: infinite ones are limits, in "
+            "which only c (-inf) or only a and b (inf) move. Give them to Flow."
+        )
+    return values.expand_as(like)

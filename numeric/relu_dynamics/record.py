@@ -13,13 +13,13 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from numeric.files import require_writable
+from numeric.inputs import require_writable
 from numeric.relu_dynamics.boosts import KINDS, Hits, State
 from numeric.relu_dynamics.neurons import Neurons
 from numeric.relu_dynamics.stepper import Control, Problem, Step, steps
-from numeric.relu_dynamics.store import keep as store
-from numeric.relu_dynamics.store import recall
 from numeric.relu_dynamics.trajectory import Event, Trajectory, in_order
+from numeric.runs.store import keep as store
+from numeric.runs.store import recall
 
 PAUSE = 5.0  # seconds between two times that a run is kept
 MARKS = 256  # states that are kept at most, and half as many at least where there are more steps

@@ -8,7 +8,7 @@ from enum import Enum
 
 from torch import Tensor
 
-from analytic.expressions.arguments import InputError
+from numeric.inputs import InputError
 from numeric.relu_dynamics.neurons import Neurons
 
 MOMENT = 1e-12  # of a time: some thousand roundings, and far less than what happens apart

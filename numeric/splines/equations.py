@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.linalg import splu
 
-from analytic.expressions.arguments import InputError
+from numeric.inputs import InputError
 
 Array = NDArray[np.float64]
 Terms = list[tuple[Any, Any, Any]]  # equations, unknowns and factors, which broadcast

@@ -12,8 +12,8 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from analytic.expressions.arguments import InputError
 from analytic.splines import Initialisation
+from numeric.inputs import InputError
 from numeric.splines.curve import Curve
 from numeric.splines.law import filled
 from numeric.splines.system import System

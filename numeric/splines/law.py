@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from analytic.expressions.arguments import InputError
 from analytic.splines import Initialisation
+from numeric.inputs import InputError
 from numeric.splines.weights import Hats, hats
 
 Array = NDArray[np.float64]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.interpolate import CubicSpline
 
-from analytic.expressions.arguments import InputError
+from numeric.inputs import InputError
 
 Array = NDArray[np.float64]
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from analytic.expressions.arguments import InputError
+from numeric.inputs import InputError
 from numeric.splines.equations import UNDETERMINED, Terms, equate, place, solved
 from numeric.splines.fields import FIELDS, Field, field_terms
 from numeric.splines.law import Law

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from analytic.expressions.arguments import InputError
 from numeric.infinite.mehler.direct import integrate
 from numeric.infinite.mehler.expansion import TOLERANCE, Expansion, Function, attainable, expand
 from numeric.infinite.mehler.series import correlation, on_list, on_tile, pairs
+from numeric.inputs import InputError
 
 __all__ = ["Expansion", "Mehler", "expand", "pairs"]
 

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from analytic.expressions.arguments import InputError
+from numeric.inputs import InputError
 
 Function = Callable[[Tensor], Tensor]
 Sample = tuple[Tensor, Tensor, Tensor, Tensor]  # see _sampled

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from analytic.expressions.arguments import InputError
 from numeric.infinite.mehler.expansion import Expansion, safe_root
+from numeric.inputs import InputError
 
 NEGLIGIBLE = 1e-24  # a part of the largest term, below which terms are skipped, as those of odd phi
 ROUNDING = (

@@ -11,17 +11,16 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from numeric.files import require_writable
+from numeric.inputs import positive, require_writable, samples_on_a_line
 from numeric.relu_dynamics.gradient import Samples
-from numeric.relu_dynamics.inputs import positive, samples
 from numeric.relu_dynamics.neurons import Neurons
 from numeric.relu_dynamics.sliding.course import Course, Node
 from numeric.relu_dynamics.sliding.solution import Solution
 from numeric.relu_dynamics.sliding.state import Net, State
 from numeric.relu_dynamics.sliding.step import step
 from numeric.relu_dynamics.sliding.tables import Tables
-from numeric.relu_dynamics.store import fingerprint, recall
-from numeric.relu_dynamics.store import keep as store
+from numeric.runs.store import fingerprint, recall
+from numeric.runs.store import keep as store
 
 PAUSE = 5.0  # seconds between two times that a run is kept
 STALL = 10_000  # changes, at most, in an instant
@@ -44,7 +43,7 @@ def integrate(
 
     With `keep`, a file, a run that was stopped goes on where it was, with the same result.
     """
-    x, y = samples(x, y, Neurons(a, b, c, alpha).a)
+    x, y = samples_on_a_line(x, y, Neurons(a, b, c, alpha).a)
     end = positive("time", time)
     a, b, c, x, y = (part.detach().to("cpu", torch.float64) for part in (a, b, c, x, y))
     points, order = Samples.of(x)

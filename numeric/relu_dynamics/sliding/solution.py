@@ -8,7 +8,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from analytic.expressions.arguments import InputError
+from numeric.inputs import InputError
 from numeric.relu_dynamics.sliding.course import KINDS, NONE, Course
 from numeric.relu_dynamics.sliding.state import Net, State
 from numeric.relu_dynamics.trajectory import Event, in_order

@@ -1,0 +1,1 @@
+"""What tries a statement on networks that are drawn or trained; nothing else stands on it."""

@@ -1,0 +1,14 @@
+"""Bayesian networks of large finite width: what their data do to their metric."""
+
+from numeric.experiments.bayes.coefficients import Coefficients
+from numeric.experiments.bayes.dataset import Problem
+from numeric.experiments.bayes.posterior import (
+    FewEffectiveDraws,
+    PosteriorVolume,
+    Weighted,
+    at_infinite_width,
+)
+
+__all__ = [
+    "Coefficients", "FewEffectiveDraws", "PosteriorVolume", "Problem", "Weighted", "at_infinite_width",
+]  # fmt: skip

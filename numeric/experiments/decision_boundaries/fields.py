@@ -1,0 +1,126 @@
+r"""The geometry that a network gives to the plane: volume element, Ricci scalar and decision boundary.
+
+Features are those of the paper, $\Phi_j = n^{-1/2}\phi(\cdot)$ of all n units of a hidden layer, (G.3).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from tqdm import tqdm
+
+from numeric import geometry
+from numeric.experiments.decision_boundaries.curves import Lattice
+from numeric.inputs import InputError
+from numeric.models.activation_derivatives import Slopes, slopes_of
+from numeric.models.perceptron import hidden_layers
+from numeric.runs import Run
+
+DEAD = 1e8  # nats of a slope below 1, of which 1e-8 is lost to rounding
+THIN = 1e-7  # height over length of a parallelogram whose area has lost 1e-9 of itself to rounding
+
+
+def margin(model: nn.Module) -> Callable[[Tensor], Tensor]:
+    """The lead of label 1 over label 0, (m, 2) -> (m,), which is 0 on the decision boundary."""
+
+    def lead(x: Tensor) -> Tensor:
+        with torch.no_grad():
+            outputs = model(x)
+        return outputs[:, 1] - outputs[:, 0]
+
+    return lead
+
+
+def log_volume(model: nn.Module, x: Tensor) -> Tensor:
+    r"""$\log\sqrt{\det g}$ at every hidden layer of a perceptron: (m, 2) -> (layers, m).
+
+    The area that both tangents span, by the chain rule through all layers at once, to 1e-8: many times
+    faster than `geometry.log_volume`, to which points with thinner parallelograms are left.
+    """
+    found, features, tangents = [], x, torch.eye(2, dtype=x.dtype, device=x.device)
+    with torch.no_grad():
+        for name, (linear, phi) in hidden_layers(model).items():
+            z, root = linear(features), math.sqrt(linear.out_features)
+            scale, slope, _ = _slopes(phi)(z)
+            tangents = (tangents @ linear.weight.T) * (slope * scale.exp() / root)[:, None]
+            features = phi(z) / root
+            area, thin = _log_area(tangents)
+            if thin.any():
+                _refuse_dead(scale[thin], name)
+                area[thin] = _general(model, x[thin], name) - 2 * math.log(root)
+            found.append(area)
+    return torch.stack(found)
+
+
+def _refuse_dead(scale: Tensor, layer: str) -> None:
+    """An error where fewer than two units still have a slope: its logs (m, n) have lost their digits."""
+    second = scale.topk(min(2, scale.shape[1]), 1).values[:, -1]
+    if (second < -DEAD).any():
+        raise InputError(
+            f"Slopes in {layer} are down to exp({second.min():.2g}): training diverged, or points are too "
+            "far out. Lower the learning rate, or scale points or weights down."
+        )
+
+
+def _slopes(phi: nn.Module) -> Slopes:
+    if (known := slopes_of(phi)) is None:
+        raise InputError(
+            f"The slope of {phi} is not known in closed form: take one of torch's smooth activations, "
+            "such as Sigmoid, Tanh, GELU, SiLU or Softplus."
+        )
+    return known
+
+
+def _log_area(tangents: Tensor) -> tuple[Tensor, Tensor]:
+    """Of the parallelogram that two vectors span, and where it is thin: (m, 2, n) -> (m,), (m,)."""
+    lengths, order = tangents.norm(dim=2).sort(1, descending=True)
+    long, short = tangents.gather(1, order[:, :, None].expand_as(tangents)).unbind(1)
+    along = long / lengths[:, :1]
+    height = (short - along * (along * short).sum(1, keepdim=True)).norm(dim=1)
+    return lengths[:, 0].log() + height.log(), ~(height > THIN * lengths[:, 0])  # NaN is thin
+
+
+def _general(model: nn.Module, x: Tensor, layer: str) -> Tensor:
+    found = geometry.log_volume(model, x, layer=layer, progress=False)
+    if (found.rank < 2).any():
+        raise InputError(
+            f"The metric is degenerate at {int((found.rank < 2).sum())} points: the layer is saturated "
+            "there, or has one unit. Widen it, or train for less long."
+        )
+    return found.value
+
+
+@dataclass(frozen=True, eq=False)
+class Field:
+    """Maps of a square, rows from below, at every hidden layer."""
+
+    lattice: Lattice
+    log_volume: Tensor  # (layers, points, points)
+    ricci: Tensor  # the same
+    condition: Tensor  # the same, of the Jacobian
+    margin: Tensor  # (points, points)
+    boundary: Tensor  # (k, 2), where the margin is 0
+
+
+def field(model: nn.Module, lattice: Lattice) -> Field:
+    """Of one network."""
+    x, lead, layers = lattice.x, margin(model), hidden_layers(model)
+    curved = [geometry.ricci_scalar(model, x, layer=name) for name in layers]
+    widths = x.new_tensor([linear.out_features for linear, _ in layers.values()])
+    maps = (
+        log_volume(model, x),
+        widths[:, None] * torch.stack([one.value for one in curved]),  # g has a factor 1/n
+        torch.stack([one.condition for one in curved]),
+        lead(x),
+    )
+    return Field(lattice, *map(lattice.square, maps), lattice.curve(lead))
+
+
+def fields(run: Run, lattice: Lattice, progress: bool = True) -> dict[int, Field]:
+    """At every snapshot of a run."""
+    steps = tqdm(run.steps, desc="fields", disable=not progress, leave=False)
+    return {step: field(run.model_at(step), lattice) for step in steps}

@@ -1,0 +1,190 @@
+r"""Random networks of growing width, and how their kernels approach those of infinite width.
+
+Over networks of width n an entry of the empirical kernels spreads as $n^{-1/2}$, and its mean is
+off by $c/n + O(n^{-2})$. This bias is exactly zero, at every width,
+with one hidden layer, in both kernels and both parametrisations, for its units are independent;
+at any depth for an affine activation, whose kernel is linear in the covariances of its layer;
+and at any depth on the diagonal for a two-slope activation such as the ReLU: a change of sign of
+all that enters a unit exchanges its slopes, so that $\phi'^2$ has one mean at every covariance.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import sympy as sp
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from numeric.estimate import Estimate, Slope, power_law
+from numeric.experiments.deep_width.bias import Bias
+from numeric.experiments.deep_width.store import keep, recall
+from numeric.infinite.finite_width import FiniteNetwork
+from numeric.infinite.network import FullyConnected
+from numeric.infinite.parametrisation import Standard
+from numeric.inputs import InputError, require_writable, resolve
+
+BLOCK = 2**20  # numbers in the largest tensors held
+
+
+@dataclass(frozen=True, eq=False)
+class Approach:
+    """One kernel at every width beside its infinite-width values, in float64 on the CPU."""
+
+    exact: dict[int, Tensor]  # width -> (m, m)
+    at: dict[int, Estimate]  # width -> estimate over networks, (m, m)
+
+    def sigmas(self, factor: float = 1.0) -> Tensor:
+        """Standard errors between the widest networks and `factor` times the infinite kernel.
+
+        With more draws than units they tell the bias too; `bias(i, j).expansion()` sets it apart.
+        """
+        widest = max(self.at)
+        return self.at[widest].sigmas_from(factor * self.exact[widest])
+
+    def bias(self, i: int, j: int, factor: float = 1.0) -> Bias:
+        """Of one entry, against `factor` times the infinite kernel."""
+        off = [(e.mean - factor * self.exact[n])[i, j].item() for n, e in self.at.items()]
+        errors = [e.stderr[i, j].item() for e in self.at.values()]
+        return Bias(tuple(self.at), tuple(off), tuple(errors))
+
+    def spread_slope(self) -> Slope:
+        """How the spread over networks, averaged over entries, falls with width."""
+        return power_law(list(self.at), [e.spread.mean().item() for e in self.at.values()])
+
+
+@dataclass(frozen=True, eq=False)
+class Approaches:
+    """What a sweep found."""
+
+    nngp: Approach
+    ntk: Approach
+
+
+@dataclass(frozen=True, eq=False)
+class KernelSweep:
+    """The kernels of random networks of growing width, at a few points.
+
+    The tangent kernel of the standard parametrisation grows with the width, so it is divided by it.
+    With a `store`, a folder, each finished width is kept there, and found again by the next run.
+    """
+
+    network: FullyConnected
+    x: Tensor  # (m, d)
+    widths: tuple[int, ...] = (16, 32, 64, 128, 256, 512)
+    draws: int = 10_000
+    seed: int = 0
+    device: str = "auto"
+    dtype: torch.dtype = torch.float64
+    store: Path | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.network, FullyConnected):
+            raise InputError(f"network must be a FullyConnected, not {self.network!r}.")
+        numbers = (*self.widths, self.draws)
+        whole = all(isinstance(n, int) and not isinstance(n, bool) for n in numbers)
+        if not self.widths or not whole or min(self.widths) < 1 or self.draws < 2:
+            raise InputError(
+                f"A sweep needs whole widths of at least 1 and at least 2 draws, "
+                f"not {self.widths} and {self.draws}."
+            )
+        if len(set(self.widths)) < len(self.widths):
+            raise InputError(f"widths must differ, but {self.widths} were given.")
+        if not torch.is_tensor(self.x):
+            raise InputError(f"x must be a tensor of points (m, d), not {type(self.x).__name__}.")
+        if self.x.ndim != 2 or not self.x.numel() or not torch.isfinite(self.x).all():
+            raise InputError(
+                f"x must have shape (m, d), one point at least, and be finite, but shape "
+                f"{tuple(self.x.shape)} with {int((~self.x.isfinite()).sum())} NaN or infinite "
+                "entries was given: remove those points."
+            )
+
+    def run(self, progress: bool = True) -> Approaches:
+        if self.store is not None:
+            require_writable(Path(self.store) / "width")
+        x = self.x.to(resolve(self.device), self.dtype)
+        exact: dict[int, Tensor] = {}
+        at: dict[int, Estimate] = {}
+        total = self.draws * len(self.widths)
+        with tqdm(total=total, desc="networks", disable=not progress, leave=False) as bar:
+            for width in self.widths:
+                bar.set_postfix(width=width)
+                exact[width] = self._exact(width, x.to("cpu", torch.float64))
+                at[width] = self._estimate(width, x, exact[width], bar)
+        kernels = (
+            Approach(
+                {n: both[k] for n, both in exact.items()},
+                {n: Estimate(e.mean[k], e.spread[k], e.count) for n, e in at.items()},
+            )
+            for k in (0, 1)
+        )
+        return Approaches(*kernels)
+
+    def _scale(self, width: int) -> int:
+        return width if isinstance(self.network.parametrisation, Standard) else 1
+
+    def _exact(self, width: int, x: Tensor) -> Tensor:
+        """NNGP and NTK of infinite width: (2, m, m)."""
+        net = self.network
+        if isinstance(net.parametrisation, Standard):
+            net = replace(net, parametrisation=Standard(width))
+        return torch.stack([net.nngp(x), net.ntk(x) / self._scale(width)])
+
+    def _estimate(self, width: int, x: Tensor, exact: Tensor, bar: tqdm) -> Estimate:
+        """What an earlier run has kept, or else a measurement, which is kept."""
+        if self.store is None:
+            return self._measure(width, x, exact, bar)
+        path = Path(self.store) / f"width-{width}-{self._key(width, x)}.pt"
+        if (kept := recall(path)) is not None:
+            bar.update(self.draws)
+            return kept
+        found = self._measure(width, x, exact, bar)
+        keep(found, path)
+        return found
+
+    def _measure(self, width: int, x: Tensor, exact: Tensor, bar: tqdm) -> Estimate:
+        """NNGP and NTK over networks, (2, m, m), from sums over stacks."""
+        generator = torch.Generator(x.device).manual_seed(_seed(self.seed, width))
+        kind = {"generator": generator, "dtype": self.dtype}
+        total, squares = torch.zeros_like(exact), torch.zeros_like(exact)
+        for stack in self._stacks(width):
+            with torch.no_grad():
+                net = FiniteNetwork(self.network, width, x.shape[1], stack=stack, **kind)
+                kernels = torch.stack([net.nngp(x), net.ntk(x) / self._scale(width)], 1)
+            off = kernels.to("cpu", torch.float64) - exact  # so that squares do not cancel
+            total += off.sum(0)
+            squares += (off**2).sum(0)
+            bar.update(stack)
+        if not torch.isfinite(squares).all():
+            raise InputError(
+                f"Kernels of networks of width {width} overflow {self.dtype}: take smaller x or "
+                "sigma_w, or a tamer activation."
+            )
+        mean = total / self.draws
+        variance = (squares - self.draws * mean**2).clamp(min=0) / (self.draws - 1)
+        return Estimate(exact + mean, variance.sqrt(), self.draws)
+
+    def _stacks(self, width: int) -> list[int]:
+        """Draws in groups that fit in memory."""
+        largest = max(width, *self.x.shape) ** 2
+        size = max(1, min(self.draws, BLOCK // largest))
+        full, rest = divmod(self.draws, size)
+        return [size] * full + [rest] * (rest > 0)
+
+    def _key(self, width: int, x: Tensor) -> str:
+        """Whatever the draws and their kernels depend on."""
+        net = self.network
+        phis = [sp.srepr(act.phi.floating) for act in net.activations]
+        settings = (
+            phis, net.sigma_w, net.sigma_b, type(net.parametrisation).__name__, self._stacks(width),
+            x.tolist(), self.seed, str(x.dtype), x.device.type, torch.__version__,
+        )  # fmt: skip
+        return hashlib.sha256(repr(settings).encode()).hexdigest()[:16]
+
+
+def _seed(seed: int, width: int) -> int:
+    """One stream for each width, so that a width's result does not depend on the others."""
+    return int.from_bytes(hashlib.sha256(f"{seed} {width}".encode()).digest()[:6])

@@ -1,0 +1,244 @@
+r"""Networks $f(x) = m^{-1/2}\sum_i c_i\,[a_i x - b_i]_+$ whose hidden units are drawn and stay as they are.
+
+Units are homogeneous, so that a kernel knows of a pair (a, b) only its direction and its mean squared
+length. That leaves an integral over a closed line of directions, which midpoints take to O(1/m^2).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from analytic.expressions.arguments import bind, exact
+from analytic.splines import Initialisation
+from numeric.inputs import InputError, resolve, whole
+
+BLOCK = 2**23  # features held at once
+WIDE = {"dtype": torch.float64, "device": "cpu"}  # where units are drawn, for any device and dtype
+Units = tuple[Tensor, Tensor]  # slopes a (m,) and biases b (m,)
+
+
+@dataclass(frozen=True)
+class Law:
+    """How (a, b) is drawn, and a grid of m midpoints over its directions, m a multiple of `pieces`."""
+
+    draw: Callable[..., Units]
+    grid: Callable[..., Units]
+    pieces: int = 1
+
+
+def _uniform(m: int, generator: torch.Generator, A: float, B: float) -> Units:
+    a, b = 2 * torch.rand(2, m, generator=generator, **WIDE) - 1
+    return A * a, B * b
+
+
+def _signs(m: int, generator: torch.Generator, B: float) -> Units:
+    a, b = _uniform(m, generator, 1, B)
+    return torch.where(a < 0, -torch.ones_like(a), 1), b
+
+
+def _onesided(m: int, generator: torch.Generator) -> Units:
+    return torch.ones(m, **WIDE), torch.rand(m, generator=generator, **WIDE)
+
+
+def _normal(m: int, generator: torch.Generator, sa: float, sb: float) -> Units:
+    a, b = torch.randn(2, m, generator=generator, **WIDE)
+    return sa * a, sb * b
+
+
+def _middles(m: int) -> Units:
+    """Of m equal cells of [-1, 1], after as many ones."""
+    return torch.ones(m, **WIDE), (2 * torch.arange(m, **WIDE) + 1 - m) / m
+
+
+def _two_sides(m: int, B: float) -> Units:
+    one, t = _middles(m // 2)
+    return torch.cat([one, -one]), B * torch.cat([t, t])
+
+
+def _four_sides(m: int, A: float, B: float) -> Units:
+    """Cones over equal parts of a side have equal areas, and E[r^2] is half of that on the side."""
+    one, t = _middles(m // 4)
+    a, b = torch.cat([one, -one, t, t]), torch.cat([t, t, one, -one])
+    return A * a / math.sqrt(2), B * b / math.sqrt(2)
+
+
+def _circle(m: int, sa: float, sb: float) -> Units:
+    angle = math.pi * _middles(m)[1]
+    return math.sqrt(2) * sa * angle.cos(), math.sqrt(2) * sb * angle.sin()
+
+
+LAWS = {
+    "signs": Law(_signs, _two_sides, 2),
+    "uniform": Law(_uniform, _four_sides, 4),
+    "gaussian": Law(_normal, _circle),
+    "onesided": Law(_onesided, lambda m: (_middles(m)[0], (1 + _middles(m)[1]) / 2)),
+}
+
+
+@dataclass(frozen=True)
+class Independent:
+    """Every unit drawn by itself: kernels are off by O(m^(-1/2))."""
+
+    def units(self, law: Law, m: int, seed: int, values: Mapping[str, float]) -> Units:
+        return law.draw(m, torch.Generator().manual_seed(seed), **values)
+
+
+@dataclass(frozen=True)
+class Stratified:
+    """Midpoints of equal parts of the law's directions, whatever the seed: O(m^(-2)).
+
+    Biases of a = 1 and of a = -1 for signs, biases for onesided, the sides of the rectangle for
+    uniform and the angle for gaussian; lengths are replaced by their root mean square.
+    """
+
+    def units(self, law: Law, m: int, seed: int, values: Mapping[str, float]) -> Units:
+        if m % law.pieces:
+            more = f"take m = {m + -m % law.pieces}, or Independent()"
+            raise InputError(f"m = {m} is no multiple of {law.pieces}, as this grid needs: {more}.")
+        return law.grid(m, **values)
+
+
+@dataclass(frozen=True)
+class RandomFeatures:
+    """The hidden layer: m units of an initialisation, whose parameters have these values."""
+
+    initialisation: Initialisation
+    values: Mapping[str, float]
+    m: int
+    seed: int = 0
+    sampling: Independent | Stratified = field(default_factory=Independent)
+    device: str = "auto"
+    dtype: torch.dtype = torch.float64
+
+    def __post_init__(self) -> None:
+        if getattr(self.initialisation, "name", None) not in LAWS:
+            raise InputError(f"initialisation {self.initialisation!r} is none of {list(LAWS)}.")
+        if not isinstance(self.sampling, Independent | Stratified):
+            raise InputError(f"sampling: Independent() or Stratified(), not {self.sampling!r}.")
+        whole("m", self.m, 1)
+        whole("seed", self.seed, 0)
+        _ = self.units  # so that what they need is told here
+
+    @cached_property
+    def units(self) -> Units:
+        law, values = LAWS[self.initialisation.name], parameters(self.initialisation, self.values)
+        a, b = self.sampling.units(law, self.m, self.seed, values)
+        place = resolve(self.device)
+        return a.to(place, self.dtype), b.to(place, self.dtype)
+
+    def features(self, x: Any) -> Tensor:
+        """(n,) -> (n, m), with the factor m^(-1/2)."""
+        a, b = self.units
+        return torch.relu(line("x", x, a)[:, None] * a - b) / math.sqrt(self.m)
+
+    def kernel(self, x: Any, y: Any = None) -> Tensor:
+        """(n,), (k,) -> (n, k): what tends to the random-feature kernel (23) as m grows."""
+        return self.features(x) @ self.features(x if y is None else y).T
+
+    def fit(self, x: Any, y: Any, ridge: float = 0.0) -> Network:
+        """The least |c| among those that interpolate (22), or the least |f(x) - y|^2 + ridge |c|^2."""
+        x, y = samples(x, y, self.units[0])
+        if not 0 <= ridge < math.inf:
+            raise InputError(f"ridge = {ridge} was given, but it must be a number at least 0.")
+        x, y = (x, y) if ridge else distinct(x, y)
+        features = self.features(x)
+        u, s, vt = torch.linalg.svd(features, full_matrices=False)
+        kept = s > torch.finfo(s.dtype).eps * max(len(x), self.m) * s[0]
+        u, s, vt = u[:, kept], s[kept], vt[kept]
+        c = (y @ u / (s + ridge / s)) @ vt
+        missed = (features @ c - y).norm()
+        if ridge == 0 and (self.m < len(x) or missed > torch.finfo(s.dtype).eps ** 0.5 * y.norm()):
+            told = f"{self.m} units, of rank {len(s)} here, cannot interpolate {len(x)} points"
+            raise InputError(f"{told}: take more units, other points, or a ridge.")
+        return Network(self, c)
+
+    def train(
+        self, x: Any, y: Any, steps: int, momentum: float = 0.0, progress: bool = True
+    ) -> Network:
+        """Gradient descent on c alone from c = 0, which is delta = -infinity of section 3.
+
+        The rate is (1 + sqrt(momentum))^2 / L, with L the largest curvature of the loss
+        1/2 sum |f - y|^2: 1 / L without momentum, and the best one for the best momentum.
+        """
+        x, y = samples(x, y, self.units[0])
+        whole("steps", steps, 1)
+        features = self.features(x)
+        curvature = torch.linalg.matrix_norm(features, 2).item() ** 2
+        if not (curvature > 0 and 0 <= momentum < 1):
+            told = f"momentum = {momentum} and curvature {curvature} were given"
+            raise InputError(f"{told}: take momentum in [0, 1) and x where units are active.")
+        c = torch.zeros_like(features[0]).requires_grad_()
+        rate, losses = (1 + math.sqrt(momentum)) ** 2 / curvature, []
+        optimizer = torch.optim.SGD([c], lr=rate, momentum=momentum)
+        for _ in tqdm(range(steps), desc="steps", disable=not progress, leave=False):
+            optimizer.zero_grad()
+            loss = ((features @ c - y) ** 2).sum() / 2
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.detach())
+        return Network(self, c.detach(), torch.stack(losses))
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """Units with a readout; where it was trained, with the loss before each step."""
+
+    hidden: RandomFeatures
+    coefficients: Tensor  # (m,)
+    losses: Tensor | None = None  # (steps,)
+
+    def predict(self, x: Any) -> Tensor:
+        """(n,) -> (n,)."""
+        x = line("x", x, self.coefficients)
+        parts = x.split(max(1, BLOCK // self.hidden.m))
+        return torch.cat([self.hidden.features(part) @ self.coefficients for part in parts])
+
+    @property
+    def norm(self) -> Tensor:
+        """|c|, which tends to the norm of the interpolant in the kernel's space."""
+        return self.coefficients.norm()
+
+
+def parameters(law: Initialisation, values: Mapping[str, float]) -> dict[str, float]:
+    """The values of its parameters as floats, all of them given and each in its range."""
+    given = bind(f"spline.{law.name}", law.parameters, (), dict(values))
+    return {s.name: float(exact(s, value)) for s, value in zip(law.parameters, given, strict=True)}
+
+
+def line(name: str, x: Any, like: Tensor) -> Tensor:
+    """Finite numbers as a tensor (n,) of that device and dtype."""
+    try:
+        x = (x if torch.is_tensor(x) else torch.tensor(x, dtype=torch.float64)).to(like)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputError(f"{name} is no row of numbers ({error}): give shape (n,).") from None
+    if x.ndim != 1 or not torch.isfinite(x).all():
+        given = f"{int((~x.isfinite()).sum())} NaN or infinite entries in shape {tuple(x.shape)}"
+        raise InputError(f"{name} must be finite numbers of shape (n,), but has {given}.")
+    return x
+
+
+def samples(x: Any, y: Any, like: Tensor) -> tuple[Tensor, Tensor]:
+    """Points and targets, two at least and as many of either."""
+    x, y = line("x", x, like), line("y", y, like)
+    if len(x) != len(y) or len(x) < 2:
+        given = f"{len(x)} points and {len(y)} targets"
+        raise InputError(f"A fit needs as many points as targets, at least 2, not {given}.")
+    return x, y
+
+
+def distinct(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """Points in order, each once; one that occurs twice must have one target."""
+    points, place = torch.unique(x, return_inverse=True)
+    targets = torch.empty_like(points).index_copy(0, place, y)
+    if (wrong := targets[place] != y).any():
+        where = f"x = {x[wrong][0].item()} has different targets"
+        raise InputError(f"{where}, as no function can: average them, or use a ridge.")
+    return points, targets

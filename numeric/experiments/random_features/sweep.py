@@ -1,0 +1,202 @@
+r"""How fast interpolants of finitely many random units approach the kernel interpolant.
+
+To first order $f_m - f$ is a mean over units of $h\,g$, with $h(x)$ what a unit leaves
+of itself at x when it is interpolated at the data, and $g = \sum_j\alpha_j\phi(x_j)$. So over independent
+units $m\,E|f_m - f|^2 \to E[h^2 g^2]$, which is an integral over the law, and no fit is needed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from analytic.splines import Initialisation
+from numeric.estimate import Estimate, Slope, power_law
+from numeric.experiments.random_features.network import (
+    WIDE,
+    Independent,
+    RandomFeatures,
+    Stratified,
+    distinct,
+    line,
+    parameters,
+    samples,
+)
+from numeric.inputs import InputError, whole
+
+GOLDEN = (math.sqrt(5) - 1) / 2
+FINE = 2**12  # units that stand for the law in an integral over it
+FOURTH = {"uniform": 4 / 3, "gaussian": 2}  # E[r^4] / E[r^2]^2, where lengths r of (a, b) vary
+
+
+@dataclass(frozen=True, eq=False)
+class DenseInterpolant:
+    """The interpolant of least norm in the kernel's space, (24), for few points: O(n^3), float64."""
+
+    initialisation: Initialisation
+    values: Mapping[str, float]
+    x: Any
+    y: Any
+
+    @cached_property
+    def data(self) -> tuple[Tensor, Tensor]:
+        return distinct(*samples(self.x, self.y, torch.empty(0, **WIDE)))
+
+    @cached_property
+    def coefficients(self) -> Tensor:
+        return self.solve(self.data[1])
+
+    @property
+    def norm(self) -> Tensor:
+        return (self.coefficients @ self.data[1]).sqrt()
+
+    def kernel(self, x: Tensor, y: Tensor) -> Tensor:
+        """(n,), (k,) -> (n, k)."""
+        x, y = torch.broadcast_tensors(x[:, None], y[None])
+        return self.initialisation.rf.torch(
+            x=x, y=y, **parameters(self.initialisation, self.values)
+        )
+
+    def predict(self, x: Any) -> Tensor:
+        """(n,) -> (n,)."""
+        points = line("x", x, self.coefficients)
+        return self.kernel(points, self.data[0]) @ self.coefficients
+
+    def solve(self, right: Tensor) -> Tensor:
+        """The Gram matrix's inverse times a vector or matrix."""
+        return torch.linalg.solve(self._gram, right)
+
+    @cached_property
+    def _gram(self) -> Tensor:
+        gram = self.kernel(self.data[0], self.data[0])
+        values = torch.linalg.eigvalsh(gram)
+        if values[0] <= len(gram) * torch.finfo(gram.dtype).eps * values[-1]:
+            raise InputError(
+                f"The kernel does not tell these {len(gram)} points apart in float64: spread them, "
+                "or place them where the law has its knots."
+            )
+        return gram
+
+
+@dataclass(frozen=True, eq=False)
+class Errors:
+    """Distances from the kernel interpolant on a grid, for each width over its draws."""
+
+    worst: dict[int, Estimate]  # the largest one
+    square: dict[int, Estimate]  # their mean square
+    constant: float | None  # what sqrt(m) rms tends to for independent units
+
+    @property
+    def rms(self) -> dict[int, float]:
+        """Over the grid and the draws."""
+        return {m: found.mean.sqrt().item() for m, found in self.square.items()}
+
+    def worst_slope(self) -> Slope:
+        return _slope(self.worst, 1)
+
+    def rms_slope(self) -> Slope:
+        return _slope(self.square, 0.5)
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureSweep:
+    """Interpolants of random units of growing number; stratified units are one draw for each.
+
+    `points` says where to compare; if empty, at 512 points between the data that no grid repeats.
+    """
+
+    initialisation: Initialisation
+    values: Mapping[str, float]
+    x: Any
+    y: Any
+    widths: tuple[int, ...] = (256, 512, 1024, 2048, 4096)
+    draws: int = 100
+    seed: int = 0
+    sampling: Independent | Stratified = field(default_factory=Independent)
+    points: tuple[float, ...] = ()
+    device: str = "auto"
+    dtype: torch.dtype = torch.float64
+
+    def __post_init__(self) -> None:
+        if not self.widths or len(set(self.widths)) < len(self.widths):
+            raise InputError(f"widths must be one at least, and differ, not {self.widths}.")
+        whole("draws", self.draws, 2)
+        n = len(self._exact.data[0])
+        for m in self.widths:
+            whole("width", m, n)
+            self._features(m, 0)
+
+    @cached_property
+    def _exact(self) -> DenseInterpolant:
+        return DenseInterpolant(self.initialisation, self.values, self.x, self.y)
+
+    @cached_property
+    def grid(self) -> Tensor:
+        """Where interpolants are compared."""
+        x = self._exact.data[0]
+        if self.points:
+            return line("points", self.points, x)
+        # Equal steps would meet equal cells of biases in step, and so miss the largest errors.
+        return x[0] + (x[-1] - x[0]) * (GOLDEN * torch.arange(1, 513, **WIDE) % 1)
+
+    def run(self, progress: bool = True) -> Errors:
+        exact = self._exact.predict(self.grid)
+        draws = self.draws if isinstance(self.sampling, Independent) else 1
+        worst: dict[int, Estimate] = {}
+        square: dict[int, Estimate] = {}
+        total = draws * len(self.widths)
+        with tqdm(total=total, desc="networks", disable=not progress, leave=False) as bar:
+            for m in self.widths:
+                bar.set_postfix(width=m)
+                off = torch.stack([self._off(m, k, exact, bar) for k in range(draws)])
+                worst[m], square[m] = _over(off.abs().amax(1)), _over((off**2).mean(1))
+        return Errors(worst, square, self.constant() if draws > 1 else None)
+
+    def constant(self) -> float:
+        """The limit of sqrt(m) rms over independent units."""
+        x, t, a = self._exact.data[0], self.grid, self._exact.coefficients
+        units = RandomFeatures(
+            self.initialisation, self.values, FINE, sampling=Stratified(), device="cpu"
+        )
+        here, there = units.features(x), units.features(t)
+        rest = there - self._exact.solve(self._exact.kernel(x, t)).T @ here
+        fourth = FOURTH.get(self.initialisation.name, 1)
+        return math.sqrt(fourth * FINE * ((rest * (a @ here)) ** 2).sum(1).mean())
+
+    def _features(self, m: int, seed: int) -> RandomFeatures:
+        kind = {"sampling": self.sampling, "device": self.device, "dtype": self.dtype}
+        return RandomFeatures(self.initialisation, self.values, m, seed, **kind)
+
+    def _off(self, m: int, draw: int, exact: Tensor, bar: tqdm) -> Tensor:
+        network = self._features(m, _seed(self.seed, m, draw)).fit(*self._exact.data)
+        bar.update()
+        return network.predict(self.grid).to(exact) - exact
+
+
+def _slope(at: dict[int, Estimate], power: float) -> Slope:
+    """Of a power of the means; few widths may lie on a line by chance, so their spread counts too."""
+    fitted = power_law(list(at), [e.mean.item() ** power for e in at.values()])
+    u = torch.tensor(list(at), **WIDE).log()
+    u = u - u.mean()
+    noise = power * torch.stack([e.stderr / e.mean for e in at.values()])
+    return Slope(fitted.value, max(fitted.stderr, ((u * noise).norm() / (u @ u)).item()))
+
+
+def _over(draws: Tensor) -> Estimate:
+    """One draw alone is known exactly."""
+    if len(draws) > 1:
+        return Estimate.of(draws)
+    return Estimate(draws[0], torch.zeros_like(draws[0]), 1)
+
+
+def _seed(*key: int) -> int:
+    """One stream for each network, so that its result does not depend on the others."""
+    return int.from_bytes(hashlib.sha256(repr(key).encode()).digest()[:6])

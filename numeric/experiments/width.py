@@ -1,0 +1,120 @@
+"""Does the geometry of random finite networks concentrate on the closed form as width grows?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from analytic.activations.activation import Activation
+from analytic.expressions.formula import Formula
+from analytic.geometry import nngp
+from numeric.estimate import Estimate, Slope, power_law
+from numeric.inputs import InputError, resolve
+from numeric.models.shallow import ShallowNetwork
+
+BLOCK = 2**23  # preactivations held at once
+
+
+@dataclass(frozen=True)
+class Convergence:
+    """One quantity at every width and radius, beside its infinite-width value."""
+
+    radii: Tensor  # (m,)
+    exact: Tensor  # (m,)
+    at: dict[int, Estimate]  # width -> estimate over realisations, each (m,)
+
+    @property
+    def widest(self) -> Estimate:
+        return self.at[max(self.at)]
+
+    def sigmas(self, factor: float = 1.0) -> Tensor:
+        """Standard errors between the widest networks and `factor` times the closed form."""
+        return self.widest.sigmas_from(factor * self.exact)
+
+    def spread_slope(self) -> Slope:
+        """How the spread over realisations, averaged over radii, falls with width."""
+        spreads = [self.at[width].spread.mean().item() for width in self.at]
+        return power_law(list(self.at), spreads)
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What a width sweep found."""
+
+    magnification: Convergence
+    ricci: Convergence
+
+
+@dataclass(frozen=True)
+class WidthSweep:
+    """Random Gaussian networks of growing width, along a ray (curvature paper, Figure 1)."""
+
+    activation: Activation
+    widths: tuple[int, ...] = (100, 1_000, 10_000)
+    realisations: int = 25
+    d: int = 2
+    sigma: float = 1.0
+    zeta: float = 1.0
+    radii: tuple[float, ...] = field(default=tuple(torch.linspace(0, 5, 51).tolist()))
+    seed: int = 0
+    device: str = "auto"
+    dtype: torch.dtype = torch.float64
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.activation, Activation):
+            raise InputError(
+                f"activation must be an Activation such as erf, not {self.activation!r}."
+            )
+        if not self.radii or not all(0 <= radius < float("inf") for radius in self.radii):
+            raise InputError(
+                f"radii must be finite numbers at least 0, at least one of them, not {self.radii}."
+            )
+        if not self.widths or min(self.widths) < 1 or self.realisations < 2:
+            raise InputError(
+                f"A sweep needs widths of at least 1 and 2 realisations, "
+                f"not {self.widths} and {self.realisations}."
+            )
+
+    def run(self, progress: bool = True) -> Sweep:
+        generator = torch.Generator(resolve(self.device)).manual_seed(self.seed)
+        radii = torch.tensor(self.radii, dtype=self.dtype, device=generator.device)
+        direction = torch.arange(1, self.d + 1, dtype=self.dtype, device=generator.device)
+        x = radii[:, None] * direction / direction.norm()
+        volume: dict[int, Estimate] = {}
+        scalar: dict[int, Estimate] = {}
+        for width in tqdm(self.widths, desc="width", disable=not progress, leave=False):
+            draws = [self._draw(width, stack, x, generator) for stack in self._stacks(width)]
+            volumes, scalars = (torch.cat(parts) for parts in zip(*draws, strict=True))
+            volume[width], scalar[width] = Estimate.of(volumes), Estimate.of(scalars)
+        return Sweep(
+            Convergence(radii, self._exact(nngp.magnification, radii), volume),
+            Convergence(radii, self._exact(nngp.ricci, radii), scalar),
+        )
+
+    def _stacks(self, width: int) -> list[int]:
+        """Realisations in groups that fit in memory."""
+        size = max(1, min(self.realisations, BLOCK // (width * len(self.radii))))
+        full, rest = divmod(self.realisations, size)
+        return [size] * full + [rest] * (rest > 0)
+
+    def _draw(
+        self, width: int, stack: int, x: Tensor, generator: torch.Generator
+    ) -> tuple[Tensor, Tensor]:
+        network = ShallowNetwork.gaussian(
+            self.activation,
+            width,
+            self.d,
+            self.sigma,
+            self.zeta,
+            generator=generator,
+            stack=stack,
+            dtype=self.dtype,
+        )
+        return network.magnification(x), network.ricci_scalar(x)
+
+    def _exact(self, formula: Callable[[Activation], Formula], radii: Tensor) -> Tensor:
+        return formula(self.activation).torch(self.d, self.sigma, self.zeta, radii)

@@ -1,9 +1,0 @@
-"""Networks of finitely many random ReLU units on a line, and how they approach the kernel interpolant."""
-
-from numeric.features.network import Independent, Network, RandomFeatures, Stratified
-from numeric.features.sweep import DenseInterpolant, Errors, FeatureSweep
-
-__all__ = [
-    "DenseInterpolant", "Errors", "FeatureSweep", "Independent", "Network", "RandomFeatures",
-    "Stratified",
-]  # fmt: skip

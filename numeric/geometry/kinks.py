@@ -1,0 +1,218 @@
+"""Which feature maps have creases: a network of ReLUs is flat between them, and its curvature is on them.
+
+Activations with a crease are known by name. Any other operation that is not known to be smooth, such as
+abs, sort, sqrt, a comparison or a branch on a value, may make one or not, for softplus can be written with
+them: where any of them runs, slopes and values on a line are looked at. Poles, as of 1/x, are no creases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from numeric.geometry.derivatives import along, with_slope
+from numeric.inputs import InputError
+from numeric.models.feature_map import Opened, hooked
+from numeric.models.output_checks import farthest
+
+CREASED = (
+    nn.ReLU, nn.ReLU6, nn.LeakyReLU, nn.PReLU, nn.RReLU, nn.SELU, nn.Hardtanh, nn.Hardsigmoid,
+    nn.Hardswish, nn.Hardshrink, nn.Softshrink, nn.Threshold, nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d,
+    nn.AdaptiveMaxPool1d, nn.AdaptiveMaxPool2d, nn.AdaptiveMaxPool3d,
+)  # fmt: skip
+CREASING = {
+    "relu", "relu6", "leaky_relu", "prelu", "rrelu", "selu", "hardtanh", "hardsigmoid", "hardswish",
+    "hardshrink", "softshrink", "threshold", "max_pool1d", "max_pool2d", "max_pool3d",
+    "adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d",
+}  # fmt: skip
+# Operations of aten by their names, without the underscore of those in place: analytic, up to poles.
+SMOOTH = {
+    # linear, or polynomials
+    "add", "sub", "rsub", "mul", "div", "neg", "mm", "bmm", "addmm", "addmv", "addbmm", "baddbmm", "mv",
+    "dot", "vdot", "addcmul", "addcdiv", "addr", "ger", "outer", "sum", "nansum", "mean", "cumsum",
+    "cumprod", "prod", "square", "lerp", "convolution", "_trilinear", "avg_pool1d", "avg_pool2d",
+    "avg_pool3d", "roll", "linear", "_adaptive_avg_pool2d", "_adaptive_avg_pool3d", "upsample_linear1d",
+    "upsample_bilinear2d", "trace", "tril", "upsample_nearest1d", "upsample_nearest2d",
+    "upsample_nearest3d", "upsample_trilinear3d", "triu", "var", "upsample_bicubic2d", "reciprocal",
+    "det", "_linalg_det", "linalg_inv_ex", "linalg_cross", "var_mean", "cross", "_fft_r2c", "_fft_c2r",
+    "_fft_c2c", "view_as_real", "view_as_complex", "real", "imag", "_conj", "conj", "kron",
+    "linalg_matrix_exp", "_linalg_solve_ex", "constant_pad_nd", "flip", "positive",
+    # analytic functions
+    "exp", "exp2", "expm1", "log", "log1p", "log2", "log10", "sin", "cos", "tan", "sinh", "cosh", "tanh",
+    "atan", "asinh", "sigmoid", "erf", "erfc", "softplus", "log_sigmoid_forward", "gelu", "silu", "mish",
+    "glu", "sinc", "_softmax", "_log_softmax", "_safe_softmax", "logsumexp", "logaddexp", "logaddexp2",
+    "lgamma", "digamma", "special_ndtr", "special_log_ndtr", "special_bessel_j0", "special_bessel_j1",
+    "i0", "special_i0e", "special_i1", "special_i1e", "special_erfcx", "native_layer_norm",
+    "native_group_norm", "native_batch_norm", "_native_batch_norm_legit",
+    "_native_batch_norm_legit_no_training", "cudnn_batch_norm", "_fused_rms_norm",
+    # what only moves numbers about, makes constants, or looks at shapes
+    "view", "_unsafe_view", "reshape", "_reshape_alias", "expand", "permute", "transpose", "t", "select",
+    "slice", "squeeze", "unsqueeze", "cat", "stack", "split", "split_with_sizes", "unsafe_split",
+    "unsafe_chunk", "chunk", "unbind", "clone", "copy", "_to_copy", "detach", "alias", "lift_fresh",
+    "lift_fresh_copy", "contiguous", "repeat", "repeat_interleave", "diagonal", "diag_embed",
+    "as_strided", "unfold", "im2col", "col2im", "index", "index_select", "index_add", "index_put",
+    "_index_put_impl", "index_copy", "index_fill", "gather", "scatter", "scatter_add", "select_scatter",
+    "slice_scatter", "diagonal_scatter", "slice_backward", "select_backward", "embedding", "take",
+    "pixel_shuffle", "pixel_unshuffle", "channel_shuffle", "movedim", "flatten",
+    "unsafe_split_with_sizes", "native_dropout", "empty", "empty_like", "empty_strided", "zeros",
+    "zeros_like", "ones", "ones_like", "full", "full_like", "new_empty", "new_empty_strided", "new_zeros",
+    "new_ones", "new_full", "scalar_tensor", "arange", "linspace", "logspace", "eye", "tril_indices",
+    "triu_indices", "fill", "zero", "randn", "rand", "normal", "uniform", "resolve_conj", "resolve_neg",
+    "expand_copy", "view_copy",
+}  # fmt: skip
+NORMS = {
+    "layer_norm",
+    "instance_norm",
+    "group_norm",
+    "batch_norm",
+    "rms_norm",
+}  # roots of what is above 0
+FAR = (2.0, -1.0)  # points times these, where an affine map has the same slopes
+# How far a line goes on, in distances of two points. A crease right between them should fall on no node,
+# for sqrt(x * x) has no slope there.
+BEFORE, BEYOND = -1.0173, 2.0091
+PIECES = 96  # of that line
+HALVINGS = (
+    18  # of each piece: far fewer, and a steep map has creases; more, and acos(cos x) has no slopes
+)
+JUMP = 1e-4  # of a feature's largest slope, or of the spread of its values
+ROUNDED = 2 / 3  # power of epsilon: share of the largest slope or value of all that may be rounding
+
+
+def refuse_creases(names: Sequence[str]) -> None:
+    """An error that says why there is no Ricci scalar, if any layer has creases."""
+    if names:
+        raise InputError(
+            f"The features have creases, by {', '.join(names[:3])}{', ...' if len(names) > 3 else ''}. "
+            "Between them a piecewise linear map is flat, and curvature sits on the creases, where no "
+            "derivative sees it: metric and log_volume exist, a Ricci scalar does not. Take a smooth "
+            "activation, such as GELU, SiLU, Softplus or Tanh, and no comparing, sorting, rounding or steps."
+        )
+
+
+class _Functions(TorchFunctionMode):
+    """Notes the names of functions with creases, and which function runs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.creasing: list[str] = []
+        self.running = ""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.running = getattr(func, "__name__", "").strip("_")  # in place or not
+        if self.running in CREASING:
+            self.creasing.append(self.running)
+        try:
+            return func(*args, **(kwargs or {}))
+        finally:
+            self.running = ""
+
+
+class _Operations(TorchDispatchMode):
+    """Notes operations that are not known to be smooth, by the functions that they are part of."""
+
+    def __init__(self, functions: _Functions) -> None:
+        super().__init__()
+        self.functions = functions
+        self.suspects: list[str] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        running = self.functions.running
+        if running not in NORMS and not _smooth(func, args, kwargs or {}):
+            self.suspects.append(running or func.overloadpacket.__name__.strip("_"))
+        return func(*args, **(kwargs or {}))
+
+
+def _smooth(operation: Any, args: Sequence[Any], options: Mapping[str, Any]) -> bool:
+    name = operation.overloadpacket.__name__
+    name = name if name in SMOOTH else name.rstrip("_")  # in place or not
+    if operation.namespace not in ("aten", "prims"):
+        return False
+    if name == "_to_copy":  # whole numbers are rounded
+        return (options.get("dtype") or torch.float64).is_floating_point
+    if name == "div":
+        return options.get("rounding_mode") is None
+    if name == "pow":
+        return not isinstance(args[0], Tensor) or (
+            not isinstance(args[1], Tensor) and float(args[1]).is_integer()
+        )
+    return name in SMOOTH
+
+
+def creased_layers(f: Opened, module: nn.Module | None) -> list[str]:
+    """Those that run on the way to the features: modules by their names, or else functions."""
+    ran: list[str] = []
+    with ExitStack() as stack:
+        for name, part in () if module is None else module.named_modules():
+            if isinstance(part, CREASED) or (isinstance(part, nn.ELU) and part.alpha != 1):
+                label = f"{type(part).__name__} ({name})" if name else type(part).__name__
+                stack.enter_context(hooked(part, lambda *_, label=label: ran.append(label)))
+        functions = stack.enter_context(_Functions())
+        operations = stack.enter_context(_Operations(functions))
+        f(f.points[:1])
+    names = ran or functions.creasing
+    if not names and operations.suspects and jumps_on_line(f):
+        names = operations.suspects
+    return list(dict.fromkeys(names))
+
+
+def jumps_on_line(f: Opened) -> bool:
+    """Whether slopes along a line through two points, or values, differ at places that are as good as one.
+
+    Each piece of the line is halved again and again, and the half where they differ more is the next piece:
+    the difference falls with the length where the map is smooth, and stays where it has a crease. What
+    is no number says nothing, as the line may leave where the map is defined.
+    """
+    start, stop = farthest(f.points)
+    if torch.equal(start, stop):
+        stop = (
+            start
+            + start.abs().amax().clamp(min=1) * torch.arange(1, len(start) + 1).to(start).sin()
+        )
+    way = stop - start
+
+    def both(at: Tensor) -> Tensor:
+        """Values and slopes, (2, k, p)."""
+        pair = torch.stack(with_slope(f, start + at[:, None] * way, way.expand(len(at), -1)))
+        return pair.where(
+            pair.isfinite().all(0), torch.nan
+        )  # log has slopes where it has no values
+
+    at = torch.linspace(BEFORE, BEYOND, PIECES + 1, dtype=start.dtype, device=start.device)
+    nodes = both(at)
+    spread = torch.stack([nodes[0] - nodes[0].nanmean(0), nodes[1]]).abs().nan_to_num()
+    rounded = nodes.abs().nan_to_num().amax((1, 2)) * torch.finfo(nodes.dtype).eps ** ROUNDED
+    limits = torch.maximum(JUMP * spread.amax(1), rounded[:, None])[:, None]  # (2, 1, p)
+
+    def gaps(one: Tensor, other: Tensor) -> Tensor:
+        """The largest of values or slopes, in units of what counts as a jump: (k,)."""
+        return ((one - other).abs() / limits).nan_to_num(0.0).amax((0, 2))
+
+    left, right, ends = at[:-1], at[1:], (nodes[:, :-1], nodes[:, 1:])
+    for _ in range(HALVINGS):
+        middle = (left + right) / 2
+        value = both(middle)
+        first, second = (gaps(value, end) for end in ends)
+        lower, steep = first > second, torch.maximum(first, second) > 1
+        left, right = torch.where(lower, left, middle), torch.where(lower, middle, right)
+        ends = (
+            torch.where(lower[:, None], ends[0], value), torch.where(lower[:, None], value, ends[1])
+        )  # fmt: skip
+        left, right, ends = left[steep], right[steep], tuple(end[:, steep] for end in ends)
+        if not len(left):
+            return False
+    return bool((gaps(*ends) > 1).any())
+
+
+def piecewise_affine(f: Opened) -> bool:
+    """Whether slopes of a map without second derivatives differ from place to place."""
+    x = torch.cat([f.points[:64], *(scale * f.points[:1] for scale in FAR)])
+    slopes = along(f, x, torch.ones_like(x))
+    spread = (slopes - slopes[:1]).abs().amax()
+    return bool(spread > torch.finfo(x.dtype).eps ** 0.5 * slopes.abs().amax())

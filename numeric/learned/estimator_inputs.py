@@ -1,0 +1,41 @@
+"""What scikit-learn's conventions ask of X and y, and results as what was given."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import validate_data
+from torch import Tensor
+
+from numeric.inputs import InputError
+
+
+def validated(
+    estimator: BaseEstimator, x: Any, y: Any = None, *, name: str = "X", **checks: Any
+) -> Any:
+    """X, or X and y, as scikit-learn's conventions ask; what they refuse is an InputError."""
+    targets = {} if y is None else {"y": _array(y)}
+    checks |= {"dtype": np.float64, "ensure_all_finite": False}
+    try:
+        _require_finite("y", np.asarray(targets.get("y", 0)))
+        checked = validate_data(estimator, _array(x), **targets, **checks)
+        _require_finite(name, checked if y is None else checked[0])
+    except ValueError as error:
+        raise InputError(" ".join(str(error).split())) from None
+    return checked
+
+
+def returned(result: Tensor, given: Any) -> Any:
+    """A result as what was given: a tensor where it was, or an array."""
+    return result.to(given.device) if isinstance(given, Tensor) else result.cpu().numpy()
+
+
+def _array(x: Any) -> Any:
+    return x.detach().cpu().numpy() if isinstance(x, Tensor) else x
+
+
+def _require_finite(name: str, values: np.ndarray) -> None:
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
+        raise InputError(f"{name} has entries that are NaN or infinite (inf): remove them.")

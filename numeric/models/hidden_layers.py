@@ -1,0 +1,128 @@
+"""Hidden layers phi(W x + b) whose derivatives are known: what closed forms need of a network."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from numeric.inputs import InputError
+from numeric.models.activation_derivatives import Slopes, slopes_of, slopes_of_activation
+from numeric.models.feature_map import FeatureMap
+from numeric.models.shallow import ShallowNetwork
+
+BESIDE = 1e-9  # how far from a kink to look for a jump of phi'
+JUMP = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class HiddenLayer:
+    """Features factor phi(w_j.x + b_j), in float64."""
+
+    weights: Tensor  # (n, d)
+    biases: Tensor  # (n,)
+    slopes: Slopes
+    factor: float
+    name: str  # of phi
+    kinks: tuple[float, ...] = (0.0,)  # where phi' may jump
+    flattens: bool = False  # points of any shape
+
+    @classmethod
+    def of(cls, features: FeatureMap) -> HiddenLayer | None:
+        """Of a `ShallowNetwork`, or of a Linear and an activation at the start of a Sequential."""
+        body = features.body
+        if isinstance(body, ShallowNetwork):
+            return cls._shallow(body)
+        if type(body) is not nn.Sequential:
+            return None
+        parts = list(body.named_children())
+        whole = bool(parts) and flattens(parts[0][1])
+        parts = parts[whole:]
+        if len(parts) < 2 or (features.layer or parts[-1][0]) != parts[1][0]:
+            return None
+        linear, activation = parts[0][1], parts[1][1]
+        if type(linear) is not nn.Linear or (slopes := slopes_of(activation)) is None:
+            return None
+        if any(map(changed, (body, *list(body.children())[: 2 + whole]))):
+            return None
+        weights = linear.weight.detach().double()
+        biases = weights.new_zeros(len(weights)) if linear.bias is None else linear.bias.detach()
+        name = type(activation).__name__
+        return cls(weights, biases.double(), slopes, 1.0, name, flattens=whole)
+
+    @classmethod
+    def at(cls, features: FeatureMap, x: Any) -> HiddenLayer | None:
+        """The same, if it takes all coordinates of a point (n, ...) at once."""
+        found = cls.of(features)
+        if found is None or not isinstance(x, Tensor) or x.ndim < 2:
+            return None
+        d, shape = found.weights.shape[1], x.shape[1:]
+        return found if shape.numel() == d and (found.flattens or shape[-1] == d) else None
+
+    @classmethod
+    def _shallow(cls, network: ShallowNetwork) -> HiddenLayer:
+        weights, biases = network.weights.detach().double(), network.biases.detach().double()
+        if weights.ndim != 2:
+            raise InputError(
+                f"A stack of networks with weights of shape {tuple(weights.shape)} was given, but one "
+                "feature map is needed: take them one by one."
+            )
+        act = network.activation
+        kinks, factor = tuple(map(float, act.kinks)), 1 / math.sqrt(len(weights))
+        return cls(weights, biases, slopes_of_activation(act), factor, act.name, kinks)
+
+    def preactivations(self, x: Tensor) -> Tensor:
+        """(m, d) -> (m, n)."""
+        if x.shape[1] != self.weights.shape[1]:
+            raise InputError(
+                f"x has {x.shape[1]} coordinates, but the layer takes {self.weights.shape[1]}."
+            )
+        if x.device != self.weights.device:
+            raise InputError(
+                f"x is on {x.device}, but the weights on {self.weights.device}: move one of them."
+            )
+        return torch.addmm(self.biases, x.double(), self.weights.T)
+
+    def derivatives(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """log c (m, 1), phi'/c and phi''/c (m, n), where c is the largest scale at each point."""
+        scale, slope, bend = self.slopes(self.preactivations(x))
+        if not torch.isfinite(slope.sum() + bend.sum()):
+            raise InputError(
+                f"phi' or phi'' of {self.name} is NaN or infinite at some points: mend the weights, or "
+                "move the points."
+            )
+        largest = scale.amax(1, keepdim=True)
+        factor = (scale - largest).exp_()
+        return largest + math.log(self.factor), slope * factor, bend * factor
+
+    def jacobian(self, x: Tensor) -> Tensor:
+        """(m, d) -> (m, d, n), features last."""
+        log_scale, slope, _ = self.derivatives(x)
+        return (log_scale.exp() * slope)[:, None] * self.weights.T
+
+    def jumps(self) -> bool:
+        """Whether phi' jumps at a kink, as that of ReLU does."""
+        if not self.kinks:
+            return False
+        kinks = self.weights.new_tensor(self.kinks)[:, None]
+        scale, slope, _ = self.slopes(torch.cat([kinks - BESIDE, kinks + BESIDE], 1))
+        sides = slope * scale.exp()  # (kinks, 2)
+        return bool((sides.diff().abs() > JUMP * sides.abs().amax(1, keepdim=True)).any())
+
+
+def flattens(part: nn.Module) -> bool:
+    """Whether points of any shape leave it as (n, d)."""
+    return type(part) is nn.Flatten and (part.start_dim, part.end_dim) == (1, -1)
+
+
+def changed(part: nn.Module) -> bool:
+    """Whether more runs than the class says: hooks, as pruning and old norms of weights set them."""
+    return bool(part._forward_hooks or part._forward_pre_hooks or "forward" in vars(part))
+
+
+def hidden_layer(features: Any, layer: str | None = None) -> HiddenLayer | None:
+    """The hidden layer that a feature map is, or None."""
+    return HiddenLayer.of(FeatureMap.of(features, layer))

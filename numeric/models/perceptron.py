@@ -1,0 +1,132 @@
+r"""Fully connected networks, one alone or many of a shape side by side, layer by layer.
+
+A layer of n units has the features $\Phi_j = n^{-1/2}\phi(w_j\cdot x + b_j)$ of the paper, and what
+follows reads them. Weights and biases are standard normal at the start, which the paper leaves open.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from numeric.inputs import InputError, generator_for, whole
+
+Shape = tuple[int, ...]  # widths of the hidden layers
+
+
+class Scale(nn.Module):
+    """Features over the root of their number, so that their metric is a mean over units."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x / math.sqrt(x.shape[-1])
+
+
+def perceptron(
+    shape: int | Iterable[int],
+    seed: int = 0,
+    activation: nn.Module | None = None,
+    outputs: int = 2,
+    dtype: torch.dtype = torch.float64,
+) -> nn.Sequential:
+    """[2, *shape, outputs]; the units of its hidden layers are phi1, phi2 and so on."""
+    widths = hidden(shape)
+    generator = generator_for("weights", whole("seed", seed, 0), widths)
+
+    def linear(d: int, n: int) -> nn.Linear:
+        layer = nn.utils.skip_init(nn.Linear, d, n, dtype=dtype)
+        for values in (layer.weight, layer.bias):
+            nn.init.normal_(values, generator=generator)
+        return layer
+
+    parts: OrderedDict[str, nn.Module] = OrderedDict()
+    for k, (d, n) in enumerate(zip((2, *widths), widths, strict=False), 1):
+        parts[f"linear{k}"] = linear(d, n)
+        parts[f"phi{k}"] = nn.Sigmoid() if activation is None else activation
+        parts[f"scale{k}"] = Scale()
+    parts["readout"] = linear(widths[-1], whole("outputs", outputs))
+    return nn.Sequential(parts)
+
+
+def hidden(shape: int | Iterable[int]) -> Shape:
+    """A width, or one for each layer."""
+    widths = tuple(shape) if isinstance(shape, Iterable) else (shape,)
+    if not widths:
+        raise InputError("A network needs one hidden layer at least: give its width.")
+    return tuple(whole("width", n) for n in widths)
+
+
+def hidden_layers(model: nn.Module) -> dict[str, tuple[nn.Linear, nn.Module]]:
+    """A perceptron's linear maps and activations, from the first to the last, by the latter's names."""
+    parts = list(model.named_children())
+    found = {
+        name: (linear, phi)
+        for (_, linear), (name, phi), (_, after) in zip(parts, parts[1:], parts[2:], strict=False)
+        if isinstance(linear, nn.Linear) and isinstance(after, Scale)
+    }
+    if not found:
+        raise InputError(f"{type(model).__name__} has no hidden layers: make it with `perceptron`.")
+    return found
+
+
+class Side(nn.Module):
+    """As many linear layers as there are networks, each with inputs of its own."""
+
+    def __init__(self, layers: Sequence[nn.Linear]) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(
+            torch.stack([one.weight.detach() for one in layers])
+        )  # (s, n, d)
+        self.bias = nn.Parameter(torch.stack([one.bias.detach() for one in layers]))  # (s, n)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(s, m, d) -> (s, m, n)."""
+        return torch.baddbmm(self.bias[:, None], x, self.weight.mT)
+
+    def alone(self, k: int) -> nn.Linear:
+        layer = nn.utils.skip_init(nn.Linear, *self.weight.shape[:0:-1], dtype=self.weight.dtype)
+        layer.load_state_dict({"weight": self.weight[k], "bias": self.bias[k]})
+        return layer.to(self.weight.device)
+
+
+class Together(nn.Module):
+    """Networks of one shape side by side, for the price of few: (m, s, d) -> (m, s, outputs).
+
+    No number of one enters another, so that with a sum of losses and an optimiser that treats each
+    parameter by itself, as SGD and Adam do, each is trained as if it were alone.
+    """
+
+    def __init__(self, networks: Sequence[nn.Sequential]) -> None:
+        super().__init__()
+        if len({str(network) for network in networks}) != 1:
+            raise InputError("Networks side by side must be of one shape, and one at least.")
+        columns = zip(*(network.named_children() for network in networks), strict=True)
+        self.layers = nn.Sequential(
+            OrderedDict(
+                (column[0][0], self._joined([part for _, part in column])) for column in columns
+            )
+        )
+
+    @staticmethod
+    def _joined(parts: Sequence[nn.Module]) -> nn.Module:
+        return Side(parts) if isinstance(parts[0], nn.Linear) else parts[0]
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layers(x.transpose(0, 1)).transpose(0, 1)
+
+    def network(self, k: int) -> nn.Sequential:
+        """One of them, alone."""
+        parts = (
+            (name, part.alone(k) if isinstance(part, Side) else part)
+            for name, part in self.layers.named_children()
+        )
+        return nn.Sequential(OrderedDict(parts))
+
+
+def cross_entropies(outputs: Tensor, labels: Tensor) -> Tensor:
+    """The sum over networks side by side of their mean cross entropies: (m, s, c), (m, s) -> ()."""
+    return outputs.shape[1] * F.cross_entropy(outputs.flatten(0, 1), labels.flatten())

@@ -1,0 +1,97 @@
+"""Residual networks of bottleneck blocks for small images, smooth in their input.
+
+The first layer is a 3 x 3 convolution of stride 1 without pooling, as is usual for 32 x 32 pixels, and
+every ReLU is a GELU. The output is the feature map: the mean over pixels of the last block's channels.
+
+Weights are uniform within 1/sqrt(fan-in), which is torch's own law; batch normalisation starts with
+scale 1, shift 0, mean 0 and variance 1. An untrained network in eval mode therefore does not normalise
+anything: it divides by sqrt(1 + 1e-5) and is otherwise the network without batch normalisation.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from numeric.inputs import InputError, whole
+
+EXPANSION = 4  # channels that leave a block, over those of its 3 x 3 convolution
+
+
+class Bottleneck(nn.Module):
+    """1 x 1 to fewer channels, 3 x 3, 1 x 1 to more, and a shortcut around them."""
+
+    def __init__(self, channels: int, inner: int, stride: int) -> None:
+        super().__init__()
+        out = EXPANSION * inner
+        self.reduce = _convolution(channels, inner, 1)
+        self.mix = _convolution(inner, inner, 3, stride)
+        self.expand = _convolution(inner, out, 1)
+        same = stride == 1 and channels == out
+        self.shortcut = nn.Identity() if same else _convolution(channels, out, 1, stride)
+        self.phi = nn.GELU()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(n, channels, h, w) -> (n, 4 inner, h / stride, w / stride)."""
+        h = self.phi(self.mix(self.phi(self.reduce(x))))
+        return self.phi(self.expand(h) + self.shortcut(x))
+
+
+class ResNet(nn.Module):
+    """Four stages of blocks, each with half the pixels a side and twice the channels of the last."""
+
+    def __init__(
+        self,
+        blocks: tuple[int, int, int, int],
+        width: int = 64,
+        *,
+        generator: torch.Generator,
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        super().__init__()
+        if len(blocks) != 4:
+            raise InputError(f"blocks = {blocks} was given, but four stages are needed.")
+        for count in blocks:
+            whole("blocks", count)
+        self.features = 8 * EXPANSION * whole("width", width)
+        stages, channels = [], width
+        with torch.device("meta"):  # where nothing is drawn from the global generator
+            self.stem = _convolution(3, width, 3)
+            for stage, count in enumerate(blocks):
+                inner, parts = width * 2**stage, []
+                for block in range(count):
+                    stride = 2 if stage and not block else 1
+                    parts.append(Bottleneck(channels, inner, stride))
+                    channels = EXPANSION * inner
+                stages.append(nn.Sequential(*parts))
+        self.stages = nn.Sequential(*stages)
+        self.phi = nn.GELU()
+        self.to(dtype).to_empty(device=generator.device)
+        for part in self.modules():
+            if isinstance(part, nn.BatchNorm2d):
+                part.reset_parameters()
+            elif isinstance(part, nn.Conv2d):
+                half = 1 / math.sqrt(part.weight[0].numel())
+                nn.init.uniform_(part.weight, -half, half, generator=generator)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(n, 3, h, w) -> (n, 32 width)."""
+        return self.stages(self.phi(self.stem(x))).mean((2, 3))
+
+
+def resnet50(seed: int = 0, dtype: torch.dtype = torch.float32) -> ResNet:
+    """2048 features, 23.5 million parameters."""
+    return ResNet((3, 4, 6, 3), generator=torch.Generator().manual_seed(seed), dtype=dtype)
+
+
+def resnet101(seed: int = 0, dtype: torch.dtype = torch.float32) -> ResNet:
+    """2048 features, 42.5 million parameters."""
+    return ResNet((3, 4, 23, 3), generator=torch.Generator().manual_seed(seed), dtype=dtype)
+
+
+def _convolution(channels: int, out: int, size: int, stride: int = 1) -> nn.Sequential:
+    """Without bias, since batch normalisation has one."""
+    kernel = nn.Conv2d(channels, out, size, stride, padding=size // 2, bias=False)
+    return nn.Sequential(kernel, nn.BatchNorm2d(out))

@@ -1,0 +1,170 @@
+r"""Geometry of shallow networks $\Phi_j = n^{-1/2}\phi(w_j\cdot x + b_j)$, from moments of their units.
+
+With $g = L L^T$ and whitened weights $\tilde w = L^{-1} w$, the metric's derivative is
+$T = \frac2n\sum_j \phi'_j\phi''_j\,\tilde w_j^{\otimes 3}$, and since it is totally symmetric
+$R = \frac14(\|T\|^2 - \|\mathrm{tr}\,T\|^2)$: O(n d^3) a point, no sum over pairs or triples of units. The
+square of the Jacobian's condition number comes off the digits; `geometry.ricci_scalar` loses none.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from analytic.activations.activation import Activation
+from analytic.expressions.formula import Formula
+from analytic.expressions.symbols import z
+from numeric.inputs import InputError
+
+
+@dataclass(frozen=True, eq=False)
+class ShallowNetwork:
+    """One hidden layer, or a stack of independent ones along leading axes."""
+
+    activation: Activation
+    weights: Tensor  # (..., n, d)
+    biases: Tensor  # (..., n)
+
+    def __post_init__(self) -> None:
+        if self.activation.parameters:
+            names = ", ".join(map(str, self.activation.parameters))
+            raise InputError(
+                f"{self.activation.name} leaves {names} open: fix it, as in monomial(2)."
+            )
+        if self.weights.ndim < 2 or self.biases.shape != self.weights.shape[:-1]:
+            raise InputError(
+                f"weights of shape (..., n, d) need biases of shape (..., n), but "
+                f"{tuple(self.weights.shape)} and {tuple(self.biases.shape)} were given."
+            )
+
+    @classmethod
+    def gaussian(
+        cls,
+        activation: Activation,
+        width: int,
+        d: int,
+        sigma: float,
+        zeta: float,
+        *,
+        generator: torch.Generator,
+        stack: int | None = None,
+        dtype: torch.dtype = torch.float64,
+    ) -> ShallowNetwork:
+        """Weights N(0, sigma^2), biases N(0, zeta^2), on the generator's device; one, or a stack.
+
+        A stack is drawn network by network, so that its size does not change the draws.
+        """
+        if not all(
+            isinstance(n, int) and n >= 1 for n in (width, d, 1 if stack is None else stack)
+        ):
+            sizes = f"{width}, {d} and {stack}"
+            raise InputError(f"width, d and stack must be whole numbers at least 1, not {sizes}.")
+        if not (0 < sigma < math.inf and 0 <= zeta < math.inf):
+            raise InputError(f"sigma must be above 0 and zeta at least 0, not {sigma} and {zeta}.")
+        kind = {"generator": generator, "device": generator.device, "dtype": dtype}
+        draws = torch.stack([torch.randn(width, d + 1, **kind) for _ in range(stack or 1)])
+        weights, biases = sigma * draws[..., :d], zeta * draws[..., d]
+        return cls(activation, weights, biases) if stack else cls(activation, weights[0], biases[0])
+
+    @cached_property
+    def slopes(self) -> tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]:
+        """phi' and phi''."""
+        first, second = (
+            Formula("slope", (z,), self.activation.derivative(k)).torch for k in (1, 2)
+        )
+        return first, second
+
+    def preactivations(self, x: Tensor) -> Tensor:
+        """(m, d) -> (..., m, n)."""
+        if x.ndim != 2 or x.shape[1] != self.weights.shape[-1]:
+            need = self.weights.shape[-1]
+            raise InputError(f"x must have shape (m, {need}), but {tuple(x.shape)} was given.")
+        if x.dtype != self.weights.dtype:
+            raise InputError(
+                f"x is {x.dtype}, but the network is {self.weights.dtype}: convert one of them."
+            )
+        if not torch.isfinite(x).all():
+            raise InputError("x has entries that are NaN or infinite: remove those points.")
+        return self._affine(x)
+
+    def _affine(self, x: Tensor) -> Tensor:
+        return x @ self.weights.mT + self.biases[..., None, :]
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """The features: (m, d) -> (..., m, n), under any of torch's transforms."""
+        return self.activation.phi.torch(self._affine(x)) / math.sqrt(self.weights.shape[-2])
+
+    def metric(self, x: Tensor) -> Tensor:
+        """(m, d) -> (..., m, d, d)."""
+        slope = self.slopes[0](self.preactivations(x))
+        return mean_power(slope**2, self.weights, 2)
+
+    def magnification(self, x: Tensor) -> Tensor:
+        """sqrt(det g): (m, d) -> (..., m)."""
+        factor = self._cholesky(self.metric(x))
+        return factor.diagonal(dim1=-2, dim2=-1).prod(-1)
+
+    def ricci_scalar(self, x: Tensor) -> Tensor:
+        """(m, d) -> (..., m); phi' may jump at 0 only, or the metric's derivative has more terms."""
+        if any(self.activation.kinks):
+            raise InputError(
+                f"{self.activation.name} has kinks at {self.activation.kinks}, where the metric of a finite "
+                "network jumps: use a smooth activation, or one with its kink at 0."
+            )
+        at = self.preactivations(x)
+        form = moment_form(*(function(at) for function in self.slopes), self.weights)
+        self._cholesky(form.metric)
+        return form.value
+
+    @staticmethod
+    def _cholesky(metric: Tensor) -> Tensor:
+        factor, info = torch.linalg.cholesky_ex(metric)
+        if info.any():
+            raise InputError(
+                f"The metric is singular at {int((info > 0).sum())} of {info.numel()} points: there are "
+                "fewer units than input dimensions, or all are saturated: widen the network or move x."
+            )
+        return factor
+
+
+@dataclass(frozen=True, eq=False)
+class MomentForm:
+    """The metric, the Ricci scalar, and the size of the terms that it is the difference of."""
+
+    metric: Tensor  # (..., m, d, d)
+    value: Tensor  # (..., m); no number where rounding leaves the metric singular
+    size: Tensor  # (..., m)
+
+
+def moment_form(slope: Tensor, bend: Tensor, weights: Tensor) -> MomentForm:
+    """From phi' and phi'' of the units: twice (..., m, n), and (..., n, d)."""
+    metric = mean_power(slope**2, weights, 2)
+    factor, info = torch.linalg.cholesky_ex(metric)
+    T = mean_power(slope * bend, weights, 3)
+    for _ in range(3):  # whiten one index and turn to the next
+        flat = T.flatten(-2)
+        T = torch.linalg.solve_triangular(factor, flat, upper=False).unflatten(-1, T.shape[-2:])
+        T = T.movedim(-3, -1)
+    own = T.diagonal(dim1=-3, dim2=-2)  # (..., c, a)
+    squares = _between(T.square().sum(-1))
+    products, sizes = (_between(part.mT @ part) for part in (own, own.abs()))
+    value = torch.where(info == 0, squares - products, torch.nan)
+    return MomentForm(metric, value, squares + sizes)
+
+
+def mean_power(units: Tensor, weights: Tensor, rank: int) -> Tensor:
+    """(..., m, n), (..., n, d) -> (..., m, d, ..., d): the mean over units of a factor times w^rank."""
+    powers = weights
+    for _ in range(rank - 1):
+        powers = (powers[..., :, None] * weights[..., None, :]).flatten(-2)
+    return (units @ powers).unflatten(-1, (weights.shape[-1],) * rank) / weights.shape[-2]
+
+
+def _between(matrix: Tensor) -> Tensor:
+    """The sum over different indices: what is equal in both parts of R would cancel by rounding only."""
+    return 2 * matrix.triu(1).sum((-2, -1))
