@@ -1,4 +1,4 @@
-"""Who may import whom, and how large a module may grow."""
+"""Who may import whom."""
 
 import ast
 import subprocess
@@ -13,19 +13,69 @@ ROOT = Path(__file__).parents[1]
 MODULES = sorted(ROOT.glob("analytic/**/*.py"))
 
 
-def _imports(path: Path) -> set[str]:
-    found: set[str] = set()
+def _modules(path: Path) -> set[str]:
+    """What a module imports, wherever it does; `from package import name` counts as package.name."""
+    names: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.Import):
-            found |= {alias.name.partition(".")[0] for alias in node.names}
+            names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
-            found.add(node.module.partition(".")[0])
-    return found
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return names
+
+
+RESULTS = ("signal_propagation", "finite", "perturbation", "splines", "relu_dynamics")
+CAPABILITIES = ("infinite", "geometry", "geodesics", "learned", "splines", "relu_dynamics")
+
+
+def _of(package: str, *rooms: str) -> tuple[str, ...]:
+    return tuple(f"{package}.{room}" for room in rooms)
+
+
+CORE = _of("analytic", "expressions", "activations", "geometry")
+SHARED = _of("numeric", "inputs", "estimate", "kernels", "models", "runs")
+BELOW = {  # the rooms that each room may import beside itself
+    "analytic.lazy": (),
+    "analytic.expressions": (),
+    "analytic.activations": _of("analytic", "lazy", "expressions"),
+    "analytic.geometry": CORE,
+    **dict.fromkeys(_of("analytic", *RESULTS), CORE),
+    "analytic.catalogue": (*CORE, *_of("analytic", *RESULTS)),
+    "analytic.checks": (*CORE, *_of("analytic", *RESULTS, "catalogue")),
+    "analytic.ledger": (*CORE, *_of("analytic", *RESULTS, "catalogue", "checks")),
+    "numeric.inputs": (),
+    "numeric.estimate": _of("numeric", "inputs"),
+    "numeric.kernels": _of("numeric", "inputs", "estimate"),
+    "numeric.models": _of("numeric", "inputs", "estimate"),
+    "numeric.runs": _of("numeric", "inputs", "estimate", "models"),
+    **dict.fromkeys(_of("numeric", *CAPABILITIES), SHARED),
+    "numeric.geodesics": (*SHARED, "numeric.geometry"),
+    "numeric.experiments": (*SHARED, *_of("numeric", *CAPABILITIES)),
+}
+
+
+def _room(module: str) -> str:
+    return ".".join(module.split(".")[:2])
+
+
+@pytest.mark.parametrize("room", BELOW)
+def test_rooms_stand_on_those_below(room: str) -> None:
+    folder = ROOT / room.replace(".", "/")
+    paths = sorted(folder.rglob("*.py")) if folder.is_dir() else [folder.with_suffix(".py")]
+    package = room.partition(".")[0]
+    above = {
+        f"{path.relative_to(ROOT)} imports {module}"
+        for path in paths
+        for module in _modules(path)
+        if module.startswith(f"{package}.") and _room(module) not in (room, *BELOW[room])
+    }
+    assert not above
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_analytic_imports_neither_torch_nor_numeric(path: Path) -> None:
-    assert not _imports(path) & {"torch", "numeric", "notebooks"}
+    packages = {module.partition(".")[0] for module in _modules(path)}
+    assert not packages & {"torch", "numeric", "notebooks"}
 
 
 def test_importing_analytic_loads_no_heavy_library() -> None:
