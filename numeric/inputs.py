@@ -22,6 +22,7 @@ __all__ = [
     "require_writable",
     "resolve",
     "samples_on_a_line",
+    "seed_for",
     "values_on_a_line",
     "whole",
 ]  # fmt: skip
@@ -52,10 +53,14 @@ def resolve(device: str | torch.device) -> torch.device:
         ) from None
 
 
-def generator_for(*key: Any) -> torch.Generator:
+def generator_for(*key: Any, device: torch.device | str = "cpu") -> torch.Generator:
     """Random numbers of their own for each key, such as ("weights", seed): no two keys share any."""
-    digest = hashlib.sha256(repr(key).encode()).digest()
-    return torch.Generator().manual_seed(int.from_bytes(digest[:6]))
+    return torch.Generator(device).manual_seed(seed_for(*key))
+
+
+def seed_for(*key: Any) -> int:
+    """The seed of `generator_for`."""
+    return int.from_bytes(hashlib.sha256(repr(key).encode()).digest()[:6])
 
 
 def require_writable(path: str | Path) -> Path:

@@ -94,7 +94,7 @@ class Stop(Exception):
 
 def interrupted(run: Flow, path: Path, monkeypatch: pytest.MonkeyPatch, after: int) -> None:
     """Kept after every step, and stopped in the middle of one."""
-    whole, left = record.store, [after]
+    whole, left = store.write, [after]
 
     def counting(*args: object) -> None:
         whole(*args)
@@ -104,7 +104,7 @@ def interrupted(run: Flow, path: Path, monkeypatch: pytest.MonkeyPatch, after: i
 
     with monkeypatch.context() as patch:
         patch.setattr(record, "PAUSE", -1.0)
-        patch.setattr(record, "store", counting)
+        patch.setattr(store, "write", counting)
         with pytest.raises(Stop):
             run.run(progress=False, keep=path)
 
@@ -141,7 +141,7 @@ def test_a_file_belongs_to_one_run(tmp_path: Path) -> None:
     path.write_bytes(b"nothing")
     with pytest.raises(InputError, match="delete it"):
         Flow(X, Y, NEURONS, 2.0, 0.1).run(progress=False, keep=path)
-    assert store.recall(tmp_path / "none.pt", "any") is None
+    assert store.read(tmp_path / "none.pt", "any") is None
 
 
 ZERO = Neurons(NEURONS.a, NEURONS.b, 0 * NEURONS.c, 1.0)

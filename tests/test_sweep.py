@@ -1,5 +1,6 @@
 """How a sweep of widths is run: in blocks, kept and resumed, and never on bad input."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -87,15 +88,15 @@ def test_what_was_kept_is_used_for_the_same_settings_only(
 def test_half_a_file_is_never_taken_for_a_result(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    def broken(_: object, path: Path) -> None:
-        path.write_bytes(b"half")
+    def full(_: int) -> None:
         raise OSError("No space left on device")
 
     kept = replace(SMALL, widths=(3,), store=tmp_path)
     with monkeypatch.context() as patch:
-        patch.setattr(torch, "save", broken)
+        patch.setattr(os, "fsync", full)
         with pytest.raises(OSError, match="space"):
             kept.run(progress=False)
+    assert not list(tmp_path.iterdir())
     kept.run(progress=False)
     (whole,) = tmp_path.glob("*.pt")
     whole.write_bytes(b"half")

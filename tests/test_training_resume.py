@@ -245,7 +245,7 @@ def test_a_damaged_checkpoint_is_refused(tmp_path: Path) -> None:
     turned[good.index(weight) + 5] ^= 1
     for bad in (good[:0], good[:200], good[:-1], bytes(turned)):
         keep.write_bytes(bad)
-        with pytest.raises(InputError, match=r"holds no checkpoint, but .*: delete it"):
+        with pytest.raises(InputError, match=r"holds no run, but .*: delete it"):
             trained(20, keep=keep)
     keep.write_bytes(good)
     assert same(trained(20, keep=keep), trained(20))

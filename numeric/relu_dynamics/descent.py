@@ -20,8 +20,7 @@ from numeric.relu_dynamics.kernel import kernel
 from numeric.relu_dynamics.neurons import Neurons
 from numeric.relu_dynamics.rays import Rays
 from numeric.relu_dynamics.trajectory import Trajectory
-from numeric.runs.store import fingerprint, recall
-from numeric.runs.store import keep as store
+from numeric.runs import store
 
 PAUSE = 5.0  # seconds between two times that a run is kept
 UNREAD = 100  # losses at most between two looks at them
@@ -149,19 +148,19 @@ class Descent:
         parts = {name: getattr(self.neurons, name).clone() for name in "abc"}
         optimiser = self.optimiser([parts[name] for name in self.moves.value], lr=self.rate)
         settings = (type(optimiser).__name__, optimiser.defaults, self.steps, self.frames)
-        run = fingerprint(x, y, *parts.values(), self.neurons.alpha, self.moves, *settings)
+        run = store.fingerprint(x, y, *parts.values(), self.neurons.alpha, self.moves, *settings)
         film = Film()
         keep = None if keep is None else require_writable(keep)
-        if keep is not None and (kept := recall(keep, run)) is not None:
-            film = Film(**kept["film"])
+        if keep is not None and (stored := store.read(keep, run, x.device)) is not None:
+            film = Film(**stored["film"])
             for part, value in zip(parts.values(), film.values[-1], strict=True):
                 part.copy_(value)
-            optimiser.load_state_dict(kept["optimiser"])
+            optimiser.load_state_dict(stored["optimiser"])
         last = clock.monotonic()
         for _ in self._proceed(task, parts, optimiser, film, progress):
             done = film.steps[-1] == self.steps
             if keep is not None and (done or clock.monotonic() - last > PAUSE):
-                store(keep, run, {"film": vars(film), "optimiser": optimiser.state_dict()})
+                store.write(keep, run, {"film": vars(film), "optimiser": optimiser.state_dict()})
                 last = clock.monotonic()
         residuals = torch.empty(len(film.steps), len(x), dtype=x.dtype, device=x.device)
         residuals[:, order] = torch.stack(film.residuals)

@@ -18,8 +18,7 @@ from numeric.relu_dynamics.boosts import KINDS, Hits, State
 from numeric.relu_dynamics.neurons import Neurons
 from numeric.relu_dynamics.stepper import Control, Problem, Step, steps
 from numeric.relu_dynamics.trajectory import Event, Trajectory, in_order
-from numeric.runs.store import keep as store
-from numeric.runs.store import recall
+from numeric.runs import store
 
 PAUSE = 5.0  # seconds between two times that a run is kept
 MARKS = 256  # states that are kept at most, and half as many at least where there are more steps
@@ -119,11 +118,11 @@ def follow(
 ) -> Trajectory:
     """From a state on, or from what a file holds of this very run; residuals go back to their order."""
     path = None if path is None else require_writable(path)
-    kept = None if path is None else recall(path, run)
-    record = Record.of(problem, state) if kept is None else Record.from_fields(kept)
+    stored = None if path is None else store.read(path, run, state.a.device)
+    record = Record.of(problem, state) if stored is None else Record.from_fields(stored)
     _proceed(problem, record, control, progress, path, run)
     if path is not None:
-        store(path, run, record.fields())
+        store.write(path, run, record.fields())
     found = torch.stack(record.residuals)
     residuals = torch.empty_like(found)
     residuals[:, order] = found
@@ -142,7 +141,7 @@ def _proceed(
             bar.update(found.end - record.times[-1])
             record.add(found)
             if path is not None and clock.monotonic() - last > PAUSE:
-                store(path, run, record.fields())
+                store.write(path, run, record.fields())
                 last = clock.monotonic()
 
 

@@ -13,10 +13,11 @@ import torch
 from torch import Tensor, nn
 
 from numeric.inputs import InputError, whole
-from numeric.runs import checkpoint, random_state
+from numeric.runs import random_state, store
 from numeric.runs.description import named, settings, structure, trained
 from numeric.runs.result import Data, Loss, Run
 
+SETTINGS = "another model, optimiser, data, batch, seed, device, torch or `key`"
 Optimizer = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
 
 
@@ -64,8 +65,8 @@ class Course:
         )
         parts = (*self.template.state_dict().values(), self.x, self.y)
         moving = trained(self.model, self.optimizer)
-        told = (structure(self.template), settings(self.optimizer), moving, self.size, seed)
-        self.key = checkpoint.fingerprint((*told, device.type, key), parts)
+        choices = (structure(self.template), settings(self.optimizer), moving, self.size, seed)
+        self.key = store.fingerprint(*choices, device.type, key, parts)
 
     @property
     def step(self) -> int:
@@ -128,11 +129,11 @@ class Course:
             "snapshots": self.snapshots,
             "check": [self._start_loss, self._check_loss(self.model)],
         }
-        checkpoint.write(path, self.key, state)
+        store.write(path, self.key, state)
 
     def resume(self, path: Path, wanted: Collection[int]) -> None:
         """Go on from a file, if there is one."""
-        state = checkpoint.read(path, self.key, self.device)
+        state = store.read(path, self.key, self.device, settings=SETTINGS)
         if state is None:
             return
         losses, snapshots = state["losses"].tolist(), state["snapshots"]

@@ -32,7 +32,7 @@ from numeric.experiments.decision_boundaries.tasks import Recipe, Task
 from numeric.experiments.decision_boundaries.twins import Twins
 from numeric.inputs import InputError, require_writable, resolve, whole
 from numeric.models.perceptron import Shape, hidden
-from numeric.runs import Run, checkpoint
+from numeric.runs import Run, store
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,12 +98,12 @@ class Hypothesis:
         if path is None:
             return _measured(run, x, progress)
         parts = (x, *(value for state in run.snapshots.values() for value in state.values()))
-        key = checkpoint.fingerprint(run.statement, parts)
-        if (kept := checkpoint.read(path, key, x.device)) is not None:
-            return kept["log_volume"]
-        found = _measured(run, x, progress)
-        checkpoint.write(path, key, {"log_volume": found})
-        return found
+        key = store.fingerprint(run.statement, parts)
+        if (stored := store.read(path, key, x.device)) is not None:
+            return stored["log_volume"]
+        volumes = _measured(run, x, progress)
+        store.write(path, key, {"log_volume": volumes})
+        return volumes
 
     def _path(self, shape: Shape, what: str) -> Path | None:
         name = "-".join(map(str, (self.task.name, *shape, what)))
@@ -118,9 +118,9 @@ def _measured(run: Run, x: Tensor, progress: bool) -> Tensor:
         total=count * len(run.steps), desc="volumes", disable=not progress, leave=False
     ) as bar:
         for step in run.steps:
-            together, found = run.model_at(step), []
+            together, volumes = run.model_at(step), []
             for k in range(count):
-                found.append(log_volume(together.network(k), x))
+                volumes.append(log_volume(together.network(k), x))
                 bar.update()
-            stages.append(torch.stack(found))
+            stages.append(torch.stack(volumes))
     return torch.stack(stages, 1).unflatten(0, (2, -1))

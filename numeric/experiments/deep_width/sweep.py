@@ -10,7 +10,6 @@ all that enters a unit exchanges its slopes, so that $\phi'^2$ has one mean at e
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -21,11 +20,11 @@ from tqdm import tqdm
 
 from numeric.estimate import Estimate, Slope, power_law
 from numeric.experiments.deep_width.bias import Bias
-from numeric.experiments.deep_width.store import keep, recall
 from numeric.infinite.finite_width import FiniteNetwork
 from numeric.infinite.network import FullyConnected
 from numeric.infinite.parametrisation import Standard
-from numeric.inputs import InputError, require_writable, resolve
+from numeric.inputs import InputError, generator_for, require_writable, resolve
+from numeric.runs import store
 
 BLOCK = 2**20  # numbers in the largest tensors held
 
@@ -137,17 +136,18 @@ class KernelSweep:
         """What an earlier run has kept, or else a measurement, which is kept."""
         if self.store is None:
             return self._measure(width, x, exact, bar)
-        path = Path(self.store) / f"width-{width}-{self._key(width, x)}.pt"
-        if (kept := recall(path)) is not None:
+        run = self._fingerprint(width, x)
+        path = Path(self.store) / f"width-{width}-{run[:16]}.pt"
+        if (stored := store.read(path, run)) is not None:
             bar.update(self.draws)
-            return kept
-        found = self._measure(width, x, exact, bar)
-        keep(found, path)
-        return found
+            return Estimate(**stored)
+        estimate = self._measure(width, x, exact, bar)
+        store.write(path, run, vars(estimate))
+        return estimate
 
     def _measure(self, width: int, x: Tensor, exact: Tensor, bar: tqdm) -> Estimate:
         """NNGP and NTK over networks, (2, m, m), from sums over stacks."""
-        generator = torch.Generator(x.device).manual_seed(_seed(self.seed, width))
+        generator = generator_for("networks", self.seed, width, device=x.device)
         kind = {"generator": generator, "dtype": self.dtype}
         total, squares = torch.zeros_like(exact), torch.zeros_like(exact)
         for stack in self._stacks(width):
@@ -174,17 +174,11 @@ class KernelSweep:
         full, rest = divmod(self.draws, size)
         return [size] * full + [rest] * (rest > 0)
 
-    def _key(self, width: int, x: Tensor) -> str:
-        """Whatever the draws and their kernels depend on."""
+    def _fingerprint(self, width: int, x: Tensor) -> str:
+        """Of whatever the draws and their kernels depend on."""
         net = self.network
         phis = [sp.srepr(act.phi.floating) for act in net.activations]
-        settings = (
+        return store.fingerprint(
             phis, net.sigma_w, net.sigma_b, type(net.parametrisation).__name__, self._stacks(width),
-            x.tolist(), self.seed, str(x.dtype), x.device.type, torch.__version__,
+            x, self.seed,
         )  # fmt: skip
-        return hashlib.sha256(repr(settings).encode()).hexdigest()[:16]
-
-
-def _seed(seed: int, width: int) -> int:
-    """One stream for each width, so that a width's result does not depend on the others."""
-    return int.from_bytes(hashlib.sha256(f"{seed} {width}".encode()).digest()[:6])

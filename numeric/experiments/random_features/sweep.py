@@ -7,7 +7,6 @@ units $m\,E|f_m - f|^2 \to E[h^2 g^2]$, which is an integral over the law, and n
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -30,7 +29,7 @@ from numeric.experiments.random_features.network import (
     parameters,
     samples,
 )
-from numeric.inputs import InputError, whole
+from numeric.inputs import InputError, seed_for, whole
 
 GOLDEN = (math.sqrt(5) - 1) / 2
 FINE = 2**12  # units that stand for the law in an integral over it
@@ -176,7 +175,7 @@ class FeatureSweep:
         return RandomFeatures(self.initialisation, self.values, m, seed, **kind)
 
     def _off(self, m: int, draw: int, exact: Tensor, bar: tqdm) -> Tensor:
-        network = self._features(m, _seed(self.seed, m, draw)).fit(*self._exact.data)
+        network = self._features(m, seed_for(self.seed, m, draw)).fit(*self._exact.data)
         bar.update()
         return network.predict(self.grid).to(exact) - exact
 
@@ -195,8 +194,3 @@ def _over(draws: Tensor) -> Estimate:
     if len(draws) > 1:
         return Estimate.of(draws)
     return Estimate(draws[0], torch.zeros_like(draws[0]), 1)
-
-
-def _seed(*key: int) -> int:
-    """One stream for each network, so that its result does not depend on the others."""
-    return int.from_bytes(hashlib.sha256(repr(key).encode()).digest()[:6])

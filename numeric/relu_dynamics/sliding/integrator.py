@@ -19,8 +19,7 @@ from numeric.relu_dynamics.sliding.solution import Solution
 from numeric.relu_dynamics.sliding.state import Net, State
 from numeric.relu_dynamics.sliding.step import step
 from numeric.relu_dynamics.sliding.tables import Tables
-from numeric.runs.store import fingerprint, recall
-from numeric.runs.store import keep as store
+from numeric.runs import store
 
 PAUSE = 5.0  # seconds between two times that a run is kept
 STALL = 10_000  # changes, at most, in an instant
@@ -50,19 +49,19 @@ def integrate(
     start = Neurons(a, b, c, alpha).predict(x) - y
     scale = float(torch.linalg.norm(start) + torch.linalg.norm(y))
     net = Net(Tables.of(points), (c / alpha).numpy(), scale)
-    run = fingerprint("a and b", a, b, c, alpha, x, y, end)
+    run = store.fingerprint("a and b", a, b, c, alpha, x, y, end)
     keep = None if keep is None else require_writable(keep)
-    kept = None if keep is None else recall(keep, run)
-    if kept is None:
+    stored = None if keep is None else store.read(keep, run)
+    if stored is None:
         state = State.start(net, torch.stack([a, -b], 1).numpy(), y[order].numpy())
         nodes = [Node.of(state, np.arange(len(a)), None)]
     else:
-        nodes = Course(**{name: part.numpy() for name, part in kept.items()}).nodes()
+        nodes = Course(**{name: part.numpy() for name, part in stored.items()}).nodes()
     try:
         _proceed(net, nodes, end, progress, keep, run)
     finally:
         if keep is not None:
-            store(keep, run, _fields(nodes))
+            store.write(keep, run, _fields(nodes))
     return Solution(net, Course.of(nodes), order)
 
 
@@ -77,7 +76,7 @@ def _proceed(
             bar.set_postfix(loss=f"{(node.residuals**2).sum() / 2:.3g}", refresh=False)
             nodes.append(node)
             if path is not None and clock.monotonic() - last > PAUSE:
-                store(path, run, _fields(nodes))
+                store.write(path, run, _fields(nodes))
                 last = clock.monotonic()
 
 

@@ -1,0 +1,60 @@
+"""The store: identity of a run, arrays that only grow, and room on the disk."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from numeric.inputs import InputError
+from numeric.runs.store import GrowingArray, fingerprint, read, write
+
+X = torch.arange(6, dtype=torch.float64).reshape(2, 3)
+
+
+def test_a_fingerprint_sees_values_shapes_kinds_and_order() -> None:
+    settings = [
+        (X,), (X.float(),), (X.reshape(3, 2),), (X + 1e-16,), ([X, 1],), ([1, X],),
+        ({"x": X},), ({"y": X},), (X, X), ([X, X],), ("1",), (1,),
+    ]  # fmt: skip
+    assert len({fingerprint(*one) for one in settings}) == len(settings)
+    assert fingerprint(X.clone(), {"a": 1}) == fingerprint(X, {"a": 1})
+    assert fingerprint(X.T.contiguous().T) == fingerprint(X)  # strides are no values
+
+
+def test_states_are_read_by_the_run_that_wrote_them(tmp_path: Path) -> None:
+    path = tmp_path / "folder" / "state.pt"
+    assert read(path, "mine") is None
+    write(path, "mine", {"x": X})
+    assert torch.equal(read(path, "mine")["x"], X)
+    with pytest.raises(InputError, match="other settings: delete it"):
+        read(path, "yours")
+
+
+def test_an_array_grows_and_survives_an_interrupt(tmp_path: Path) -> None:
+    path = tmp_path / "weights.rows"
+    array = GrowingArray(path, "run", (2, 3))
+    assert array.rows().shape == (0, 2, 3)
+    for k in range(3):
+        array.append(k * X)
+    with path.open("ab") as file:
+        file.write(b"half a row")
+    again = GrowingArray(path, "run", (2, 3))
+    assert len(again) == 3
+    again.append((3 * X).numpy())
+    assert np.array_equal(again.rows(), np.stack([(k * X).numpy() for k in range(4)]))
+    assert not again.rows().flags.writeable
+    again.truncate(2)
+    assert np.array_equal(again.rows()[-1], X.numpy())
+
+
+def test_an_array_of_another_run_shape_or_disk_is_refused(tmp_path: Path) -> None:
+    array = GrowingArray(tmp_path / "a", "run", (3,), "float32")
+    for run, shape, dtype in (("other", (3,), "<f4"), ("run", (4,), "<f4"), ("run", (3,), "<f8")):
+        with pytest.raises(InputError, match="another run"):
+            GrowingArray(tmp_path / "a", run, shape, dtype)
+    with pytest.raises(InputError, match=r"shape \(3,\)"):
+        array.append(X)
+    with pytest.raises(InputError, match="GB are free"):
+        array.require_room(10**18)
+    array.require_room(1)
