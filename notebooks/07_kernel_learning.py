@@ -118,7 +118,7 @@ classifier.fit(*data)
 
 def decision(classifier, stage, x):
     """What the machine of one stage decides."""
-    gram = classifier.kernels_[stage].gram(x, classifier.points_).numpy()
+    gram = classifier.kernels_[stage](x, classifier.points_).numpy()
     return classifier.machines_[stage].decision_function(gram)
 
 
@@ -213,7 +213,7 @@ def square_error(machine, y, matrix):
     """Of the machine as it was with this M, over the variance of the target."""
     then = Mahalanobis(kernel, matrix)
     weights = solve(then, machine.points_, torch.from_numpy(y), ridge)
-    off = then.gram(unseen[0], machine.points_) @ weights - torch.from_numpy(unseen[1])
+    off = then(unseen[0], machine.points_) @ weights - torch.from_numpy(unseen[1])
     return off.square().mean().item() / unseen[1].var()
 
 

@@ -70,7 +70,7 @@ def test_the_metric_is_the_mixed_derivative_of_the_magnified_kernel(base: object
     mixed = [torch.autograd.functional.hessian(magnified, (x, x.clone()))[0][1] for x in X]
     torch.testing.assert_close(kernel.metric(X), torch.stack(mixed), rtol=1e-12, atol=1e-12)
     values = torch.stack([torch.stack([magnified(x, y) for y in X]) for x in X])
-    torch.testing.assert_close(kernel.gram(X), values, rtol=1e-13, atol=0)
+    torch.testing.assert_close(kernel(X), values, rtol=1e-13, atol=0)
 
 
 def test_the_volume_stays_finite_where_the_factor_is_zero_in_floats() -> None:
@@ -158,6 +158,6 @@ def test_the_classifier_refuses(options: dict, x: Tensor, y: list, match: str) -
 
 def test_a_magnified_kernel_knows_the_dimension_of_its_centres() -> None:
     kernel = AmariWuClassifier(device="cpu").fit(X, [1, 0, 1]).kernels_[-1]
-    for call in (kernel.gram, kernel.metric, kernel.volume):
+    for call in (kernel, kernel.metric, kernel.volume):
         with pytest.raises(InputError, match=rf"shape \(n, {X.shape[1]}\)"):
             call(torch.zeros(4, X.shape[1] + 1))

@@ -53,13 +53,13 @@ def classifier(device: Device, n: int) -> Any:
 def self_supervised(device: Device, n: int) -> Any:
     x, new = normal(device, 8, 2), normal(device, 5 * n, 2, seed=2)
     fitted = learned.SelfSupervisedKernel(device=named(device)).fit(x, x + x.sin() / 9)
-    return fitted.spectrum_, fitted.gram(new), fitted.metric(new), fitted.volume(new)
+    return fitted.spectrum_, fitted(new), fitted.metric(new), fitted.volume(new)
 
 
 def mahalanobis(base: Any, device: Device, n: int) -> Any:
     M, x, y = (normal(device, m, 2, seed=m) for m in (2, 4 * n, 5))
     seen = learned.Mahalanobis(base, M @ M.T)
-    return seen.gram(x, y), seen.gradient(x, y, y), seen.metric(x), seen.volume(x)
+    return seen(x, y), seen.gradient(x, y, y), seen.metric(x), seen.volume(x)
 
 
 def spline(device: Device, n: int) -> Any:

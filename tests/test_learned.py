@@ -85,7 +85,7 @@ def test_metrics_are_mixed_derivatives_of_the_gram_matrix(base: object) -> None:
     kernel = Mahalanobis(base, M)
 
     def k(x: Tensor, y: Tensor) -> Tensor:
-        return kernel.gram(x[None], y[None])[0, 0]
+        return kernel(x[None], y[None])[0, 0]
 
     for x, g in zip(X, kernel.metric(X), strict=True):
         mixed = torch.autograd.functional.hessian(k, (x, x.clone()))[0][1]
@@ -117,15 +117,15 @@ def test_distances_survive_close_points_far_from_the_origin() -> None:
     exact = difference(x, y)
     # relative to 1e-3 of the spread, a matrix product keeps 12 digits
     torch.testing.assert_close(squared_distances(x, y), exact, rtol=1e-11, atol=0)
-    assert (Mahalanobis(Laplace(1.0)).gram(x).diagonal() == 1).all()
+    assert (Mahalanobis(Laplace(1.0))(x).diagonal() == 1).all()
 
 
 def test_the_cone_of_the_laplace_kernel_is_refused_and_its_smoothing_sharpens_to_it() -> None:
     with pytest.raises(InputError, match="SmoothedLaplace"):
         Mahalanobis(Laplace(2.0), M).metric(X)
-    cone = Mahalanobis(Laplace(2.0), M).gram(X)
+    cone = Mahalanobis(Laplace(2.0), M)(X)
     for e in (1e-3, 1e-6):
-        assert (Mahalanobis(SmoothedLaplace(2.0, e), M).gram(X) - cone).abs().max() < e / 2
+        assert (Mahalanobis(SmoothedLaplace(2.0, e), M)(X) - cone).abs().max() < e / 2
 
 
 def difference(x: Tensor, y: Tensor) -> Tensor:
@@ -150,14 +150,14 @@ def asymmetric() -> Tensor:
         (lambda: Mahalanobis(Gaussian(), asymmetric()), "symmetric"),
         (lambda: Mahalanobis(Gaussian(), M[:2]), "square"),
         (lambda: Mahalanobis(Gaussian(), -M), "semi-definite"),
-        (lambda: Mahalanobis(Gaussian(), M).gram(X[:, :2]), r"\(n, 3\)"),
-        (lambda: Mahalanobis(Gaussian()).gram(X[0]), r"\(n, d\)"),
-        (lambda: Mahalanobis(Gaussian()).gram(X / 0), "NaN"),
-        (lambda: Mahalanobis(Gaussian()).gram([["a"]]), "numbers"),
+        (lambda: Mahalanobis(Gaussian(), M)(X[:, :2]), r"\(n, 3\)"),
+        (lambda: Mahalanobis(Gaussian())(X[0]), r"\(n, d\)"),
+        (lambda: Mahalanobis(Gaussian())(X / 0), "NaN"),
+        (lambda: Mahalanobis(Gaussian())([["a"]]), "numbers"),
         (lambda: Mahalanobis(Own(waves)).metric(X), "symmetric"),
         (lambda: Mahalanobis(Own(lambda x, y: -x @ y.T)).volume(X), "positive semi-definite"),
         (lambda: Mahalanobis(Gaussian(), M / 0), "M has entries"),
-        (lambda: Mahalanobis(Own(lambda x, y: x.sum(1))).gram(X), "shape"),
+        (lambda: Mahalanobis(Own(lambda x, y: x.sum(1)))(X), "shape"),
         (lambda: Mahalanobis(Own(lambda x, y: (x @ y.T).detach())).metric(X), "torch operations"),
         (lambda: Mahalanobis(Own(lambda x, y: (-torch.cdist(x, y)).exp())).metric(X), "twice"),
         (lambda: Mahalanobis(Own(lambda x, y: -difference(x, y).sqrt())).metric(X), "no metric"),

@@ -55,8 +55,8 @@ def test_the_kernel_is_the_one_that_is_printed(components: int) -> None:
     learned = SelfSupervisedKernel(Gaussian(L), components=components).fit(x, partners)
     Q, at = as_printed(x, partners, components), cloud(6, 2, seed=2)
     rows = gaussian(at, torch.cat([x, partners]))
-    torch.testing.assert_close(learned.gram(at), rows @ Q @ rows.T, rtol=1e-6, atol=1e-6)
-    torch.testing.assert_close(learned.gram(at, x), learned.transform(at) @ learned.transform(x).T)
+    torch.testing.assert_close(learned(at), rows @ Q @ rows.T, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(learned(at, x), learned.transform(at) @ learned.transform(x).T)
 
 
 @pytest.mark.parametrize(
@@ -132,9 +132,9 @@ def test_the_kernel_knows_neither_the_order_of_a_pair_nor_a_rotation() -> None:
     at, (turn, _) = cloud(6, 3, seed=2), torch.linalg.qr(cloud(3, 3, seed=7))
     some = (torch.arange(20) % 3 == 0)[:, None]
     swapped = clone(learned).fit(x.where(some, partners), partners.where(some, x))
-    torch.testing.assert_close(swapped.gram(at), learned.gram(at), rtol=1e-8, atol=1e-8)
+    torch.testing.assert_close(swapped(at), learned(at), rtol=1e-8, atol=1e-8)
     turned = clone(learned).fit(x @ turn, partners @ turn)
-    torch.testing.assert_close(turned.gram(at @ turn), learned.gram(at), rtol=1e-8, atol=1e-8)
+    torch.testing.assert_close(turned(at @ turn), learned(at), rtol=1e-8, atol=1e-8)
     metric = turn.T @ learned.metric(at) @ turn
     torch.testing.assert_close(turned.metric(at @ turn), metric, rtol=1e-8, atol=1e-8)
 

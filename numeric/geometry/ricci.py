@@ -37,6 +37,8 @@ from numeric.geometry.frames import Picked, pick, whiten
 from numeric.geometry.gauss_equation import contracted, norm_squared, normal, pairs, unknown
 from numeric.geometry.kinks import creased_layers, piecewise_affine, refuse_creases
 from numeric.inputs import InputError
+from numeric.kernels import Kernel
+from numeric.kernels.two_point import metric_of_kernel
 from numeric.models.feature_map import FeatureMap, Opened
 from numeric.models.hidden_layers import HiddenLayer
 from numeric.models.repaired_operations import Composed
@@ -70,7 +72,13 @@ class Framed:
 
 
 def metric(features: Any, x: Tensor, layer: str | None = None, progress: bool = True) -> Tensor:
-    """g = J^T J: points (n, ...) of d coordinates in all -> (n, d, d), of the dtype of x."""
+    r"""g = J^T J: points (n, ...) of d coordinates in all -> (n, d, d), of the dtype of x.
+
+    Of a Kernel it is $\partial_x\partial_y k(x, y)$ at y = x, in closed form where the kernel knows its
+    metric, else by torch's derivatives.
+    """
+    if isinstance(features, Kernel):
+        return metric_of_kernel(features, x)
     chosen = FeatureMap.of(features, layer)
     hidden = HiddenLayer.at(chosen, x)
     if hidden is None:

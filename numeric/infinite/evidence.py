@@ -11,8 +11,9 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from numeric.infinite.prediction import Regression, check_network, nonnegative
+from numeric.infinite.prediction import OneKernel, Regression, as_network, nonnegative
 from numeric.inputs import InputError
+from numeric.kernels import Kernel
 from numeric.kernels.spectrum import Spectrum, finite
 
 
@@ -46,7 +47,9 @@ class Evidence:
         return self._gradient()
 
 
-def log_marginal_likelihood(net: ScaledNetwork, x: Tensor, y: Tensor, noise: float) -> Evidence:
+def log_marginal_likelihood(
+    net: ScaledNetwork | Kernel, x: Tensor, y: Tensor, noise: float
+) -> Evidence:
     r"""The log density of targets (n,) or (n, k) under $N(0, C)$, $C = K + s I$, noise variance s.
 
     $\log p = -\frac12\mathrm{tr}(y^T C^{-1} y) - \frac k2\log\det C - \frac{nk}2\log 2\pi$, and its
@@ -55,7 +58,7 @@ def log_marginal_likelihood(net: ScaledNetwork, x: Tensor, y: Tensor, noise: flo
     n x n matrices are held at most, besides those of the network. A covariance that is singular to
     rounding has no density, and is refused.
     """
-    check_network(net, "nngp")
+    net = as_network(net, "nngp")
     data, noise = Regression.of(x, y), nonnegative("noise", noise)
     (n, k), covariance = data.y.shape, finite(net.nngp(x)).clone()
     covariance.diagonal().add_(noise)
@@ -75,6 +78,10 @@ def log_marginal_likelihood(net: ScaledNetwork, x: Tensor, y: Tensor, noise: flo
     weights = inverse.mul_(-k / 2).addmm_(alpha, alpha.mT, alpha=0.5)
 
     def gradient() -> Gradient:
+        if isinstance(net, OneKernel):
+            raise InputError(
+                "A kernel alone has no scales to differentiate by: give a FullyConnected."
+            )
         return Gradient(*net.nngp_gradient(x, weights), weights.trace().item())
 
     return Evidence(value.item(), condition, gradient)

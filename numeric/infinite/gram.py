@@ -71,6 +71,14 @@ def matrix(net: FullyConnected, x: Tensor, y: Tensor | None, tangent: bool) -> T
     return out
 
 
+def diagonal(net: FullyConnected, x: Tensor, tangent: bool) -> Tensor:
+    """k(x, x), (n, d) -> (n,): the diagonal of `matrix`, without the rest of it."""
+    check(x, None)
+    with torch.inference_mode(False), torch.no_grad():
+        points = Recursion.of(net, tangent).points(x)
+        return torch.where(points.still, 0.0, points.diagonal)
+
+
 def _memory(cells: int, like: Tensor) -> Scratch | Fresh:
     return Scratch(cells, like) if like.device.type == "cpu" else Fresh()
 

@@ -20,6 +20,7 @@ from numeric.infinite import gram
 from numeric.infinite.layers import Layer
 from numeric.infinite.parametrisation import NTK, Parametrisation
 from numeric.inputs import InputError
+from numeric.kernels import Kernel
 
 
 @dataclass(frozen=True)
@@ -91,16 +92,46 @@ class FullyConnected:
     def activations(self) -> tuple[Activation, ...]:
         return tuple(layer.activation for layer in self.layers)
 
-    def nngp(self, x: Tensor, y: Tensor | None = None) -> Tensor:
-        """(n, d), (m, d) -> (n, m): the covariance of outputs at initialisation; y = None is y = x."""
-        return gram.matrix(self, x, y, tangent=False)
+    @property
+    def nngp(self) -> NNGPKernel:
+        """The covariance of outputs at initialisation, a Kernel: (n, d), (m, d) -> (n, m)."""
+        return NNGPKernel(self)
 
-    def ntk(self, x: Tensor, y: Tensor | None = None) -> Tensor:
-        """(n, d), (m, d) -> (n, m): the tangent kernel; y = None is y = x."""
-        for act in self.activations:
-            act.require("slope")
-        return gram.matrix(self, x, y, tangent=True)
+    @property
+    def ntk(self) -> TangentKernel:
+        """The tangent kernel, a Kernel: (n, d), (m, d) -> (n, m)."""
+        return TangentKernel(self)
 
     def nngp_gradient(self, x: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
         """d/d(sigma_w, sigma_b) of sum(weights * nngp(x)), tile by tile: (depth + 1), (depth + 1)."""
         return gram.gradient(self, x, weights)
+
+
+@dataclass(frozen=True)
+class NNGPKernel(Kernel):
+    """The covariance of a network's outputs at initialisation."""
+
+    network: FullyConnected
+
+    def __call__(self, x: Tensor, y: Tensor | None = None) -> Tensor:
+        return gram.matrix(self.network, x, y, tangent=False)
+
+    def diagonal(self, x: Tensor) -> Tensor:
+        return gram.diagonal(self.network, x, tangent=False)
+
+
+@dataclass(frozen=True)
+class TangentKernel(Kernel):
+    """The neural tangent kernel of a network; refused where an activation's slope has no variance."""
+
+    network: FullyConnected
+
+    def __post_init__(self) -> None:
+        for act in self.network.activations:
+            act.require("slope")
+
+    def __call__(self, x: Tensor, y: Tensor | None = None) -> Tensor:
+        return gram.matrix(self.network, x, y, tangent=True)
+
+    def diagonal(self, x: Tensor) -> Tensor:
+        return gram.diagonal(self.network, x, tangent=True)

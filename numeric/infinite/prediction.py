@@ -18,17 +18,31 @@ import torch
 from torch import Tensor
 
 from numeric.inputs import InputError
+from numeric.kernels import Kernel
 from numeric.kernels.spectrum import Spectrum, root
 
 BLOCK = 512  # test points whose covariance is held at once for standard deviations
 
 
 class Network(Protocol):
-    """What prediction asks of a network: its two Gram matrices, (n, ...), (m, ...) -> (n, m)."""
+    """What prediction asks of a network: its two kernels, (n, ...), (m, ...) -> (n, m)."""
 
     def nngp(self, x: Tensor, y: Tensor | None = None) -> Tensor: ...
 
     def ntk(self, x: Tensor, y: Tensor | None = None) -> Tensor: ...
+
+
+@dataclass(frozen=True)
+class OneKernel:
+    """A Kernel in the place of a network: it rules the training, and is the covariance of the prior."""
+
+    kernel: Kernel
+
+    def nngp(self, x: Tensor, y: Tensor | None = None) -> Tensor:
+        return self.kernel(x, y)
+
+    def ntk(self, x: Tensor, y: Tensor | None = None) -> Tensor:
+        return self.kernel(x, y)
 
 
 @dataclass(frozen=True)
@@ -79,7 +93,7 @@ class Prediction:
 
 
 def gradient_flow(
-    net: Network,
+    net: Network | Kernel,
     x_train: Tensor,
     y_train: Tensor,
     x_test: Tensor | None = None,
@@ -99,9 +113,14 @@ def gradient_flow(
     no error here: directions lost to rounding stay as initialised from t = 1/floor on, which for
     coincident points means fitting their average target, and a SingularGram warning says how many.
     """
-    check_network(net, "ntk")
     if not isinstance(initial, RandomInitial | ZeroInitial):
         raise InputError(f"initial must be RandomInitial() or ZeroInitial(), not {initial!r}.")
+    if isinstance(net, Kernel) and isinstance(initial, RandomInitial):
+        raise InputError(
+            "A kernel alone does not say how networks are at the start: give initial=ZeroInitial(), or a "
+            "network."
+        )
+    net = as_network(net, "ntk")
     data = Regression.of(x_train, y_train, x_test)
     times, ridge = _times(t, data.y), nonnegative("ridge", ridge)
     spectrum = Spectrum.of(net.ntk(x_train), ridge)
@@ -111,7 +130,7 @@ def gradient_flow(
 
 
 def posterior(
-    net: Network, x_train: Tensor, y_train: Tensor, x_test: Tensor | None, noise: float
+    net: Network | Kernel, x_train: Tensor, y_train: Tensor, x_test: Tensor | None, noise: float
 ) -> Prediction:
     r"""The Bayesian posterior of f ~ GP(0, NNGP) given $y = f + \varepsilon$; `noise` is the variance.
 
@@ -120,7 +139,7 @@ def posterior(
     resolves, and a SingularGram warning says so; if the others are none that the prior could give,
     as when one point has two targets, no posterior exists and that is an InputError.
     """
-    check_network(net, "nngp")
+    net = as_network(net, "nngp")
     data = Regression.of(x_train, y_train, x_test)
     noise = nonnegative("noise", noise)
     spectrum = Spectrum.of(net.nngp(x_train), noise)
@@ -219,13 +238,16 @@ def _times(t: Any, like: Tensor) -> Tensor:
     return times
 
 
-def check_network(net: Any, kernel: str) -> None:
-    """Refuse what has no Gram matrices of that name."""
+def as_network(net: Any, kernel: str) -> Network:
+    """The network itself, or a Kernel as one; refused is what has no kernel of that name."""
+    if isinstance(net, Kernel):
+        return OneKernel(net)
     if isinstance(net, type) or not callable(getattr(net, kernel, None)):
         raise InputError(
             f"The network must have Gram matrices, {kernel}(x, y), as a FullyConnected has, "
             f"but {net!r} was given."
         )
+    return net
 
 
 def _check(name: str, value: Tensor, like: Tensor | None = None) -> None:

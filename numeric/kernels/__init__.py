@@ -1,1 +1,10 @@
 """Kernels: callables (x, y=None) -> (n, m), and what works on any of them."""
+
+from numeric.kernels.kernel import FunctionKernel, Kernel, Product, Scaled, Sum, Tiled
+from numeric.kernels.laws import assert_kernel
+from numeric.kernels.spectrum import SingularGram, Spectrum
+
+__all__ = [
+    "FunctionKernel", "Kernel", "Product", "Scaled", "SingularGram", "Spectrum", "Sum", "Tiled",
+    "assert_kernel",
+]  # fmt: skip

@@ -1,6 +1,6 @@
-r"""Calculus of two-point functions: Gram matrices, gradients of predictors, germs on the diagonal, volumes.
+r"""Calculus of two-point functions: Gram matrices, gradients of predictors, jets on the diagonal, volumes.
 
-The germ of k at x is $k(x,x)$, $\partial_y k(x,y)|_{y=x}$ and the metric
+The jet of k at x is $k(x,x)$, $\partial_y k(x,y)|_{y=x}$ and the metric
 $g = \partial_x\partial_y k(x,y)|_{y=x}$, which is (F.5) for a symmetric kernel.
 """
 
@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from numeric.inputs import InputError
+from numeric.kernels.kernel import Kernel
 
 CHUNK = 2**22  # numbers held at once, 32 MB
 CLOSE = 1e-3  # of the squared norm: below it |x|^2 + |y|^2 - 2 x.y has lost three digits
@@ -25,7 +26,7 @@ STEP = (
     2.0**-26
 )  # of the size of the points: where a kink is seen, and a smooth kernel is still flat
 
-Germ = tuple[Tensor, Tensor, Tensor]  # (n,), (n, d), (n, d, d)
+Jet = tuple[Tensor, Tensor, Tensor]  # (n,), (n, d), (n, d, d)
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +84,10 @@ class SquaredDistance:
     """k(x, y) = h(|x - y|^2)."""
 
     @staticmethod
+    def diagonal(h: Any, x: Tensor) -> Tensor:
+        return h.value(x.new_zeros(len(x)))
+
+    @staticmethod
     def gram(h: Any, x: Tensor, y: Tensor) -> Tensor:
         return h.value(squared_distances(x, y))
 
@@ -96,7 +101,7 @@ class SquaredDistance:
         return 2 * ((slope @ weights)[..., None] * x[:, None, :] - pull)
 
     @staticmethod
-    def germ(h: Any, x: Tensor) -> Germ:
+    def jet(h: Any, x: Tensor) -> Jet:
         n, d = x.shape
         size = h.value(x.new_zeros(())).expand(n)
         return size, torch.zeros_like(x), (-2 * h.slope_at_zero() * _unit(x)).expand(n, d, d)
@@ -104,6 +109,10 @@ class SquaredDistance:
 
 class InnerProduct:
     """k(x, y) = h(x.y)."""
+
+    @staticmethod
+    def diagonal(h: Any, x: Tensor) -> Tensor:
+        return h.value(x.square().sum(1))
 
     @staticmethod
     def gram(h: Any, x: Tensor, y: Tensor) -> Tensor:
@@ -114,7 +123,7 @@ class InnerProduct:
         return _products(h.slope(x @ centres.T), weights, centres)
 
     @staticmethod
-    def germ(h: Any, x: Tensor) -> Germ:
+    def jet(h: Any, x: Tensor) -> Jet:
         s = x.square().sum(1)[:, None, None]
         slope, outer = h.slope(s), x[:, :, None] * x[:, None, :]
         return h.value(s).flatten(), slope[..., 0] * x, slope * _unit(x) + h.bend(s) * outer
@@ -122,6 +131,10 @@ class InnerProduct:
 
 class Autograd:
     """Any k(x, y) that torch can differentiate; row i of a Gram matrix may know x_i alone."""
+
+    @staticmethod
+    def diagonal(h: Any, x: Tensor) -> Tensor:
+        return torch.cat([h.value(point[None], point[None]).flatten() for point in x])
 
     @staticmethod
     def gram(h: Any, x: Tensor, y: Tensor) -> Tensor:
@@ -135,9 +148,9 @@ class Autograd:
             return torch.stack([_slope(f, x) for f in each], 1).detach()
 
     @staticmethod
-    def germ(h: Any, x: Tensor) -> Germ:
+    def jet(h: Any, x: Tensor) -> Jet:
         """torch gives a kink at y = x the slope 0, or NaN: both are refused."""
-        parts = [Autograd._germ(h, some) for some in x.detach().split(ROWS)]
+        parts = [Autograd._jet(h, some) for some in x.detach().split(ROWS)]
         size, drift, metric = (torch.cat(part).detach() for part in zip(*parts, strict=True))
         kinked = any(Autograd._kinked(h, some) for some in x.detach().split(ROWS))
         if kinked or not (metric.isfinite().all() and drift.isfinite().all()):
@@ -163,7 +176,7 @@ class Autograd:
         return bool(((narrow > wide / 4) & (narrow > KINK * size)).any())
 
     @staticmethod
-    def _germ(h: Any, x: Tensor) -> Germ:
+    def _jet(h: Any, x: Tensor) -> Jet:
         left, right = x.clone().requires_grad_(), x.clone().requires_grad_()
         with torch.enable_grad():
             gram = h.value(left, right)
@@ -173,6 +186,19 @@ class Autograd:
             slopes = _slope(size.sum(), left)
             mixed = torch.stack([_slope(column, right) for column in slopes.sum(0)], 1)
             return size, _slope(size.sum(), right), (mixed + mixed.mT) / 2
+
+
+@dataclass(frozen=True)
+class _Value:
+    """A kernel under the name that calculus asks for."""
+
+    value: Kernel
+
+
+def metric_of_kernel(kernel: Kernel, x: Tensor) -> Tensor:
+    """(n, d) -> (n, d, d): what the kernel knows of its metric, or else its jet by torch's derivatives."""
+    known = getattr(kernel, "metric", None)
+    return known(x) if known is not None else Autograd.jet(_Value(kernel), x)[2]
 
 
 def _products(slope: Tensor, weights: Tensor, centres: Tensor) -> Tensor:

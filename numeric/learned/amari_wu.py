@@ -18,13 +18,14 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from numeric.inputs import InputError, points, positive, resolve, whole
+from numeric.kernels import Kernel
 from numeric.kernels.two_point import CHUNK, Volume, squared_distances, volume_of_metric
 from numeric.learned.estimator_inputs import returned, validated
 from numeric.learned.kernels import Base, Mahalanobis, framed
 
 
 @dataclass(frozen=True, eq=False)
-class Conformal:
+class Conformal(Kernel):
     """c(x) c(y) k(x, y), where c is the product of one sum of bumps for each set of centres."""
 
     kernel: Mahalanobis
@@ -40,12 +41,16 @@ class Conformal:
             slope = slope + (heights.softmax(1) @ centres - x) / self.tau**2
         return log, slope
 
-    def gram(self, x: Any, y: Any = None) -> Tensor:
+    def __call__(self, x: Any, y: Any = None) -> Tensor:
         """(n, d), (m, d) -> (n, m); y is x if it is not given."""
         x = self._seen(x)
         y = x if y is None else self._seen(y)
         left, right = (self.log_factor(z)[0].exp() for z in (x, y))
-        return left[:, None] * self.kernel.gram(x, y) * right
+        return left[:, None] * self.kernel(x, y) * right
+
+    def diagonal(self, x: Any) -> Tensor:
+        x = self._seen(x)
+        return (2 * self.log_factor(x)[0]).exp() * self.kernel.diagonal(x)
 
     def metric(self, x: Any) -> Tensor:
         """(n, d) -> (n, d, d): c^2 g + k dc dc^T + c (dc b^T + b dc^T), b the slope of k in y at y = x."""
@@ -65,7 +70,7 @@ class Conformal:
     def _bracket(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """log c, and the metric over c^2, which needs the slope of log c only."""
         log, slope = self.log_factor(x)
-        size, drift, metric = self.kernel.germ(x)
+        size, drift, metric = self.kernel.jet(x)
         half = (drift + slope * size[:, None] / 2)[:, :, None] * slope[:, None, :]
         return log, metric + half + half.mT
 
@@ -114,7 +119,7 @@ class AmariWuClassifier(ClassifierMixin, BaseEstimator):
         kernels, machines = [Conformal(framed(self.kernel), (), tau)], []
         for _ in range(rounds + 1):
             kernel = kernels[-1]
-            machine = SVC(kernel="precomputed", C=C).fit(kernel.gram(x).cpu().numpy(), y)
+            machine = SVC(kernel="precomputed", C=C).fit(kernel(x).cpu().numpy(), y)
             machines.append(machine)
             supports = x[torch.tensor(machine.support_, device=x.device)]
             kernels.append(Conformal(kernel.kernel, (*kernel.centres, supports), tau))
@@ -137,5 +142,5 @@ class AmariWuClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         x = points(validated(self, X, reset=False), self.points_.device)
         rows = max(1, CHUNK // len(self.points_))
-        parts = [self.kernels_[-1].gram(some, self.points_) for some in x.split(rows)]
+        parts = [self.kernels_[-1](some, self.points_) for some in x.split(rows)]
         return torch.cat(parts).cpu().numpy()

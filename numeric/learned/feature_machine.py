@@ -76,7 +76,7 @@ class FeatureMachine(RegressorMixin, BaseEstimator):
         """(m, d) -> (m,) or (m, o), an array or a tensor as X is."""
         x = self._checked(X)
         rows = max(1, CHUNK // len(self.points_))
-        parts = [self.kernel_.gram(some, self.points_) @ self.weights_ for some in x.split(rows)]
+        parts = [self.kernel_(some, self.points_) @ self.weights_ for some in x.split(rows)]
         return returned(torch.cat(parts), X)
 
     def gradient(self, X: Any) -> Any:
@@ -98,7 +98,7 @@ class FeatureMachine(RegressorMixin, BaseEstimator):
 
 def solve(kernel: Mahalanobis, x: Tensor, targets: Tensor, ridge: float) -> Tensor:
     """The weights (K + ridge)^-1 y of (F.3): (n, d), (n, ...) -> (n, ...)."""
-    gram = kernel.gram(x)
+    gram = kernel(x)
     gram.diagonal().add_(ridge)
     factor, info = torch.linalg.cholesky_ex(gram)
     pivots = factor.diagonal()

@@ -15,12 +15,13 @@ import torch
 from torch import Tensor
 
 from numeric.inputs import InputError, points, positive, whole
+from numeric.kernels import Kernel
 from numeric.kernels.two_point import (
     CHUNK,
     EPSILON,
     Autograd,
-    Germ,
     InnerProduct,
+    Jet,
     SquaredDistance,
     Volume,
     squared_distances,
@@ -146,7 +147,7 @@ Base = Laplace | SmoothedLaplace | Gaussian | Polynomial | Own
 
 
 @dataclass(frozen=True, eq=False)
-class Mahalanobis:
+class Mahalanobis(Kernel):
     """A base kernel seen through M^(1/2): k(M^(1/2) x, M^(1/2) y); without a matrix, M = 1."""
 
     base: Base
@@ -175,10 +176,13 @@ class Mahalanobis:
         """M^(1/2), symmetric."""
         return None if self.matrix is None else symmetric_root(self.matrix)
 
-    def gram(self, x: Any, y: Any = None) -> Tensor:
+    def __call__(self, x: Any, y: Any = None) -> Tensor:
         """(n, d), (m, d) -> (n, m); y is x if it is not given."""
         x = self._seen(x)
         return self.base.calculus.gram(self.base, x, x if y is None else self._seen(y))
+
+    def diagonal(self, x: Any) -> Tensor:
+        return self.base.calculus.diagonal(self.base, self._seen(x))
 
     def gradient(self, x: Any, centres: Any, weights: Tensor) -> Tensor:
         """Of f_o(x) = sum_b w_bo k(c_b, x): (n, d), (m, d), (m, o) -> (n, o, d), in chunks of points.
@@ -191,9 +195,9 @@ class Mahalanobis:
         slopes = torch.cat(parts)
         return slopes if self.root is None else slopes @ self.root
 
-    def germ(self, x: Any) -> Germ:
+    def jet(self, x: Any) -> Jet:
         """k(x, x), the derivative in y at y = x, and the metric (F.10): (n,), (n, d), (n, d, d)."""
-        size, drift, metric = self.base.calculus.germ(self.base, self._seen(x))
+        size, drift, metric = self.base.calculus.jet(self.base, self._seen(x))
         if self.root is None:
             return size, drift, metric
         # One metric for all points, as of a squared distance, is one matrix expanded: products of its
@@ -203,7 +207,7 @@ class Mahalanobis:
 
     def metric(self, x: Any) -> Tensor:
         """(n, d) -> (n, d, d): -2 h'(0) M (F.7), or M^(1/2) g(M^(1/2) x) M^(1/2) (F.10)."""
-        return self.germ(x)[2]
+        return self.jet(x)[2]
 
     def volume(self, x: Any) -> Volume:
         """sqrt(det g) in logs; at full rank sqrt(det M) times the base kernel's at M^(1/2) x (F.11)."""

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from numeric.inputs import InputError, points, resolve, whole
+from numeric.kernels import Kernel
 from numeric.kernels.two_point import (
     CHUNK,
     EPSILON,
@@ -28,7 +29,7 @@ from numeric.learned.kernels import Base, Mahalanobis, framed
 TIED = 1e-9  # relative gap below which two eigenvalues count as one
 
 
-class SelfSupervisedKernel(TransformerMixin, BaseEstimator):
+class SelfSupervisedKernel(TransformerMixin, BaseEstimator, Kernel):
     """Features f with k_ss(x, y) = f(x).f(y); over the pairs, the symmetrised mean of f(x) f(x')^T is 1."""
 
     def __init__(
@@ -56,7 +57,7 @@ class SelfSupervisedKernel(TransformerMixin, BaseEstimator):
                 f"shape {tuple(partners.shape)} were given."
             )
         self.kernel_, self.points_ = framed(self.kernel), torch.cat([x, partners])
-        root = symmetric_root(self.kernel_.gram(self.points_))
+        root = symmetric_root(self.kernel_(self.points_))
         swapped = root.roll(len(x), 0) / (2 * len(x))
         values, vectors = torch.linalg.eigh(root @ swapped)
         self.spectrum_ = values.flip(0)
@@ -74,10 +75,13 @@ class SelfSupervisedKernel(TransformerMixin, BaseEstimator):
         """What it learns to tell of a point is its representation: the same as `transform`."""
         return self.transform(X)
 
-    def gram(self, X: Any, Y: Any = None) -> Any:
+    def __call__(self, X: Any, Y: Any = None) -> Any:
         """k_ss (F.19): (n, d), (m, d) -> (n, m)."""
         left = self._features(X)
         return returned(left @ (left if Y is None else self._features(Y)).T, X)
+
+    def diagonal(self, X: Any) -> Any:
+        return returned(self._features(X).square().sum(1), X)
 
     def metric(self, X: Any) -> Any:
         """(F.21): (n, d) -> (n, d, d), of rank `components` at most."""
@@ -91,7 +95,7 @@ class SelfSupervisedKernel(TransformerMixin, BaseEstimator):
     def _features(self, X: Any) -> Tensor:
         x = self._seen(X)
         rows = max(1, CHUNK // len(self.points_))
-        parts = [self.kernel_.gram(some, self.points_) @ self.weights_ for some in x.split(rows)]
+        parts = [self.kernel_(some, self.points_) @ self.weights_ for some in x.split(rows)]
         return torch.cat(parts)
 
     def _jacobian(self, X: Any) -> Tensor:

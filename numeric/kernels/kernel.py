@@ -1,0 +1,132 @@
+"""Kernels: positive semidefinite functions of two points, with sums, products and scalings."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from numeric.inputs import InputError, positive
+
+
+class Kernel(ABC):
+    """A callable (n, d), (m, d) -> (n, m); y = None is y = x.
+
+    Kernels are added, multiplied with each other, and scaled by numbers at least 0:
+
+    >>> import torch
+    >>> from numeric.kernels import FunctionKernel
+    >>> linear = FunctionKernel(lambda x, y: x @ y.T)
+    >>> quadratic = 0.5 * linear * linear + linear
+    >>> quadratic(torch.tensor([[2.0]]), torch.tensor([[1.0], [3.0]]))
+    tensor([[ 4., 24.]])
+    >>> quadratic.diagonal(torch.tensor([[2.0]]))
+    tensor([12.])
+    """
+
+    @abstractmethod
+    def __call__(self, x: Tensor, y: Tensor | None = None) -> Tensor:
+        """The Gram matrix, (n, d), (m, d) -> (n, m)."""
+
+    @abstractmethod
+    def diagonal(self, x: Tensor) -> Tensor:
+        """k(x, x), (n, d) -> (n,)."""
+
+    def __add__(self, other: Kernel) -> Kernel:
+        return Sum(self, other) if isinstance(other, Kernel) else NotImplemented
+
+    def __mul__(self, other: Kernel | float) -> Kernel:
+        if isinstance(other, Kernel):
+            return Product(self, other)
+        return Scaled(self, positive("A factor of a kernel", other, zero=True))
+
+    def __rmul__(self, other: float) -> Kernel:
+        return self * other
+
+
+@dataclass(frozen=True, eq=False)
+class Sum(Kernel):
+    """k(x, y) + l(x, y)."""
+
+    left: Kernel
+    right: Kernel
+
+    def __call__(self, x: Tensor, y: Tensor | None = None) -> Tensor:
+        return self.left(x, y) + self.right(x, y)
+
+    def diagonal(self, x: Tensor) -> Tensor:
+        return self.left.diagonal(x) + self.right.diagonal(x)
+
+
+@dataclass(frozen=True, eq=False)
+class Product(Kernel):
+    """k(x, y) l(x, y)."""
+
+    left: Kernel
+    right: Kernel
+
+    def __call__(self, x: Tensor, y: Tensor | None = None) -> Tensor:
+        return self.left(x, y) * self.right(x, y)
+
+    def diagonal(self, x: Tensor) -> Tensor:
+        return self.left.diagonal(x) * self.right.diagonal(x)
+
+
+@dataclass(frozen=True, eq=False)
+class Scaled(Kernel):
+    """c k(x, y) with a number c at least 0."""
+
+    kernel: Kernel
+    factor: float
+
+    def __call__(self, x: Tensor, y: Tensor | None = None) -> Tensor:
+        return self.factor * self.kernel(x, y)
+
+    def diagonal(self, x: Tensor) -> Tensor:
+        return self.factor * self.kernel.diagonal(x)
+
+
+@dataclass(frozen=True, eq=False)
+class FunctionKernel(Kernel):
+    """The kernel of a function of one's own, (n, d), (m, d) -> (n, m), in torch operations."""
+
+    function: Callable[[Tensor, Tensor], Tensor]
+
+    def __post_init__(self) -> None:
+        if not callable(self.function):
+            raise InputError(f"A kernel needs a function of two tensors, not {self.function!r}.")
+
+    def __call__(self, x: Tensor, y: Tensor | None = None) -> Tensor:
+        y = x if y is None else y
+        gram = self.function(x, y)
+        if not isinstance(gram, Tensor) or gram.shape != (len(x), len(y)):
+            shape = tuple(gram.shape) if isinstance(gram, Tensor) else type(gram).__name__
+            raise InputError(
+                f"A kernel function takes {len(x)} and {len(y)} points to a matrix of shape "
+                f"{(len(x), len(y))}, but yours gave {shape}."
+            )
+        return gram
+
+    def diagonal(self, x: Tensor) -> Tensor:
+        return torch.cat([self(point[None]).flatten() for point in x])
+
+
+@dataclass(frozen=True, eq=False)
+class Tiled(Kernel):
+    """A kernel computed in tiles of so many rows and columns, where intermediate results are large."""
+
+    kernel: Kernel
+    rows: int = 1024
+    columns: int = 1024
+
+    def __call__(self, x: Tensor, y: Tensor | None = None) -> Tensor:
+        columns = (x if y is None else y).split(self.columns)
+        return torch.cat(
+            [torch.cat([self.kernel(a, b) for b in columns], 1) for a in x.split(self.rows)]
+        )
+
+    def diagonal(self, x: Tensor) -> Tensor:
+        return torch.cat([self.kernel.diagonal(some) for some in x.split(self.rows)])
