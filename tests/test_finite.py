@@ -139,7 +139,10 @@ def test_same_generator_gives_the_same_network_in_single_precision_too() -> None
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: network(width=0), "width must be a whole number at least 1, not 0"),
+        (
+            lambda: network(width=0),
+            "width = 0 was given, but width must be a whole number at least 1",
+        ),
         (lambda: network(width=2.5), "width"),
         (lambda: network(stack=0), "stack"),
         (lambda: network()(points(3, d=4)), r"\(m, 3\)"),

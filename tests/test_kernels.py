@@ -92,7 +92,7 @@ WRONG: dict[str, tuple[Callable[[Tensor, Tensor], Tensor], str]] = {
     "not symmetric": (lambda x, y: (x @ y.T) + x[:, :1], r"k\(x, y\) = k\(y, x\)"),
     "negative": (lambda x, y: (x @ y.T) - 5 * torch.exp(-torch.cdist(x, y)), "below 0|semidefinite"),
     "distance": (lambda x, y: 9 - torch.cdist(x, y) ** 2, "semidefinite"),
-    "depends on the order": (lambda x, y: x @ y.T * (1 + 1e-9 * torch.arange(len(y)).double()), "order|symmetric|k"),
+    "depends on the order": (lambda x, y: x @ y.T * (1 + 1e-9 * torch.arange(len(y)).to(x)), "k"),
     "another dtype": (lambda x, y: (x @ y.T).float(), "float32"),
     "NaN": (lambda x, y: (x @ y.T).log(), "NaN"),
 }  # fmt: skip

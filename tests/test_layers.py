@@ -199,10 +199,10 @@ def test_single_precision_stays_single(act: Activation) -> None:
 
 X = floats([1.0, 2.0])
 BAD: dict[str, dict[str, Any]] = {
-    "depth must be a whole number at least 1, not 0": {"depth": 0},
-    "at least 1, not -1": {"depth": -1},
-    "at least 1, not 2.5": {"depth": 2.5},
-    "at least 1, not True": {"depth": True},
+    "depth = 0 was given, but depth must be a whole number at least 1": {"depth": 0},
+    "depth = -1 was given": {"depth": -1},
+    "depth = 2.5 was given": {"depth": 2.5},
+    "depth = True was given": {"depth": True},
     "sigma_w has 2 entries, but depth 2 .* 3: give one number": {"sigma_w": [1.0, 1.0]},
     "sigma_b has 4 entries, but depth 2 .* 3": {"sigma_b": [0.0] * 4},
     "sigma_w must be finite and above 0, not 0": {"sigma_w": 0},
@@ -234,7 +234,9 @@ def test_bad_networks_are_told(message: str) -> None:
 
 def test_bad_widths_and_jumps_are_told() -> None:
     for width in (0, 2.5, True):
-        with pytest.raises(InputError, match=rf"width must be a whole number .* not {width}"):
+        with pytest.raises(
+            InputError, match=rf"width = {width} was given, but width must be a whole number"
+        ):
             Standard(width)
     for acts in (sign, (relu, step)):
         with pytest.raises(InputError, match=r"no finite slope, for phi jumps at 0.* smoother"):

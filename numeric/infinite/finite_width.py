@@ -18,7 +18,7 @@ from analytic.activations.activation import Activation
 from analytic.expressions.formula import Formula
 from analytic.expressions.symbols import z
 from numeric.infinite.network import FullyConnected
-from numeric.inputs import InputError
+from numeric.inputs import InputError, whole
 
 
 class Dense(nn.Module):
@@ -64,8 +64,7 @@ class FiniteNetwork(nn.Module):
         super().__init__()
         sizes = {"width": width, "d": d, "stack": 1 if stack is None else stack}
         for name, size in sizes.items():
-            if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-                raise InputError(f"{name} must be a whole number at least 1, not {size!r}.")
+            whole(name, size)
         self.description, self.d = description, d
         fans = (d, *[width] * description.depth, 1)
         batch = () if stack is None else (stack,)

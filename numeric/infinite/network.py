@@ -11,7 +11,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from numbers import Integral
 
 from torch import Tensor
 
@@ -19,7 +18,7 @@ from analytic.activations.activation import Activation
 from numeric.infinite import gram
 from numeric.infinite.layers import Layer
 from numeric.infinite.parametrisation import NTK, Parametrisation
-from numeric.inputs import InputError
+from numeric.inputs import InputError, whole
 from numeric.kernels import Kernel
 
 
@@ -27,22 +26,35 @@ from numeric.kernels import Kernel
 class FullyConnected:
     """Hidden layers of infinite width, then a linear readout.
 
-    `activation` is one for all hidden layers or a sequence of `depth` of them; `sigma_w` and
-    `sigma_b` are one number for all layers or one for each of the depth + 1. Gram matrices have no
-    gradient by the points.
+    Parameters: `activation` is one for all hidden layers, or a sequence with one for each; `depth` is the
+    number of hidden layers, 3 where one activation is given, and else as many as there are; `sigma_w` and
+    `sigma_b`, standard deviations of weights (over the root of the fan-in) and biases, are one number
+    for all layers or one for each of the depth + 1; `parametrisation` says how fast each parameter is
+    trained, NTK() or Standard(width).
+
+    `nngp` and `ntk` are Kernels on points (n, d), float32 or float64 on any device, with no gradient by
+    the points. Refused are other activations than those of `analytic`, scales that are negative or not
+    finite, and counts that do not fit.
+
+    >>> import torch
+    >>> from analytic.activations import gelu, relu
+    >>> net = FullyConnected([relu, gelu], sigma_w=1.5, sigma_b=0.1)
+    >>> net.depth
+    2
+    >>> x = torch.eye(3, dtype=torch.float64)
+    >>> net.ntk(x).shape
+    torch.Size([3, 3])
     """
 
     activation: Activation | Sequence[Activation]
-    depth: int = 3
+    depth: int | None = None
     sigma_w: float | Sequence[float] = 1.5
     sigma_b: float | Sequence[float] = 0.1
     parametrisation: Parametrisation = field(default_factory=NTK)
 
     def __post_init__(self) -> None:
-        whole = isinstance(self.depth, Integral) and not isinstance(self.depth, bool)
-        if not whole or self.depth < 1:
-            raise InputError(f"depth must be a whole number at least 1, not {self.depth!r}.")
-        object.__setattr__(self, "depth", int(self.depth))
+        depth = (len(self.activation) if self._many else 3) if self.depth is None else self.depth
+        object.__setattr__(self, "depth", whole("depth", depth))
         object.__setattr__(self, "sigma_w", self._scales("sigma_w", positive=True))
         object.__setattr__(self, "sigma_b", self._scales("sigma_b", positive=False))
         if not isinstance(self.parametrisation, Parametrisation):
@@ -78,15 +90,18 @@ class FullyConnected:
     @cached_property
     def layers(self) -> tuple[Layer, ...]:
         """The hidden layers."""
-        given = self.activation
-        many = isinstance(given, Sequence) and not isinstance(given, str)
-        if many and len(given) != self.depth:
+        phi = self.activation
+        if self._many and len(phi) != self.depth:
             raise InputError(
-                f"{len(given)} activations were given for depth {self.depth}: give one, or one for each."
+                f"{len(phi)} activations were given for depth {self.depth}: give one, or one for each."
             )
-        chosen = tuple(given) if many else (given,) * self.depth
-        made = {id(act): Layer(act) for act in chosen}
-        return tuple(made[id(act)] for act in chosen)
+        chosen = tuple(phi) if self._many else (phi,) * self.depth
+        layers = {id(act): Layer(act) for act in chosen}
+        return tuple(layers[id(act)] for act in chosen)
+
+    @property
+    def _many(self) -> bool:
+        return isinstance(self.activation, Sequence) and not isinstance(self.activation, str)
 
     @property
     def activations(self) -> tuple[Activation, ...]:

@@ -7,9 +7,8 @@ of its weights and biases.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Integral
 
-from numeric.inputs import InputError
+from numeric.inputs import whole
 
 
 @dataclass(frozen=True)
@@ -32,8 +31,7 @@ class Standard:
     width: int
 
     def __post_init__(self) -> None:
-        if isinstance(self.width, bool) or not isinstance(self.width, Integral) or self.width < 1:
-            raise InputError(f"width must be a whole number at least 1, not {self.width!r}.")
+        whole("width", self.width)
 
     def rates(self, fan_in: int | None, sigma_w: float, sigma_b: float) -> tuple[float, float]:
         return float(fan_in or self.width), float(sigma_b > 0)

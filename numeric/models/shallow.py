@@ -19,7 +19,7 @@ from torch import Tensor
 from analytic.activations.activation import Activation
 from analytic.expressions.formula import Formula
 from analytic.expressions.symbols import z
-from numeric.inputs import InputError
+from numeric.inputs import InputError, whole
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,11 +59,8 @@ class ShallowNetwork:
 
         A stack is drawn network by network, so that its size does not change the draws.
         """
-        if not all(
-            isinstance(n, int) and n >= 1 for n in (width, d, 1 if stack is None else stack)
-        ):
-            sizes = f"{width}, {d} and {stack}"
-            raise InputError(f"width, d and stack must be whole numbers at least 1, not {sizes}.")
+        for name, size in {"width": width, "d": d, "stack": 1 if stack is None else stack}.items():
+            whole(name, size)
         if not (0 < sigma < math.inf and 0 <= zeta < math.inf):
             raise InputError(f"sigma must be above 0 and zeta at least 0, not {sigma} and {zeta}.")
         kind = {"generator": generator, "device": generator.device, "dtype": dtype}
