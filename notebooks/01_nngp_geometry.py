@@ -36,6 +36,7 @@ from analytic.checks.oracles import network_jet
 from analytic.geometry.riemann import hessian_curvature
 from notebooks import nngp_figures as figures
 from notebooks import panels
+from notebooks.style import saved
 from numeric.experiments.width import WidthSweep
 
 # %% [markdown]
@@ -72,7 +73,7 @@ sweeps = {
 }
 
 # %%
-figures.saved(figures.figure_1(sweeps), "01-figure-1")
+saved(figures.figure_1(sweeps), "01-figure-1")
 
 # %% [markdown]
 # ## Evidence: where the factor of three comes from
@@ -130,7 +131,7 @@ Markdown("\n".join(["| q | Gauss-Bonnet | corrected | as printed |", "|---|---|-
 # turns at $\sigma^2|x|^2 = C$ with $C = \zeta^2(\sqrt{17q^2-8q}-3q+2)/(2(2q^2+q-1))$.
 
 # %%
-figures.saved(figures.figure_c1(), "01-figure-c1")
+saved(figures.figure_c1(), "01-figure-c1")
 
 # %% [markdown]
 # ## Verdict

@@ -42,6 +42,7 @@ from analytic.expressions.arguments import InputError
 from analytic.geometry import ntk
 from notebooks import nngp_figures, panels
 from notebooks import ntk_figures as figures
+from notebooks.style import saved
 from numeric.estimate import Estimate
 from numeric.experiments.width import Convergence
 from numeric.inputs import resolve
@@ -87,7 +88,7 @@ for one in figures.SHOWN:
             judged[kernel, one.label, what] = np.array(values, dtype=float)
 
 # %%
-nngp_figures.saved(figures.figure_geometry(where, judged, setting), "02-geometry")
+saved(figures.figure_geometry(where, judged, setting), "02-geometry")
 
 # %% [markdown]
 # ## Evidence: finite networks
@@ -151,7 +152,7 @@ for one, phi in zip(figures.SHOWN, phis, strict=False):
         sweeps[one.label][what] = Convergence(r, exact, estimates)
 
 # %%
-nngp_figures.saved(figures.figure_width(sweeps, setting), "02-width")
+saved(figures.figure_width(sweeps, setting), "02-width")
 
 # %% [markdown]
 # ## Evidence: a vanishing readout
@@ -180,7 +181,7 @@ readout = {
     }
     for title, what in titles.items()
 }
-nngp_figures.saved(figures.figure_laws(readout, r"$\xi$"), "02-readout")
+saved(figures.figure_laws(readout, r"$\xi$"), "02-readout")
 
 # %% [markdown]
 # ## Evidence: the ReLU's gradients have no metric
@@ -215,7 +216,7 @@ kinks = {
     }
     for (kernel, name), k in zip(figures.KERNELS.items(), ("k", r"\Theta"), strict=True)
 }
-nngp_figures.saved(figures.figure_laws(kinks, "$|x - y|$"), "02-kink")
+saved(figures.figure_laws(kinks, "$|x - y|$"), "02-kink")
 
 # %% [markdown]
 # So the suite refuses to state a metric:

@@ -39,8 +39,8 @@ from analytic.checks.oracles import Jet
 from analytic.signal_propagation import Signal, critical_sigma, phase_diagram, trajectory
 from notebooks import depth_figures as figures
 from notebooks import panels
-from notebooks.nngp_figures import saved
 from notebooks.ntk_figures import xi
+from notebooks.style import saved
 from numeric.estimate import Estimate
 from numeric.inputs import resolve
 

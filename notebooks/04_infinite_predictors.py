@@ -42,9 +42,9 @@ from analytic.activations import erf, gaussian, relu
 from analytic.expressions.arguments import InputError
 from notebooks import panels
 from notebooks import predictor_figures as figures
-from notebooks.nngp_figures import saved
 from notebooks.ntk_figures import Law
 from notebooks.predictor_figures import LINE, NOISE, X, Y
+from notebooks.style import saved
 from numeric.estimate import Estimate
 from numeric.infinite import FullyConnected, gradient_flow, log_marginal_likelihood, posterior
 from numeric.inputs import resolve

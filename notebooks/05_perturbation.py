@@ -39,8 +39,8 @@ from analytic.perturbation.linear import posterior_volume
 from analytic.perturbation.monotone import slopes
 from notebooks import panels
 from notebooks import perturbation_figures as figures
-from notebooks.nngp_figures import saved
 from notebooks.ntk_figures import Law
+from notebooks.style import saved
 from numeric.experiments.bayes.dataset import Problem
 from numeric.experiments.bayes.posterior import PosteriorVolume
 

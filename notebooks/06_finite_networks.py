@@ -38,7 +38,8 @@ from analytic.finite import erf3
 from analytic.finite.bumps import bumps
 from analytic.finite.units import Units
 from notebooks import finite_figures as figures
-from notebooks import nngp_figures, panels
+from notebooks import panels
+from notebooks.style import saved
 from numeric.models.shallow import ShallowNetwork
 
 # %% [markdown]
@@ -76,7 +77,7 @@ erf3.ricci
 
 # %%
 networks = {f"$b = {b:g}$": figures.Triple(figures.CIRCLE, b) for b in (0.0, 1.0)}
-nngp_figures.saved(figures.figure_maps(networks), "06-figure-b1")
+saved(figures.figure_maps(networks), "06-figure-b1")
 
 # %% [markdown]
 # ## Evidence: a surface in space
@@ -119,7 +120,7 @@ for b in (0.0, 0.5, 1.0):
 # %%
 axis = torch.linspace(-4, 4, 33, dtype=torch.float64)
 onto = gauss(weights, 1.0, torch.stack([axis, torch.zeros_like(axis)], dim=1))[1]
-nngp_figures.saved(figures.figure_surface(networks["$b = 1$"], axis.numpy(), onto), "06-surface")
+saved(figures.figure_surface(networks["$b = 1$"], axis.numpy(), onto), "06-surface")
 
 # %% [markdown]
 # ## Evidence: ellipse, hyperbola, nothing
@@ -132,7 +133,7 @@ others = {
     "hyperbola": figures.Triple(((0.2, -0.8), (1.2, -1.6), (1.0, 1.4)), 0.6),
     "parallel pair": figures.Triple(((1, 0), (-0.5, 0.75), (0.8, -1.2)), 0.6),
 }
-nngp_figures.saved(figures.figure_maps(others), "06-conics")
+saved(figures.figure_maps(others), "06-conics")
 
 # %% [markdown]
 # ## Evidence: exact fractions

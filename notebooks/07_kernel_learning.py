@@ -38,8 +38,8 @@ from analytic.expressions.arguments import InputError
 from notebooks import learned_figures as figures
 from notebooks import panels
 from notebooks.learned_figures import Chart, Field
-from notebooks.nngp_figures import saved
 from notebooks.ntk_figures import Law, figure_laws
+from notebooks.style import saved
 from numeric.estimate import Estimate
 from numeric.learned import (
     AmariWuClassifier,

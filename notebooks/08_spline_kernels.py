@@ -31,8 +31,9 @@ from scipy.interpolate import CubicSpline
 from scipy.special import ndtri
 
 from analytic.expressions.arguments import InputError
-from notebooks import nngp_figures, ntk_figures, panels
+from notebooks import ntk_figures, panels
 from notebooks import spline_figures as figures
+from notebooks.style import saved
 from numeric.estimate import Estimate
 from numeric.experiments.random_features import (
     FeatureSweep,
@@ -97,7 +98,7 @@ slices = {
 }
 # As many standard errors as one run in a thousand exceeds somewhere by chance.
 allowed = -ndtri(0.5e-3 / (len(slices) * 3 * len(y)))
-nngp_figures.saved(figures.figure_slices(slices, allowed), "08-figure-3")
+saved(figures.figure_slices(slices, allowed), "08-figure-3")
 
 # %% [markdown]
 # ## Figure 4: a square wave
@@ -128,7 +129,7 @@ for sampling, label, widths in (
 ):
     far = [figures.farthest(network(m, sampling, seed), spline, wave) for m in widths]
     approaches[label] = ntk_figures.Law(widths, far)
-nngp_figures.saved(figures.figure_fit((wave, square), curves, approaches, stays), "08-figure-4")
+saved(figures.figure_fit((wave, square), curves, approaches, stays), "08-figure-4")
 
 # %% [markdown]
 # ## Evidence: how far from the natural spline
@@ -155,7 +156,7 @@ laws = {
         "square wave, even: distance": (wave, square),
     }.items()
 }
-nngp_figures.saved(ntk_figures.figure_laws(laws, "$B$"), "08-range")
+saved(ntk_figures.figure_laws(laws, "$B$"), "08-range")
 
 # %% [markdown]
 # Other cubic splines through the five points are not what it tends to: the distance to the clamped one and to the one
@@ -213,9 +214,7 @@ others = [
         (r"$f''$, $a = \pm1$, B = 0.6: ends at B", ended, 0.6),
     )
 ]
-nngp_figures.saved(
-    figures.figure_not_splines((five, heights), grid, bent, others), "08-not-splines"
-)
+saved(figures.figure_not_splines((five, heights), grid, bent, others), "08-not-splines")
 
 # %% [markdown]
 # ## Evidence: finitely many units
@@ -251,7 +250,7 @@ convergence = {
 units = ntk_figures.figure_laws(convergence, "$m$")
 units.axes[0].set_xticks(wide, labels=map(str, wide))
 units.axes[0].xaxis.minorticks_off()
-nngp_figures.saved(units, "08-units")
+saved(units, "08-units")
 
 # %% [markdown]
 # ## Evidence: what has no interpolant

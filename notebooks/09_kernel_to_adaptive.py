@@ -32,7 +32,8 @@ import torch
 from analytic import catalogue
 from analytic.relu_dynamics import Field, Kind, Neuron, boosted
 from notebooks import dynamics_figures as figures
-from notebooks import dynamics_panel, nngp_figures, ntk_figures, panels
+from notebooks import dynamics_panel, ntk_figures, panels
+from notebooks.style import saved
 from numeric.estimate import Estimate
 from numeric.experiments.knots.gathering import Gathering
 from numeric.relu_dynamics import Flow, Neurons
@@ -70,7 +71,7 @@ catalogue["relu.angular_rate"]
 # %%
 few = Neurons.drawn({"quick": 60, "full": 100}[profile], seed, antisymmetric=True)
 small = figures.trained(few, sinusoid, 1.0, span)
-nngp_figures.saved(figures.figure_network(small.final, sinusoid), "09-figure-1")
+saved(figures.figure_network(small.final, sinusoid), "09-figure-1")
 
 # %% [markdown]
 # ## Figure 2: one neuron under a constant gradient
@@ -99,7 +100,7 @@ def local(delta, theta):
 
 angles = np.linspace(0, 2 * np.pi, 24, endpoint=False) + 0.1
 paths = {delta: [local(delta, theta) for theta in angles] for delta in (-30.0, 0.0, 30.0)}
-nngp_figures.saved(figures.figure_local(paths), "09-figure-2")
+saved(figures.figure_local(paths), "09-figure-2")
 
 # %% [markdown]
 # ## Figure 5: a sinusoid from $\delta = -\infty$ to $\infty$
@@ -110,7 +111,7 @@ nngp_figures.saved(figures.figure_local(paths), "09-figure-2")
 # %%
 deltas = (-math.inf, -10.0, -1.0, 0.0, 1.0, 10.0, math.inf)
 regimes = {delta: figures.trained(start, sinusoid, delta, span, tolerance) for delta in deltas}
-nngp_figures.saved(figures.figure_regimes(regimes, sinusoid), "09-figure-5")
+saved(figures.figure_regimes(regimes, sinusoid), "09-figure-5")
 
 # %% [markdown]
 # ## Figure 6: the limits on a square wave
@@ -120,7 +121,7 @@ nngp_figures.saved(figures.figure_regimes(regimes, sinusoid), "09-figure-5")
 
 # %%
 limits = {delta: figures.trained(start, square, delta, span) for delta in (-math.inf, math.inf)}
-nngp_figures.saved(figures.figure_limits(limits, square), "09-figure-6")
+saved(figures.figure_limits(limits, square), "09-figure-6")
 
 # %% [markdown]
 # ## Figure 7: one function, three scales
@@ -133,7 +134,7 @@ scaled = {
     rf"$\delta$ = {delta:g}": figures.trained(free, square, delta, span, tolerance)
     for delta in (-30.0, -1.0, 10.0)
 }
-nngp_figures.saved(figures.figure_fits(scaled, square, free), "09-figure-7")
+saved(figures.figure_fits(scaled, square, free), "09-figure-7")
 
 # %% [markdown]
 # ## Figure 8: PyTorch's initialisation
@@ -148,7 +149,7 @@ default = {
     f"m = {n}": Flow(waves.x, waves.y, net, time=30_000 / n, tolerance=1e-3).run(progress=False)
     for n, net in networks.items()
 }
-nngp_figures.saved(figures.figure_fits(default, waves), "09-figure-8")
+saved(figures.figure_fits(default, waves), "09-figure-8")
 
 # %% [markdown]
 # ## Figure 9: attractors
@@ -161,7 +162,7 @@ adaptive = regimes[math.inf]
 moment = milestones(adaptive, 11)[4]
 network = adaptive.at(moment)
 rho = (network.predict(sinusoid.x) - sinusoid.y).tolist()
-nngp_figures.saved(figures.figure_field(network, sinusoid, rho), "09-figure-9")
+saved(figures.figure_field(network, sinusoid, rho), "09-figure-9")
 
 # %% [markdown]
 # ## Evidence: the limits
@@ -189,7 +190,7 @@ approach = {
     rf"distance to the limit $\delta\to${end}": {"m = 100": ntk_figures.Law(sizes, apart(sign))}
     for end, sign in ((r"$-\infty$", -1), (r"$\infty$", 1))
 }
-nngp_figures.saved(ntk_figures.figure_laws(approach, r"$|\delta|$"), "09-limits")
+saved(ntk_figures.figure_laws(approach, r"$|\delta|$"), "09-limits")
 
 # %% [markdown]
 # ## Evidence: do knots gather at the samples?
@@ -215,7 +216,7 @@ clusters = {
     for data in (corners, sinusoid, square)
 }
 six, *others = clusters
-nngp_figures.saved(figures.figure_clusters(clusters), "09-clusters")
+saved(figures.figure_clusters(clusters), "09-clusters")
 
 # %% [markdown]
 # ## Verdict

@@ -35,7 +35,8 @@ import torch.nn.functional as F
 from IPython.display import Markdown
 
 from notebooks import boundary_figures as figures
-from notebooks import boundary_film, boundary_panel, nngp_figures, panels
+from notebooks import boundary_film, boundary_panel, panels
+from notebooks.style import saved
 from numeric.experiments.decision_boundaries import (
     Comparison,
     Curve,
@@ -121,7 +122,7 @@ def named(task, shape):
 
 epochs = (0, 200, 400, 700, 1_200, 2_000)
 pair = film(xor_runs[2], epochs, int(learned(xor_runs[2]).to(torch.uint8).argmax()))
-nngp_figures.saved(
+saved(
     figures.figure_films({"2 units": figures.Film(pair)}, figures.VOLUME, corners), "10-figure-g1"
 )
 
@@ -143,13 +144,13 @@ def single(width):
 
 
 wide = {f"{n} units": figures.Film(single(n)) for n in (10, 100, 250, 500)}
-nngp_figures.saved(figures.figure_films(wide, figures.RICCI, corners), "10-figure-g2")
+saved(figures.figure_films(wide, figures.RICCI, corners), "10-figure-g2")
 
 # %%
-nngp_figures.saved(figures.figure_films(wide, figures.VOLUME, corners), "10-figure-g3")
+saved(figures.figure_films(wide, figures.VOLUME, corners), "10-figure-g3")
 
 # %%
-nngp_figures.saved(figures.figure_films(wide, figures.LEAD, corners), "10-figure-g4")
+saved(figures.figure_films(wide, figures.LEAD, corners), "10-figure-g4")
 
 # %% [markdown]
 # ## Figures 2, G.5 and G.6: the sinusoid, one hidden layer
@@ -164,10 +165,10 @@ shallow = {
     for n in waves.shapes
     if isinstance(n, int)
 }
-nngp_figures.saved(figures.figure_films(shallow, figures.VOLUME, unit=unit), "10-figure-2")
+saved(figures.figure_films(shallow, figures.VOLUME, unit=unit), "10-figure-2")
 
 # %%
-nngp_figures.saved(figures.figure_films(shallow, figures.RICCI, unit=unit), "10-figure-g6")
+saved(figures.figure_films(shallow, figures.RICCI, unit=unit), "10-figure-g6")
 
 # %% [markdown]
 # ## Figure G.7: three hidden layers of eight units, one by one
@@ -175,10 +176,10 @@ nngp_figures.saved(figures.figure_films(shallow, figures.RICCI, unit=unit), "10-
 # %%
 maps = film(wave_runs[8, 8, 8], stages)
 layers = {f"layer {k + 1}": figures.Film(maps, k) for k in range(3)}
-nngp_figures.saved(figures.figure_films(layers, figures.VOLUME, unit=unit), "10-figure-g7")
+saved(figures.figure_films(layers, figures.VOLUME, unit=unit), "10-figure-g7")
 
 # %%
-nngp_figures.saved(figures.figure_films(layers, figures.RICCI, unit=unit), "10-figure-g7-ricci")
+saved(figures.figure_films(layers, figures.RICCI, unit=unit), "10-figure-g7-ricci")
 
 # %% [markdown]
 # ## The same, moving
@@ -234,7 +235,7 @@ on_xor = {shape: squares.evidence(shape, run, progress=progress) for shape, run 
 on_wave = {shape: waves.evidence(shape, run, progress=progress) for shape, run in wave_runs.items()}
 found = {named("XOR", k): e for k, e in on_xor.items()}
 found |= {named("sinusoid", k): e for k, e in on_wave.items()}
-nngp_figures.saved(figures.figure_courses(found), "10-courses")
+saved(figures.figure_courses(found), "10-courses")
 
 # %% [markdown]
 # ## Evidence: against the controls
@@ -246,7 +247,7 @@ nngp_figures.saved(figures.figure_courses(found), "10-courses")
 
 # %%
 compared = {name: one.comparisons() for name, one in found.items()}
-nngp_figures.saved(figures.figure_effects(compared), "10-effects")
+saved(figures.figure_effects(compared), "10-effects")
 
 # %%
 rows = [
@@ -264,7 +265,7 @@ Markdown(head + "\n|" + "---|" * 7 + "\n" + "\n".join(rows))
 # Log volume, less the mean of its circle, against the distance from the boundary.
 
 # %%
-nngp_figures.saved(figures.figure_profiles(found), "10-profiles")
+saved(figures.figure_profiles(found), "10-profiles")
 
 # %% [markdown]
 # ## Evidence: is it the boundary that grows, or the data?

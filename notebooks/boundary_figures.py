@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import Normalize, SymLogNorm
 from matplotlib.figure import Figure
 
-from notebooks.nngp_figures import BLUE, INK, RED, new
+from notebooks.style import BLUE, INK, RED, framed, new
 from numeric.experiments.decision_boundaries import Comparison, Evidence, Field
 from numeric.experiments.decision_boundaries.evidence import DECOYS, SHUFFLED, TRUE
 
@@ -153,7 +153,7 @@ def figure_effects(found: Mapping[str, Mapping[str, Comparison]]) -> Figure:
     axes.set_xticks(ticks := [0, 0.5, 1, 2, 5], labels=[f"{v:g}" for v in ticks])
     axes.set_yticks(range(len(found)), labels=list(found))
     axes.invert_yaxis()
-    _framed(axes, "contrast of trained networks, less that of a control: mean and interval")
+    framed(axes, "contrast of trained networks, less that of a control: mean and interval", size=9)
     axes.set_xlabel("nats")
     axes.legend(frameon=False, fontsize=8)
     return figure
@@ -188,7 +188,7 @@ def _grid(found: Mapping[str, Any], most: int = 5) -> tuple[Figure, list[Axes]]:
     grid = list(figure.subplots(rows, columns, squeeze=False).flat)
     for axes, title in zip(grid, found, strict=False):
         axes.axhline(0, color=INK, lw=0.6)
-        _framed(axes, title)
+        framed(axes, title, size=9)
     for axes in grid[len(found) :]:
         axes.set_visible(False)
     return figure, grid
@@ -199,9 +199,3 @@ def _band(axes: Axes, x: Any, told: Comparison, colour: str, label: str) -> None
     low, high = (end.cpu() for end in told.interval)
     axes.plot(x, told.mean.cpu(), "o-", color=colour, ms=3, lw=1.2, label=label)
     axes.fill_between(x, low, high, color=colour, alpha=0.2, lw=0)
-
-
-def _framed(axes: Axes, title: str) -> Axes:
-    axes.set_title(title, fontsize=9)
-    axes.spines[["top", "right"]].set_visible(False)
-    return axes

@@ -13,7 +13,7 @@ from matplotlib.artist import Artist
 from PIL import Image
 
 from notebooks.boundary_figures import RICCI, VOLUME, dots, outline
-from notebooks.nngp_figures import FOLDER, new
+from notebooks.style import FOLDER, new
 from numeric.experiments.decision_boundaries import Field
 
 PAUSE, REST = 200, 2_000  # of a frame and of the last one, in ms

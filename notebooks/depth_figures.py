@@ -18,9 +18,9 @@ from analytic.activations import erf, gaussian, sine
 from analytic.activations.activation import Activation
 from analytic.catalogue import catalogue
 from analytic.signal_propagation import PhaseDiagram, Signal, critical_line, phase_diagram
-from notebooks.nngp_figures import BLUE, INK, RED, new
 from notebooks.ntk_figures import LOG_VOLUME, by_dimension
 from notebooks.panels import Caption, Choice, Slider
+from notebooks.style import BLUE, INK, RED, framed, new
 from numeric.estimate import Estimate
 
 KERNELS = {"nngp": ("NNGP", BLUE), "ntk": ("NTK", RED)}
@@ -57,7 +57,7 @@ def figure_phases(
             axes.plot(x, y, marker, color=INK, mfc="white", ms=7, label=f"neighbours {fate}")
         axes.text(2.25, 0.5, "ordered", color="white", ha="center", fontsize=12)
         axes.text(0.55, 2.6, "chaotic", color="white", ha="center", fontsize=12)
-        _framed(axes, name, r"bias $\zeta$").set(xlim=(0, LARGEST), ylim=(0, LARGEST))
+        framed(axes, name, r"bias $\zeta$").set(xlim=(0, LARGEST), ylim=(0, LARGEST))
     columns[0].set_ylabel(r"weights $\sigma$")
     _legend(figure, columns[0], 3)
     figure.colorbar(COLOURS, ax=columns, label=r"depth scale $\xi_c$, in layers", extend="both")
@@ -78,7 +78,7 @@ def figure_maps(maps: Mapping[str, Signal], walks: Mapping[str, Sequence[np.ndar
         axes.plot(end, end, "o", color=INK, ms=7, clip_on=False, zorder=3)
         label = rf"$\sigma = {float(signal.sigma):.3g}$, $\chi_1 = {float(signal.chi_1):.3g}$"
         axes.text(0.97, 0.05, f"{label}\n$c^* = {end:.3g}$", ha="right", fontsize=9)
-        _framed(axes, name, "$c$").set(aspect="equal", xlim=(0, 1), ylim=(0, 1))
+        framed(axes, name, "$c$").set(aspect="equal", xlim=(0, 1), ylim=(0, 1))
     figure.axes[0].set_ylabel("$f(c)$, one layer on")
     return figure
 
@@ -94,12 +94,12 @@ def figure_scales(
         layers = np.arange(1, len(gap) + 1)
         left.loglog(layers, gap, marker, color=colour, ms=3.5, mfc="none", label=name)
         left.loglog(layers, lines[name](layers), color=colour, lw=1)
-    _framed(left, "$|c_l - c^*|$", "layer $l$").set_ylim(1e-8, 2)
+    framed(left, "$|c_l - c^*|$", "layer $l$").set_ylim(1e-8, 2)
     for name, (sigmas, scales, fits) in measured.items():
         colour, marker = {"erf": (BLUE, "o"), "tanh": (RED, "^")}[name]
         right.semilogy(sigmas, scales, color=colour, lw=1.2, label=rf"{name}: $\xi_c$")
         right.semilogy(*fits, marker, color=colour, mfc="none", ms=5, label=f"{name}: fitted")
-    _framed(right, r"depth scale, $\zeta = 0.3$", r"$\sigma$").set_ylim(0.3, 300)
+    framed(right, r"depth scale, $\zeta = 0.3$", r"$\sigma$").set_ylim(0.3, 300)
     for axes in (left, right):
         axes.legend(frameon=False, fontsize=8)
     return figure
@@ -118,7 +118,7 @@ def figure_networks(found: Mapping[Any, Estimate], exact: Mapping[Any, np.ndarra
             columns[name].plot(layers, exact[name, phase][:, pair], color=colour, lw=1.2)
             columns[name].errorbar(layers, mean, spread, fmt=marker, color=colour, mfc="none", ms=5,
                                    lw=1, capsize=2, label=None if pair else phase)  # fmt: skip
-        _framed(columns[name], f"{name}: correlation $c_l$", "layer $l$")
+        framed(columns[name], f"{name}: correlation $c_l$", "layer $l$")
     _legend(figure, figure.axes[0], 3)
     return figure
 
@@ -164,7 +164,7 @@ def figure_geometry(
             if (kernel, what) == ("nngp", "ricci"):
                 axes.set_ylim(*axes.get_ylim())  # (7) leaves it
                 axes.plot(*seven[phase], ":", color=RED, lw=2, label="(7) at depth 2")
-            _framed(axes, f"{KERNELS[kernel][0]}, {phase}: {LOG_VOLUME if volume else '$R$'}")
+            framed(axes, f"{KERNELS[kernel][0]}, {phase}: {LOG_VOLUME if volume else '$R$'}")
         column[-1].set_xlabel(r"$\|x\|$")
     _legend(figure, rows[1, 0], 7)
     return figure
@@ -242,9 +242,3 @@ def _tall(axes: Axes) -> None:
 def _legend(figure: Figure, of: Axes, columns: int) -> None:
     place: dict[str, Any] = {"loc": "outside lower center", "ncols": columns, "frameon": False}
     figure.legend(*of.get_legend_handles_labels(), fontsize=8, **place)
-
-
-def _framed(axes: Axes, title: str, xlabel: str = "") -> Axes:
-    axes.set(title=title, xlabel=xlabel)
-    axes.spines[["top", "right"]].set_visible(False)
-    return axes

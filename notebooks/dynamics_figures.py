@@ -15,7 +15,7 @@ from matplotlib.patches import Wedge
 from numpy.typing import NDArray
 
 from analytic.relu_dynamics import Field, Kind, Samples
-from notebooks.nngp_figures import BLUE, INK, RED, new
+from notebooks.style import BLUE, INK, RED, framed, new
 from numeric.experiments.knots.gathering import Shares
 from numeric.relu_dynamics import Neurons, Trajectory
 from numeric.relu_dynamics.regimes import milestones, regime
@@ -82,18 +82,14 @@ def draw_plane(axes: Axes, neurons: Neurons, data: Data, reach: float | None = N
     axes.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal", xlabel="$u$", ylabel="$v$")
 
 
-def _framed(axes: Axes, title: str) -> Axes:
-    axes.set_title(title, fontsize=10)
-    axes.spines[["top", "right"]].set_visible(False)
-    return axes
-
-
 def figure_network(neurons: Neurons, data: Data) -> Figure:
     """Figure 1: a network's function with its knots, and its neurons among the arcs."""
     figure = new(9.0, 3.8)
     left, right = figure.subplots(1, 2)
-    draw_fit(_framed(left, "the function and its knots"), neurons, data)
-    draw_plane(_framed(right, "neurons in the plane, arcs by active samples"), neurons, data)
+    draw_fit(framed(left, "the function and its knots", size=10), neurons, data)
+    draw_plane(
+        framed(right, "neurons in the plane, arcs by active samples", size=10), neurons, data
+    )
     reach = right.get_xlim()[1]
     samples = Samples.of(data.x.tolist())
     for arc in samples.arcs:
@@ -111,7 +107,7 @@ def figure_local(paths: Mapping[float, Sequence[Array]]) -> Figure:
         for u, v in curves:
             axes.plot(u, v, color=BLUE, lw=0.9)
             axes.plot(u[0], v[0], "o", color=INK, ms=3)
-        _framed(axes, rf"$\delta$ = {spelled(delta)}")
+        framed(axes, rf"$\delta$ = {spelled(delta)}", size=10)
         axes.set(xlim=(-3, 3), ylim=(-3, 3), aspect="equal", xlabel=r"along $\nabla\tilde L$")
     return figure
 
@@ -121,9 +117,9 @@ def figure_regimes(runs: Mapping[float, Trajectory], data: Data) -> Figure:
     figure = new(2.3 * len(runs), 4.6)
     rows = figure.subplots(2, len(runs), squeeze=False, height_ratios=(1, 1.1))
     for (delta, run), above, below in zip(runs.items(), *rows, strict=True):
-        draw_fit(_framed(above, rf"$\delta$ = {spelled(delta)}"), run.final, data)
+        draw_fit(framed(above, rf"$\delta$ = {spelled(delta)}", size=10), run.final, data)
         above.set(ylim=(-1.9, 1.9), xlabel="")
-        draw_plane(_framed(below, ""), run.final, data)
+        draw_plane(framed(below, "", size=10), run.final, data)
         below.set(xticks=[], yticks=[], xlabel="", ylabel="")
     return figure
 
@@ -132,10 +128,10 @@ def figure_limits(runs: Mapping[float, Trajectory], data: Data, shown: int = 100
     """Figure 6: the fit, the neurons after training, and the ways that some of them went."""
     figure = new(10.0, 3.3 * len(runs))
     for (delta, run), row in zip(runs.items(), figure.subplots(len(runs), 3), strict=True):
-        draw_fit(_framed(row[0], rf"$\delta$ = {spelled(delta)}"), run.final, data)
-        draw_plane(_framed(row[1], "after training"), run.final, data)
+        draw_fit(framed(row[0], rf"$\delta$ = {spelled(delta)}", size=10), run.final, data)
+        draw_plane(framed(row[1], "after training", size=10), run.final, data)
         reach = row[1].get_xlim()[1]
-        draw_plane(_framed(row[2], f"the way of {shown} neurons"), run.at(0.0), data, reach)
+        draw_plane(framed(row[2], f"the way of {shown} neurons", size=10), run.at(0.0), data, reach)
         for line in row[2].lines[len(data.x) :]:
             line.remove()
         states = [run.at(t) for t in milestones(run, 60)]
@@ -155,7 +151,7 @@ def figure_fits(runs: Mapping[str, Trajectory], data: Data, start: Neurons | Non
     for axes, (title, run) in zip(figure.subplots(1, len(runs)), runs.items(), strict=True):
         if start is not None:
             axes.plot(GRID, start.predict(GRID).cpu(), "--", color=GREY, lw=1)
-        draw_fit(_framed(axes, title), run.final, data)
+        draw_fit(framed(axes, title, size=10), run.final, data)
         axes.set(ylim=(-1.9, 1.9))
     return figure
 
@@ -168,10 +164,10 @@ def figure_field(neurons: Neurons, data: Data, residuals: Sequence[Any]) -> Figu
     pulls = {tuple(arc.pattern): field.pull(arc.pattern) for arc in field.samples.arcs}
     for axes, sign, colour in ((above[0], 1, RED), (above[1], -1, BLUE)):
         _field(axes, field, pulls, sign, colour)
-        _framed(axes, f"a neuron of sign {'+' if sign > 0 else '-'}")
+        framed(axes, f"a neuron of sign {'+' if sign > 0 else '-'}", size=10)
     above[0].legend(frameon=False, fontsize=8, loc="upper right")
-    draw_fit(_framed(below[0], "the network"), neurons, data)
-    draw_plane(_framed(below[1], "its neurons"), neurons, data)
+    draw_fit(framed(below[0], "the network", size=10), neurons, data)
+    draw_plane(framed(below[1], "its neurons", size=10), neurons, data)
     return figure
 
 
@@ -186,7 +182,7 @@ def figure_clusters(clusters: Mapping[str, Mapping[float, Shares]]) -> Figure:
             axes.plot(way, mean, color=colour, lw=1.4, label=rf"$\delta$ = {spelled(delta)}")
             axes.fill_between(way, mean - error, mean + error, color=colour, alpha=0.2, lw=0)
         axes.axhline(shares.chance, color=GREY, ls=":", lw=1)
-        _framed(axes, title).set(xlabel="progress of training", ylim=(0, 1.02))
+        framed(axes, title, size=10).set(xlabel="progress of training", ylim=(0, 1.02))
     columns[0].set_ylabel("weight of knots at samples")
     columns[-1].legend(frameon=False, fontsize=8, loc="upper left")
     return figure

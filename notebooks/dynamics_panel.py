@@ -19,8 +19,8 @@ from notebooks.dynamics_figures import (
     Data,
     trained,
 )
-from notebooks.nngp_figures import BLUE, INK, RED
 from notebooks.panels import Caption, Choice, Control, Scale, Slider
+from notebooks.style import BLUE, INK, RED
 from numeric.relu_dynamics import Neurons, Trajectory
 from numeric.relu_dynamics.regimes import milestones
 

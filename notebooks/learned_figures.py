@@ -14,9 +14,9 @@ from matplotlib.collections import LineCollection
 from matplotlib.contour import QuadContourSet
 from matplotlib.figure import Figure
 
-from notebooks.nngp_figures import BLUE, INK, RED, new
 from notebooks.panels import Caption, Slider, curve
 from notebooks.predictor_figures import SMALL, LogSlider
+from notebooks.style import BLUE, INK, RED, new
 from numeric.learned import (
     AmariWuClassifier,
     FeatureMachine,

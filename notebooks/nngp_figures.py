@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import sympy as sp
-from IPython.display import Image
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from analytic.activations import ACTIVATIONS
@@ -22,31 +18,11 @@ from analytic.expressions.expectation import Moment
 from analytic.expressions.symbols import r
 from analytic.geometry import nngp
 from notebooks.panels import Caption, Choice, curve
+from notebooks.style import BLUE, INK, RED, framed, new
 from numeric.experiments.width import Convergence, Sweep
 
-BLUE, INK, RED = "#3465a4", "#222222", "#b5394c"
+RADIUS = r"$\|x\|$"
 RADII = np.linspace(0, 5, 201)
-FOLDER = Path(os.environ.get("KERNEL_GEOMETRY_FIGURES", Path(__file__).parents[1] / "figures"))
-
-
-def new(width: float = 9.0, height: float = 3.4) -> Figure:
-    figure = Figure(figsize=(width, height), layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure
-
-
-def saved(figure: Figure, name: str) -> Image:
-    """The figure as written to figures/ under a short name; its parameters stand in the text."""
-    FOLDER.mkdir(exist_ok=True)
-    path = FOLDER / f"{name}.png"
-    figure.savefig(path, dpi=110, metadata={"Software": None})
-    return Image(path)
-
-
-def _frame(axes: Axes, title: str) -> Axes:
-    axes.set(title=title, xlabel=r"$\|x\|$")
-    axes.spines[["top", "right"]].set_visible(False)
-    return axes
 
 
 def figure_1(sweeps: dict[str, Sweep]) -> Figure:
@@ -54,8 +30,8 @@ def figure_1(sweeps: dict[str, Sweep]) -> Figure:
     figure = new(9.0, 3.1 * len(sweeps))
     rows = figure.subplots(len(sweeps), 2, squeeze=False)
     for (name, sweep), (left, right) in zip(sweeps.items(), rows, strict=True):
-        _convergence(_frame(left, rf"{name}: $\sqrt{{\det g}}$"), sweep.magnification)
-        _convergence(_frame(right, f"{name}: $R$"), sweep.ricci)
+        _convergence(framed(left, rf"{name}: $\sqrt{{\det g}}$", RADIUS), sweep.magnification)
+        _convergence(framed(right, f"{name}: $R$", RADIUS), sweep.ricci)
         right.plot(
             sweep.ricci.radii.cpu(), 3 * sweep.ricci.exact.cpu(), ":", color=RED, label="as printed"
         )
@@ -87,7 +63,7 @@ def figure_c1() -> Figure:
         by_dimension = ricci(d=k, sigma=1.0, zeta=1.0, r=RADII, q=2)
         right.plot(RADII, by_dimension, color="#6a4c93", alpha=shade, label=f"d = {k}")
     for axes, title in ((left, "$R$, $d = 2$"), (right, "$R$, $q = 2$")):
-        _frame(axes, title).legend(frameon=False, fontsize=7, ncols=2)
+        framed(axes, title, RADIUS).legend(frameon=False, fontsize=7, ncols=2)
     return figure
 
 

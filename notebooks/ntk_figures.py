@@ -14,8 +14,9 @@ from matplotlib.figure import Figure
 from analytic.activations import ACTIVATIONS
 from analytic.catalogue import catalogue
 from analytic.expressions.arguments import InputError
-from notebooks.nngp_figures import BLUE, INK, RADII, RED, new
+from notebooks.nngp_figures import RADII
 from notebooks.panels import Caption, Slider
+from notebooks.style import BLUE, INK, RED, framed, new
 from numeric.estimate import Slope, power_law
 from numeric.experiments.width import Convergence
 
@@ -93,8 +94,8 @@ def figure_geometry(
             axes.plot(RADII, curve, one.style, color=one.colour, label=label)
             axes.plot(0, curve[0], "o", color=one.colour, ms=9, zorder=3)
             _circles(axes, radii, judged[kernel, one.label, "ricci"])
-            _framed(axes, f"{name}: {QUANTITIES['ricci']}").legend(frameon=False, fontsize=8)
-        _framed(volume, f"{name}: {LOG_VOLUME}")
+            framed(axes, f"{name}: {QUANTITIES['ricci']}").legend(frameon=False, fontsize=8)
+        framed(volume, f"{name}: {LOG_VOLUME}")
         scalars[-1].set_xlabel(r"$\|x\|$")
     rows[0, 0].legend(frameon=False, fontsize=8)
     return figure
@@ -114,7 +115,7 @@ def figure_width(sweeps: Mapping[str, Mapping[str, Convergence]], values: Values
             exact = {k: shown[label].found(k, what, r=RADII, **values) for k in KERNELS}
             axes.plot(RADII, exact["nngp"], ":", color=RED, label=r"NNGP, $n = \infty$")
             axes.plot(RADII, exact["ntk"], "--", color=INK, lw=1.5, label=r"NTK, $n = \infty$")
-            _networks(_framed(axes, f"{label}: {QUANTITIES[what]}"), quantity)
+            _networks(framed(axes, f"{label}: {QUANTITIES[what]}"), quantity)
     rows[0, 0].legend(frameon=False, fontsize=8)
     for axes in rows[-1]:
         axes.set_xlabel(r"$\|x\|$")
@@ -150,15 +151,9 @@ def figure_laws(columns: Mapping[str, Mapping[str, Law]], xlabel: str) -> Figure
         for (label, law), colour, mark in zip(laws.items(), (BLUE, RED, INK), "os^", strict=False):
             text = f"{label}: slope {law.slope.value:.3f}"
             axes.loglog(law.x, law.y, f"{mark}-", color=colour, mfc="none", lw=1, label=text)
-        _framed(axes, title).legend(frameon=False, fontsize=8)
+        framed(axes, title).legend(frameon=False, fontsize=8)
         axes.set_xlabel(xlabel)
     return figure
-
-
-def _framed(axes: Axes, title: str) -> Axes:
-    axes.set_title(title)
-    axes.spines[["top", "right"]].set_visible(False)
-    return axes
 
 
 TITLES = (LOG_VOLUME, r"$R$, and a dot at $R_{\mathrm{NTK}}(0)$")

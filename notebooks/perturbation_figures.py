@@ -13,10 +13,10 @@ from matplotlib.figure import Figure
 
 from analytic.perturbation import chi, fluctuation, magnification
 from notebooks import panels
-from notebooks.nngp_figures import BLUE, INK, RED, new
 from notebooks.ntk_figures import Law
 from notebooks.panels import Caption, Slider
-from notebooks.predictor_figures import GREY, SMALL, LogSlider
+from notebooks.predictor_figures import LogSlider
+from notebooks.style import BLUE, GREY, INK, RED, SMALL, framed, new
 
 OVERLAPS = np.linspace(0, 1, 201)
 TARGETS = np.linspace(0, 3, 121)  # y / |x_a|^q
@@ -42,12 +42,6 @@ def threshold(d: int, q: int, rho: Any) -> Any:
     return np.sqrt(1 - 4 * fluctuation.numpy(d=d, q=q) / excess)
 
 
-def _framed(axes: Axes, title: str, xlabel: str = "") -> Axes:
-    axes.set(title=title, xlabel=xlabel)
-    axes.spines[["top", "right"]].set_visible(False)
-    return axes
-
-
 def figure_e1(
     judged: Callable[[int, int, float], float],
     dimensions: Sequence[int] = (2, 100),
@@ -66,8 +60,8 @@ def figure_e1(
             for axes, values in ((share, found / found[-1]), (excess, found - d)):
                 axes.plot(places[1:-1], values[1:-1], "o", **HOLLOW | {"ms": 2.5})
                 axes.plot(places[[0, -1]], values[[0, -1]], "o", **HOLLOW | {"ms": 6})
-        _framed(share, rf"$\chi(\rho)\,/\,\chi(1)$, $d = {d}$").set_ylim(0, 1.1)
-        _framed(excess, rf"$\chi(\rho) - d$, $d = {d}$", r"overlap $\rho$")
+        framed(share, rf"$\chi(\rho)\,/\,\chi(1)$, $d = {d}$").set_ylim(0, 1.1)
+        framed(excess, rf"$\chi(\rho) - d$, $d = {d}$", r"overlap $\rho$")
     named = rows[0, 0].get_legend_handles_labels()
     figure.legend(*named, loc="outside right center", frameon=False)
     return figure
@@ -88,7 +82,7 @@ class Case:
         axes.plot(TARGETS, as_printed(*at), "--", color=RED, label="as printed, (E.38)")
         axes.plot(TARGETS, change(*at), color=BLUE, label="corrected")
         where = rf", $\rho = {self.rho:g}$" if self.d > 1 else ""
-        _framed(axes, f"{CHANGE}, $q = {self.q}$, $d = {self.d}${where}", TARGET)
+        framed(axes, f"{CHANGE}, $q = {self.q}$, $d = {self.d}${where}", TARGET)
 
 
 def figure_voices(
@@ -134,7 +128,7 @@ def figure_limits(
     for (label, law), (style, colour) in zip(laws.items(), looks, strict=True):
         text = f"{label}: slope {law.slope.value:.3f}"
         left.loglog(law.x, law.y, style, **HOLLOW | {"color": colour}, lw=1, label=text)
-    _framed(left, "exact case less the formulas", "$n$").legend(**SMALL)
+    framed(left, "exact case less the formulas", "$n$").legend(**SMALL)
     inverse = 1 / np.array(list(at))
     right.axhline(corrected, color=BLUE, label=f"corrected: ${corrected:+.3f}$")
     right.plot([], [], "--", color=RED, label=f"as printed: ${printed:+.3f}$, far above")
@@ -146,7 +140,7 @@ def figure_limits(
     right.errorbar(0, fit.value, fit.stderr, **last)
     low, high = right.get_ylim()
     right.set_ylim(1.7 * low - 0.7 * high, high)  # room for the legend
-    _framed(right, f"{CHANGE} by width", "$1/n$").legend(loc="lower right", **SMALL)
+    framed(right, f"{CHANGE} by width", "$1/n$").legend(loc="lower right", **SMALL)
     return figure
 
 
@@ -184,12 +178,12 @@ def figure_monotone(
     left.bar(range(len(coefficients)), coefficients, color=colours)
     left.axhline(0, color=INK, lw=0.8)
     left.set_yscale("symlog")
-    _framed(left, rf"coefficients of $\chi$, {title}", r"power of $\rho^2$")
+    framed(left, rf"coefficients of $\chi$, {title}", r"power of $\rho^2$")
     for (d, places), style in zip(turns.items(), ("o-", "s--", "^-.", "D:"), strict=False):
         beyond = np.array(list(places.values())) - 1
         right.semilogy(list(places), beyond, style, lw=1.2, label=f"$d = {d}$", **HOLLOW)
     title = r"$\rho_* - 1$, where $\chi'(\rho_*) = 0$"
-    _framed(right, title, "$q$").legend(ncols=2, **SMALL)
+    framed(right, title, "$q$").legend(ncols=2, **SMALL)
     return figure
 
 

@@ -14,15 +14,13 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from analytic.activations import erf, gaussian, gelu, relu, sine
-from notebooks.nngp_figures import BLUE, INK, RED, new
 from notebooks.ntk_figures import Law
 from notebooks.panels import Caption, Choice, Slider
+from notebooks.style import BLUE, GREY, INK, RED, SMALL, framed, new
 from numeric.estimate import Estimate
 from numeric.infinite import FullyConnected, gradient_flow, posterior
 from numeric.infinite.prediction import Prediction
 
-GREY = "#8a8a8a"
-SMALL = {"frameon": False, "fontsize": 8}  # legends
 NOISE = 0.01  # the variance of that of the data
 LINE = torch.linspace(-2.5, 2.5, 101, dtype=torch.float64)[:, None]
 AT = 70  # of LINE, x = 1: in the gap of the data
@@ -42,12 +40,6 @@ def draws(net: FullyConnected, count: int = 4) -> Tensor:
     values, vectors = torch.linalg.eigh(net.nngp(LINE))
     normal = torch.randn(len(LINE), count, generator=torch.Generator().manual_seed(1))
     return (vectors * values.clamp(min=0).sqrt()) @ vectors.mT @ normal.to(LINE)
-
-
-def _framed(axes: Axes, title: str, xlabel: str = "$x$") -> Axes:
-    axes.set(title=title, xlabel=xlabel)
-    axes.spines[["top", "right"]].set_visible(False)
-    return axes
 
 
 def _ticked(axis: Any, values: Sequence[float]) -> None:
@@ -80,15 +72,15 @@ def figure_predictors(
     for axes in (after, *below):
         _points(axes)
     std = net.nngp(LINE).diagonal().sqrt()
-    _band(_framed(prior, "NNGP prior, four networks"), 0 * std, std, BLUE)
+    _band(framed(prior, "NNGP prior, four networks", "$x$"), 0 * std, std, BLUE)
     prior.plot(LINE[:, 0], draws(net), color=BLUE, lw=0.8, alpha=0.7)
-    _band(_framed(after, f"NNGP posterior, $s = {NOISE:g}$"), bayes.mean, bayes.std, BLUE)
+    _band(framed(after, f"NNGP posterior, $s = {NOISE:g}$", "$x$"), bayes.mean, bayes.std, BLUE)
     sure.semilogy(LINE[:, 0], bayes.std, color=BLUE, label="NNGP")
     for k, (axes, t, style) in enumerate(zip(below, times, (":", "-.", "--"), strict=True)):
-        _band(_framed(axes, f"NTK flow, $t = {t:g}$"), flow.mean[k], flow.std[k], RED, style)
+        _band(framed(axes, f"NTK flow, $t = {t:g}$", "$x$"), flow.mean[k], flow.std[k], RED, style)
         sure.plot(LINE[:, 0], flow.std[k], style, color=RED, label=f"NTK, $t = {t:g}$")
     sure.plot(X[:, 0], np.full(len(X), 0.02), "|", color=INK, transform=sure.get_xaxis_transform())
-    _framed(sure, "standard deviation").legend(**SMALL)
+    framed(sure, "standard deviation", "$x$").legend(**SMALL)
     return figure
 
 
@@ -101,7 +93,7 @@ def figure_networks(
     *trained, last = figure.subplots(2, 2).flat
     marks = ((-0.05, "s", GREY, "none"), (0.05, "o", BLUE, BLUE))
     for k, (axes, t) in enumerate(zip(trained, times, strict=True)):
-        _points(_framed(axes, f"after $t = {t:g}$"))
+        _points(framed(axes, f"after $t = {t:g}$", "$x$"))
         _band(axes, flow.mean[k], flow.std[k], RED, "--", "NTK flow")
         for (aside, mark, colour, fill), (label, one) in zip(marks, ensembles.items(), strict=True):
             axes.errorbar(probes[:, 0] + aside, one.mean[k], 2 * one.spread[k], fmt=mark, ms=4, lw=1.2,
@@ -114,7 +106,7 @@ def figure_networks(
     last.loglog(widths, guide, ":", color=INK, label="slope -0.50")
     _ticked(last.xaxis, widths)
     _ticked(last.yaxis, [0.01, 0.02, 0.05, 0.1])
-    _framed(last, "networks less their own predictions, rms", "width").legend(**SMALL)
+    framed(last, "networks less their own predictions, rms", "width").legend(**SMALL)
     return figure
 
 
@@ -130,11 +122,11 @@ def figure_evidence(
     figure.colorbar(filled, ax=left, label=r"$\log p(y)$", format="%.1f")
     left.plot(*path.T, "o-", color="white", ms=3, lw=1.2)
     left.plot(*path[-1], "*", color="white", ms=14, mec=INK, mew=0.8)
-    _framed(left, "evidence, and a way up", r"$\sigma_w$").set_ylabel(r"$\sigma_b$")
+    framed(left, "evidence, and a way up", r"$\sigma_w$").set_ylabel(r"$\sigma_b$")
     left.loglog()
     _ticked(left.xaxis, [0.6, 1, 2, 4])
     _ticked(left.yaxis, [0.1, 0.3, 1, 3])
-    _points(_framed(right, "NNGP posterior at both ends of the way"))
+    _points(framed(right, "NNGP posterior at both ends of the way", "$x$"))
     for at, told, colour, style in zip(path[[0, -1]], ends, (GREY, BLUE), ("--", "-"), strict=True):
         label = rf"$\sigma_w = {at[0]:.2f}$, $\sigma_b = {at[1]:.2f}$"
         _band(right, told.mean, told.std, colour, style, label)
@@ -154,13 +146,13 @@ def figure_singular(
         left.semilogy(sizes, exact, color=colour, lw=1.2, label=name)
         left.semilogy(sizes, rounded, mark, color=colour, ms=4, mfc="none")
     left.axhline(1 / np.finfo(float).eps, ls=":", color=GREY, label=r"$1/\epsilon$")
-    _framed(left, "condition number: exact, and in floats", "points").legend(**SMALL)
+    framed(left, "condition number: exact, and in floats", "points").legend(**SMALL)
     for sign, mark, label in ((1, "o", "plain solution"), (-1, "x", "plain solution, negative")):
         some = np.where(sign * plain > 0, abs(plain), np.nan)
         right.semilogy(x[:, 0], some, mark, color=RED, ms=4, mfc="none", label=label)
     right.semilogy(x[:, 0], suite, color=BLUE, lw=1.5, label="suite")
     right.semilogy(x[:, 0], true, "--", color=INK, lw=1.5, label="exact")
-    _framed(right, f"posterior variance between {sizes[-1]} points").set_ylim(top=1e-11)
+    framed(right, f"posterior variance between {sizes[-1]} points", "$x$").set_ylim(top=1e-11)
     right.legend(loc="upper center", ncols=2, **SMALL)
     return figure
 

@@ -15,10 +15,10 @@ from scipy.interpolate import CubicSpline
 
 from analytic.expressions.arguments import InputError
 from analytic.splines import INITIALISATIONS, Initialisation
-from notebooks.nngp_figures import BLUE, INK, RED, new
 from notebooks.ntk_figures import Law
 from notebooks.pad import Box, Handles
 from notebooks.panels import Caption, Choice, Slider, freeze
+from notebooks.style import BLUE, INK, RED, framed, new
 from numeric.estimate import Estimate
 from numeric.experiments.random_features import RandomFeatures
 from numeric.splines import SplineInterpolant
@@ -93,8 +93,8 @@ def figure_slices(slices: Mapping[str, Slice], allowed: float) -> Figure:
             above.plot(one.y, one.found[name].mean, "o", color=colour, ms=3.5, mfc="none")
             below.plot(one.y, sigmas[name], "o-", color=colour, ms=2.5, lw=0.7)
         below.axhline(allowed, color=GREY, ls=":", lw=1)
-        _framed(above, title)
-        _framed(below, "").set(xlabel="$y$", ylabel="standard errors")
+        framed(above, title, size=10)
+        framed(below, "", size=10).set(xlabel="$y$", ylabel="standard errors")
     rows[0, 0].legend(frameon=False, fontsize=8, title="closed forms; circles: network")
     return figure
 
@@ -112,12 +112,12 @@ def figure_fit(
     left.plot(grid, curves[kernel](grid), color=BLUE, lw=2.2, label=kernel)
     left.plot(grid, curves[spline](grid), "--", color=RED, lw=1.3, label=spline)
     left.plot(*data, "o", color=INK, ms=4, zorder=4)
-    _framed(left, "ten points of a square wave").set(xlabel="$x$", ylim=(-1.7, 2.6))
+    framed(left, "ten points of a square wave", size=10).set(xlabel="$x$", ylim=(-1.7, 2.6))
     left.legend(frameon=False, fontsize=7.5, ncols=2, loc="upper center")
     for (label, law), mark in zip(approaches.items(), "os", strict=False):
         right.loglog(law.x, law.y, f"{mark}-", color=GREEN, mfc="none", label=label)
     right.axhline(limit, color=BLUE, lw=1.5, label=f"{kernel}: {limit:.3g}")
-    _framed(right, "largest distance to the natural spline").set_xlabel("$m$")
+    framed(right, "largest distance to the natural spline", size=10).set_xlabel("$m$")
     right.legend(frameon=False, fontsize=8)
     return figure
 
@@ -145,7 +145,9 @@ def figure_not_splines(
     first, *rest = figure.subplots(1, 1 + len(others))
     for (label, f), colour in zip(bent.items(), (BLUE, RED), strict=True):
         first.plot((grid[1:] + grid[:-1]) / 2, slopes(f, grid), color=colour, lw=1.2, label=label)
-    _framed(first, "$f'$: kinks at the data").legend(frameon=False, fontsize=8, loc="upper right")
+    framed(first, "$f'$: kinks at the data", size=10).legend(
+        frameon=False, fontsize=8, loc="upper right"
+    )
     spline = CubicSpline(*data, bc_type="natural")
     inner, inside = grid[1:-1], np.linspace(*spline.x[[0, -1]], 201)
     dots = inner[:: max(1, len(inner) // 40)]
@@ -156,18 +158,12 @@ def figure_not_splines(
         axes.plot(inside, spline(inside, 2), "--", color=RED, lw=1, label="natural spline")
         for edge in one.edges:
             axes.axvline(edge, color=GREY, ls=":", lw=1)
-        _framed(axes, one.title)
+        framed(axes, one.title, size=10)
     rest[0].legend(frameon=False, fontsize=8)
     for axes in (first, *rest):
         axes.plot(data[0], 0 * data[0], "|", color=INK, ms=12, transform=axes.get_xaxis_transform())
         axes.set_xlabel("$x$")
     return figure
-
-
-def _framed(axes: Axes, title: str) -> Axes:
-    axes.set_title(title, fontsize=10)
-    axes.spines[["top", "right"]].set_visible(False)
-    return axes
 
 
 FIVE = ((-0.8, 0.3), (-0.4, -0.2), (0.0, 0.5), (0.5, 0.1), (0.9, -0.4))

@@ -14,8 +14,8 @@ from matplotlib.figure import Figure
 from analytic.perturbation import exact_chi, exact_fluctuation
 from notebooks import panels
 from notebooks import perturbation_figures as figures
-from notebooks.nngp_figures import BLUE, RED
 from notebooks.ntk_figures import Law
+from notebooks.style import BLUE, RED
 
 START = {control.name: control.start for control in figures.CONTROLS}
 CORRECTED, PRINTED, DOT, PRINTED_DOT = range(4)

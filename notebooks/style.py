@@ -1,0 +1,37 @@
+"""One style for all figures: their canvas, colours and frames, and where they are written."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from IPython.display import Image
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+BLUE, INK, RED, GREY = "#3465a4", "#222222", "#b5394c", "#8a8a8a"
+SMALL = {"frameon": False, "fontsize": 8}  # legends
+FOLDER = Path(os.environ.get("KERNEL_GEOMETRY_FIGURES", Path(__file__).parents[1] / "figures"))
+
+
+def new(width: float = 9.0, height: float = 3.4) -> Figure:
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def framed(axes: Axes, title: str, xlabel: str = "", size: float | None = None) -> Axes:
+    """Axes with a title of that font size, a label, and no lines above and to the right."""
+    axes.set_title(title, fontsize=size)
+    axes.set_xlabel(xlabel)
+    axes.spines[["top", "right"]].set_visible(False)
+    return axes
+
+
+def saved(figure: Figure, name: str) -> Image:
+    """The figure as written to figures/ under a short name; its parameters stand in the text."""
+    FOLDER.mkdir(exist_ok=True)
+    path = FOLDER / f"{name}.png"
+    figure.savefig(path, dpi=110, metadata={"Software": None})
+    return Image(path)
