@@ -14,7 +14,7 @@ import sympy as sp
 from sympy import Abs, atan2, pi, sqrt
 
 from analytic.activations.activation import Activation
-from analytic.expressions.angular_average import SectorAverage
+from analytic.expressions.angular_average import AngularAverage
 from analytic.expressions.expectation import PairMoment
 from analytic.expressions.special import gram_det, rectified_pair
 from analytic.expressions.symbols import kxx, kxy, kyy, z
@@ -57,7 +57,7 @@ def tile(act: Activation) -> Tile | None:
     if slopes is not None:
         return _linear(slopes[0]) if slopes[0] == slopes[1] else _angular(*slopes)
     parts = (part.expr for part in (act.kernel, act.slope) if part is not None)
-    if any(part.has(PairMoment, SectorAverage) for part in parts):
+    if any(part.has(PairMoment, AngularAverage) for part in parts):
         return None
     slope = None if act.slope is None else _apart(act.slope.floating)
     return Tile(_apart(act.kernel.floating), slope, angular=bool(act.kinks))

@@ -6,7 +6,7 @@ import sympy as sp
 from sympy import Rational, S, asin, atan2, exp, pi, sin, sqrt
 
 from analytic.activations.activation import Activation, activation
-from analytic.expressions.angular_average import SectorAverage, X, Y
+from analytic.expressions.angular_average import AngularAverage, X, Y
 from analytic.expressions.special import (
     expm1,
     gram_det,
@@ -100,13 +100,13 @@ def _elu() -> Activation:
     slopes = (S.One, *(sqrt(pi) * scaled_tail(1, y / sqrt(2)) for y in (Y, X, X + Y)))
     # ELU is z and, to the left, e^z - 1 - z >= 0; by Stein, z meets that in an average over one point.
     lines = kxy / 2 * sp.Add(*(scaled_tail(0, sqrt(k / 2)) for k in (kxx, kyy)))
-    bends = SectorAverage(0, 0, 0, sqrt(pi) * tail_bend(X / sqrt(2), Y / sqrt(2)), kxx, kxy, kyy)
+    bends = AngularAverage(0, 0, 0, sqrt(pi) * tail_bend(X / sqrt(2), Y / sqrt(2)), kxx, kxy, kyy)
     return activation(
         "elu",
         sp.Piecewise((z, z > 0), (expm1(z), True)),
         kinks=(0,),
         kernel=lines + bends,
-        slope=SectorAverage(*slopes, kxx, kxy, kyy),
+        slope=AngularAverage(*slopes, kxx, kxy, kyy),
         F=(
             V / 2 + _half + tail - 2 * exp(V / 2) * below(sqrt(V)),
             V / 2 + tail_corner(0, x, x) / 2,

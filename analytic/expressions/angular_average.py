@@ -15,7 +15,7 @@ from typing import Any
 import sympy as sp
 from mpmath import mp, mpf
 
-from analytic.expressions.opaque import Computed, Table
+from analytic.expressions.opaque import Opaque, Table
 from analytic.expressions.quadrature.arrays import Estimated, like, unit
 from analytic.expressions.quadrature.exact import trusted
 from analytic.expressions.quadrature.rules import segment
@@ -25,10 +25,10 @@ X, Y = sp.symbols("x y", nonnegative=True)  # slopes of |u| and |v| along a ray
 BLOCK = 1024  # points at once
 
 
-class SectorAverage(Computed):
+class AngularAverage(Opaque):
     """Averages along a ray for the signs (+, +), (+, -), (-, +), (-, -), then kxx, kxy, kyy."""
 
-    def __new__(cls, *args: Any) -> SectorAverage:
+    def __new__(cls, *args: Any) -> AngularAverage:
         return super().__new__(cls, *map(sp.sympify, args))
 
     @property
@@ -45,7 +45,7 @@ class SectorAverage(Computed):
     def inputs(self) -> tuple[sp.Expr, ...]:
         return (*self.args[4:], *self.parameters)
 
-    def _eval_subs(self, old: sp.Basic, new: sp.Basic) -> SectorAverage | None:
+    def _eval_subs(self, old: sp.Basic, new: sp.Basic) -> AngularAverage | None:
         """Slopes along a ray are bound."""
         return self if old in (X, Y) else None
 

@@ -14,7 +14,7 @@ from sympy.core.function import AppliedUndef
 from analytic.expressions import quadrature
 from analytic.expressions.arguments import InputError, exact
 from analytic.expressions.expectation import Moment, PairMoment, _Expectation
-from analytic.expressions.opaque import Computed
+from analytic.expressions.opaque import Opaque
 from analytic.expressions.printer import ArrayPrinter, numpy_names, torch_names
 from analytic.expressions.special import HEADS, bounded_exp, share
 from analytic.expressions.symbols import z
@@ -199,9 +199,9 @@ def _name_expectations(expr: sp.Expr) -> tuple[sp.Expr, dict[str, _Expectation]]
     return expr.xreplace(calls), averages
 
 
-def _name_programs(expr: sp.Expr) -> tuple[sp.Expr, dict[str, Computed]]:
+def _name_programs(expr: sp.Expr) -> tuple[sp.Expr, dict[str, Opaque]]:
     """Each computed node becomes a call `program_k(inputs...)`."""
-    nodes = sorted(expr.atoms(Computed), key=sp.default_sort_key)
+    nodes = sorted(expr.atoms(Opaque), key=sp.default_sort_key)
     programs = {f"program_{k}": node for k, node in enumerate(nodes)}
     calls = {node: sp.Function(name)(*node.inputs) for name, node in programs.items()}
     return expr.xreplace(calls), programs

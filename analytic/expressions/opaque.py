@@ -12,7 +12,7 @@ from analytic.expressions.arguments import InputError
 Table = Callable[[Sequence[sp.Symbol], sp.Tuple], Callable[..., Any]]  # (args, exprs) -> function
 
 
-class Computed(sp.Expr):
+class Opaque(sp.Expr):
     """A node of an expression that stands for a computation on the values of its inputs."""
 
     @property

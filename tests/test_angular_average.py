@@ -10,7 +10,7 @@ from mpmath import mp, mpf
 
 from analytic import activations as A
 from analytic.expressions import quadrature
-from analytic.expressions.angular_average import SectorAverage, X, Y
+from analytic.expressions.angular_average import AngularAverage, X, Y
 from analytic.expressions.backends import compile_mpmath
 from analytic.expressions.expectation import PairMoment
 from analytic.expressions.formula import Formula
@@ -66,14 +66,14 @@ def test_a_double_integral_finds_the_same(part) -> None:
 
 def test_slopes_of_a_ray_are_bound_and_parameters_are_not() -> None:
     """1 along every ray is 1 on the whole; a factor may be open."""
-    one = SectorAverage(w, w, w, w, kxx, kxy, kyy)
+    one = AngularAverage(w, w, w, w, kxx, kxy, kyy)
     assert one.free_symbols == {w, kxx, kxy, kyy}
     assert one.subs(X, 3) == one
     body = Formula("one", (kxx, kxy, kyy, w), one)
     assert abs(body.evaluate(20, kxx=2, kxy="0.3", kyy=1, w=3) - 3) < mpf(10) ** -19
     found = body.numpy(kxx=2, kxy=[0.3, -1.0], kyy=1, w=[[3.0], [4.0]])
     np.testing.assert_allclose(found, [[3, 3], [4, 4]], rtol=1e-14)
-    product = Formula("product", (kxx, kxy, kyy), SectorAverage(2 * X * Y, 0, 0, 0, kxx, kxy, kyy))
+    product = Formula("product", (kxx, kxy, kyy), AngularAverage(2 * X * Y, 0, 0, 0, kxx, kxy, kyy))
     relu = A.relu.kernel.evaluate(25, kxx=2, kxy="0.3", kyy=1)
     assert abs(product.evaluate(25, kxx=2, kxy="0.3", kyy=1) - relu) < mpf(10) ** -24
     assert product.numpy(kxx=[], kxy=[], kyy=[]).shape == (0,)

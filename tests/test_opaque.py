@@ -13,7 +13,7 @@ from analytic import catalogue
 from analytic.activations import ACTIVATIONS, erf, monomial, sine
 from analytic.expressions.arguments import InputError
 from analytic.expressions.formula import Formula
-from analytic.expressions.opaque import Computed, Table
+from analytic.expressions.opaque import Opaque, Table
 from analytic.expressions.symbols import depth, r, w
 from analytic.geometry import deep
 
@@ -21,7 +21,7 @@ AT = {"d": 3, "sigma": 1.1, "zeta": 0.4, "xi": 0.7, "r": 0.8, "depth": 2}
 TARGET = catalogue["deep.erf.ntk.ricci"]
 
 
-class iterated(Computed):
+class iterated(Opaque):
     """x -> step(x, w), as often as `count` says; the step is any expression in r and w."""
 
     def __new__(cls, step: Any, x: Any, count: Any) -> "iterated":
@@ -95,7 +95,7 @@ def test_numbers_may_take_the_place_of_inputs() -> None:
 
 
 def test_a_program_that_was_never_written_says_so() -> None:
-    bare = Computed(r)
+    bare = Opaque(r)
     for call in (
         lambda: bare.inputs,
         lambda: bare.on_mpmath(None),
