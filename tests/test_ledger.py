@@ -119,16 +119,16 @@ def test_entry_is_well_formed(entry: Entry) -> None:
 def test_code_is_where_the_ledger_says(place: str) -> None:
     if place in catalogue:
         return
-    module, found = place, None
-    while found is None:
+    module, target = place, None
+    while target is None:
         module, _, _ = module.rpartition(".")
         assert module, f"{place} is neither in the catalogue nor a module"
         try:
-            found = import_module(module)
+            target = import_module(module)
         except ModuleNotFoundError:
             continue
     for part in place[len(module) + 1 :].split("."):
-        found = getattr(found, part)
+        target = getattr(target, part)
 
 
 def test_ledger_file_is_fresh() -> None:

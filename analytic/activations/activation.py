@@ -150,7 +150,7 @@ def derivative(phi: sp.Expr, order: int = 1) -> sp.Expr:
     return phi
 
 
-def positive(name: str, value: Any) -> sp.Expr:
+def require_positive(name: str, value: Any) -> sp.Expr:
     """A parameter as an expression: an open symbol, or a finite number above 0."""
     value = sp.sympify(value, rational=isinstance(value, str))
     if value.is_number and not (value.is_positive and value.is_finite):

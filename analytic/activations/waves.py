@@ -7,8 +7,8 @@ from typing import Any
 import sympy as sp
 from sympy import Abs, Rational, S, cos, cosh, exp, pi, sin, sinh, sqrt, tanh
 
-from analytic.activations.activation import Activation, activation, positive, symbols_of
-from analytic.activations.slopes import real
+from analytic.activations.activation import Activation, activation, require_positive, symbols_of
+from analytic.activations.slopes import require_real
 from analytic.expressions.expectation import Moment
 from analytic.expressions.special import bernoulli, expm1, gram_det
 from analytic.expressions.symbols import V, a, kxx, kxy, kyy, w, z
@@ -16,7 +16,7 @@ from analytic.expressions.symbols import V, a, kxx, kxy, kyy, w, z
 
 def sine(w: Any = w, phase: Any = 0) -> Activation:
     """sin(w z + phase); the phase is a number."""
-    w, phase = positive("w", w), real("phase", phase)
+    w, phase = require_positive("w", w), require_real("phase", phase)
     if phase != 0:
         return _shifted("phased_sine", S.One, w, phase)
     mean, decay = w**2 * (kxx + kyy) / 2, exp(-2 * w**2 * V)
@@ -35,7 +35,7 @@ def sine(w: Any = w, phase: Any = 0) -> Activation:
 
 def cosine(w: Any = w) -> Activation:
     """cos(w z): its kernel and its slope are those of the sine, exchanged."""
-    w = positive("w", w)
+    w = require_positive("w", w)
     odd, decay = sine(w), exp(-2 * w**2 * V)
     return activation(
         "cosine",
@@ -52,7 +52,7 @@ def cosine(w: Any = w) -> Activation:
 
 def exponential(w: Any = w) -> Activation:
     """exp(w z)."""
-    w = positive("w", w)
+    w = require_positive("w", w)
     kernel = exp(w**2 * (kxx + 2 * kxy + kyy) / 2)
     F = exp(2 * w**2 * V)
     return activation(
@@ -69,7 +69,7 @@ def exponential(w: Any = w) -> Activation:
 
 def snake(a: Any = a) -> Activation:
     """z + sin(a z)^2 / a."""
-    a = positive("a", a)
+    a = require_positive("a", a)
     c, size = 2 * a**2, Abs(kxy)
     waves = (1 - exp(-c * kxx)) * (1 - exp(-c * kyy))
     waves += exp(-c * (kxx + kyy)) * (cosh(2 * c * kxy) - 1)
@@ -91,7 +91,7 @@ def snake(a: Any = a) -> Activation:
 
 def rbf(gamma: Any) -> Activation:
     """sqrt(2) sin(sqrt(2 gamma) z + pi/4), whose kernel is exp(-gamma (kxx - 2 kxy + kyy))."""
-    return _shifted("rbf", sqrt(2), sqrt(2 * positive("gamma", gamma)), pi / 4)
+    return _shifted("rbf", sqrt(2), sqrt(2 * require_positive("gamma", gamma)), pi / 4)
 
 
 def _shifted(name: str, height: sp.Expr, w: sp.Expr, phase: sp.Expr) -> Activation:
