@@ -14,8 +14,8 @@ from analytic.activations import erf
 from analytic.activations.activation import Activation
 from analytic.expressions.symbols import V
 from analytic.geometry.deep.recursion import Layer, ntk
-from analytic.geometry.kernel_jet import Passage
-from analytic.geometry.layer_moments import derived_passage, passage
+from analytic.geometry.kernel_jet import LayerMoments
+from analytic.geometry.layer_moments import derivative_layer_moments, layer_moments
 from bench.clock import seconds
 
 
@@ -60,7 +60,7 @@ def shallow(points: int = 1_000_000, repeats: int = 5) -> Iterator[str]:
 def deep(points: int = 10_000, repeats: int = 5) -> Iterator[str]:
     """The rival is the same recursion in plain floats, which lose digits far out."""
     r = np.geomspace(1e-8, 1e8, points)
-    layer = Layer(_plain(passage), _plain(derived_passage), 1.0, 0.5)
+    layer = Layer(_plain(layer_moments), _plain(derivative_layer_moments), 1.0, 0.5)
     formula, at = catalogue["deep.erf.ntk.ricci"], {"sigma": 1.0, "zeta": 0.5, "xi": 1.0}
 
     def typed() -> np.ndarray:
@@ -83,7 +83,7 @@ def deep(points: int = 10_000, repeats: int = 5) -> Iterator[str]:
     yield f"worst relative error for r from 1e-8 to 1e8: {errors[1]:.1e}, against {errors[0]:.1e}"
 
 
-def _plain(maker: Callable[[Activation], Passage]) -> Callable[[np.ndarray], Passage]:
+def _plain(maker: Callable[[Activation], LayerMoments]) -> Callable[[np.ndarray], LayerMoments]:
     exprs = [sp.sympify(part) for part in astuple(maker(erf))]
     body = sp.lambdify(V, exprs, modules="numpy", cse=True)
-    return lambda variance: Passage(*body(variance))
+    return lambda variance: LayerMoments(*body(variance))

@@ -28,7 +28,7 @@ THINNED = {
     "test_expectation.py::test_derivatives_agree_with_differences": 3,
     "test_further_activations.py::test_floats_are_right_at_awkward_pairs": 3,
     "test_geometry_closed.py::test_no_digits_are_lost_at_any_condition_number": 4,
-    "test_germ.py::test_random_polynomial_kernels_without_rounding": 3,
+    "test_kernel_jet.py::test_random_polynomial_kernels_without_rounding": 3,
     "test_infinite.py::test_closed_forms_at_every_angle": 6,
     "test_infinite.py::test_deep_networks": 3,
     "test_infinite.py::test_layers_may_differ": 3,
@@ -43,9 +43,9 @@ THINNED = {
     "test_ntk.py::test_the_origin_is_curved_as_its_own_formula_says": 3,
     "test_ntk.py::test_without_readout_it_is_the_nngp": 3,
     "test_ntk_figures.py::test_every_activation_draws_at_the_ends_of_its_sliders": 4,
-    "test_own.py::test_one_point_averages_agree_with_quadrature": 3,
+    "test_user_defined.py::test_one_point_averages_agree_with_quadrature": 3,
     "test_panels.py::test_every_activation_draws_at_the_ends_of_its_sliders": 4,
-    "test_passage.py::test_every_field_keeps_its_digits": 3,
+    "test_layer_moments.py::test_every_field_keeps_its_digits": 3,
     "test_predictor_figures.py::test_every_corner_of_the_sliders_has_finite_numbers_and_no_warning": 4,
     "test_quadrature.py::test_kinks_may_lie_anywhere": 3,
     "test_quadrature.py::test_moments_are_right_to_every_digit": 3,
@@ -62,8 +62,8 @@ THINNED = {
     "test_spline_weights.py::test_variation_by_adaptive_quadrature": 3,
     "test_splines.py::test_floats_keep_thirteen_digits": 3,
     "test_tails.py::test_floats_are_right_to_a_few_ulps": 3,
-    "test_tile.py::test_gradients_are_differences": 3,
-    "test_tile.py::test_tiles_fit_together": 3,
+    "test_gram_tiles.py::test_gradients_are_differences": 3,
+    "test_gram_tiles.py::test_tiles_fit_together": 3,
 }
 
 

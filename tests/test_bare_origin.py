@@ -16,17 +16,17 @@ ELU = {"elu": elu, "scaled": elu.scaled(2), "affine": affine(elu, 3)}
 @pytest.mark.parametrize("name", ELU)
 @pytest.mark.parametrize("what", [nngp.ricci, ntk.ricci, ntk.magnification])
 def test_a_slope_that_bends_at_zero_leaves_a_term_in_the_norm_and_a_limit(name, what) -> None:
-    found = what(ELU[name])
+    formula = what(ELU[name])
     for d in (2, 5):
         at = {"d": d, **AT, **({"xi": "0.6"} if what is not nngp.ricci else {})}
-        limit = found.evaluate(25, r=0, **at)
-        far, near = (abs(found.evaluate(40, r=f"1e-{k}", **at) - limit) for k in (8, 9))
+        limit = formula.evaluate(25, r=0, **at)
+        far, near = (abs(formula.evaluate(40, r=f"1e-{k}", **at) - limit) for k in (8, 9))
         assert 9 < far / near < 11  # as |x|
         floats = {k: float(v) if k != "d" else v for k, v in at.items()}
         radii = np.array([0.0, 1e-8, 0.5])
         for values in (
-            found.numpy(r=radii, **floats),
-            found.torch(r=torch.tensor(radii), **floats),
+            formula.numpy(r=radii, **floats),
+            formula.torch(r=torch.tensor(radii), **floats),
         ):
             assert abs(mpf(float(values[0])) / limit - 1) < 1e-13
             assert abs(mpf(float(values[1])) / limit - 1) < 1e-7

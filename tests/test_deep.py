@@ -1,4 +1,4 @@
-"""Deep kernels: one layer is the shallow case, layers may differ, and floats follow 30 digits."""
+"""Deep kernels: one layer is the shallow case, layers may differ, and floats agree with 30 digits."""
 
 from typing import Any
 
@@ -21,9 +21,9 @@ QUANTITIES = ("magnification", "ricci")
 
 
 def value(name: str, **more: Any) -> Any:
-    """A catalogue entry at the setting, of which it takes what it has."""
-    formula, given = catalogue[name], SETTING | FIXED | more
-    return formula.evaluate(30, **{s.name: given[s.name] for s in formula.args})
+    """A catalogue entry at the setting; values that it does not take are left out."""
+    formula, values = catalogue[name], SETTING | FIXED | more
+    return formula.evaluate(30, **{s.name: values[s.name] for s in formula.args})
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -40,10 +40,10 @@ def test_equal_layers_are_the_uniform_network(kind: str) -> None:
     layers = deep.layered([erf] * 3, ntk=kind == "ntk")
     scales = {f"{name}_{l}": SETTING[name] for name in ("sigma", "zeta") for l in (1, 2, 3)}
     for what, formula in zip(QUANTITIES, layers, strict=True):
-        given = SETTING | scales
-        found = formula.evaluate(30, **{s.name: given[s.name] for s in formula.args})
+        values = SETTING | scales
+        by_layers = formula.evaluate(30, **{s.name: values[s.name] for s in formula.args})
         uniform = value(f"deep.erf.{kind}.{what}", depth=3)
-        assert abs(found - uniform) <= mpf(10) ** -28 * abs(uniform)
+        assert abs(by_layers - uniform) <= mpf(10) ** -28 * abs(uniform)
 
 
 def _by_hand(ntk: bool) -> Any:
@@ -73,15 +73,15 @@ def _by_hand(ntk: bool) -> Any:
 @pytest.mark.parametrize("kind", KINDS)
 def test_layers_may_differ(kind: str) -> None:
     acts, scales, kernel = _by_hand(kind == "ntk")
-    given = {"d": 2, "r": mpf("0.9"), "xi": mpf("1.3")}
+    values = {"d": 2, "r": mpf("0.9"), "xi": mpf("1.3")}
     for l, (sigma, zeta) in enumerate(scales, 1):
-        given |= {f"sigma_{l}": sigma, f"zeta_{l}": zeta}
+        values |= {f"sigma_{l}": sigma, f"zeta_{l}": zeta}
     with mp.workdps(40):
-        jet = nested(kernel, ray(given["r"], 2))
+        jet = nested(kernel, ray(values["r"], 2))
         truth = [Jet.volume(jet), Jet.scalar(jet)]
     for formula, true in zip(deep.layered(acts, ntk=kind == "ntk"), truth, strict=True):
-        found = formula.evaluate(30, **{s.name: given[s.name] for s in formula.args})
-        assert abs(found - true) <= mpf(10) ** -25 * abs(true)
+        ours = formula.evaluate(30, **{s.name: values[s.name] for s in formula.args})
+        assert abs(ours - true) <= mpf(10) ** -25 * abs(true)
 
 
 RADII = (0.0, 1e-8, 1e-3, 0.3, 1.0, 7.0, 100.0)
@@ -93,18 +93,18 @@ DEPTHS = [(act, depth) for act in ("erf", "sine", "snake") for depth in (2, 5)]
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("act", "depth"), [*DEPTHS, ("monomial", 2)])  # z^32 leaves the floats
 def test_floats_follow_thirty_digits(act: str, depth: int, kind: str) -> None:
-    given = {"d": 3, "sigma": 0.8, "zeta": 0.5, "xi": 1.3, "q": 2, "w": 0.7, "a": 0.6}
+    values = {"d": 3, "sigma": 0.8, "zeta": 0.5, "xi": 1.3, "q": 2, "w": 0.7, "a": 0.6}
     for what in QUANTITIES:
         formula = catalogue[f"deep.{act}.{kind}.{what}"]
         names = [s.name for s in formula.args]
-        fixed = {name: v for name, v in (given | {"depth": depth}).items() if name in names}
+        fixed = {name: v for name, v in (values | {"depth": depth}).items() if name in names}
         truth = [formula.evaluate(25, r=mpf(r), **fixed) for r in RADII]
         least = 1e-15 if what == "ricci" else 0.0  # a curvature may vanish at the origin
-        for found in (
+        for floats in (
             formula.numpy(r=np.array(RADII), **fixed),
             formula.torch(r=torch.tensor(RADII, dtype=torch.float64), **fixed).numpy(),
         ):
-            errors = [abs(mpf(one) - true) for one, true in zip(found, truth, strict=True)]
+            errors = [abs(mpf(one) - true) for one, true in zip(floats, truth, strict=True)]
             assert all(e <= 1e-12 * abs(t) + least for e, t in zip(errors, truth, strict=True))
 
 
@@ -113,10 +113,10 @@ def test_torch_gradients_are_those_of_the_formula() -> None:
     r = torch.tensor([0.4, 1.5], dtype=torch.float64, requires_grad=True)
     fixed = {"d": 2, "sigma": 0.9, "zeta": 0.4, "xi": 1.1, "depth": 3}
     formula.torch(r=r, **fixed).sum().backward()
-    for at, found in zip(r.tolist(), r.grad.tolist(), strict=True):
+    for at, gradient in zip(r.tolist(), r.grad.tolist(), strict=True):
         with mp.workdps(40):
             true = mp.diff(lambda t: formula.mpmath(r=t, **fixed), mpf(at))
-        assert abs(found - true) <= 1e-10 * abs(true)
+        assert abs(gradient - true) <= 1e-10 * abs(true)
 
 
 def test_a_line_is_flat() -> None:
@@ -137,7 +137,7 @@ def test_a_depth_is_a_positive_whole_number(depth: Any) -> None:
         value("deep.erf.nngp.ricci", depth=depth)
 
 
-def test_layers_without_end_or_with_open_parameters_are_refused() -> None:
+def test_no_layers_and_open_parameters_are_refused() -> None:
     for acts in ([], erf, [erf, None], [ACTIVATIONS["sine"]], [erf, ACTIVATIONS["monomial"]]):
         with pytest.raises(InputError, match="parameters fixed"):
             deep.layered(acts)

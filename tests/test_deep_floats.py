@@ -1,4 +1,4 @@
-"""Are deep magnification and curvature right to 1e-12 in floats, however far out and however degenerate?"""
+"""Are deep magnification and curvature right to 1e-12 in floats, at any radius and near degenerate points?"""
 
 import pickle
 import random
@@ -62,17 +62,17 @@ def number(name: str, values: dict[str, Any]) -> float | None:
         return None
 
 
-def is_right(name: str, values: dict[str, Any], found: float | None) -> bool:
+def is_right(name: str, values: dict[str, Any], computed: float | None) -> bool:
     true = catalogue[name].evaluate(32, **values)
     if true == 0:
-        return found == 0
-    if abs(true) >= FLOATS[1]:
-        return found is None or found * float(mp.sign(true)) > 1e280  # a variance may overflow
+        return computed == 0
+    if abs(true) >= FLOATS[1]:  # a variance may overflow
+        return computed is None or computed * float(mp.sign(true)) > 1e280
     if abs(true) <= FLOATS[0]:
-        return found is None or abs(found) < 1e-280
-    if found is None:
+        return computed is None or abs(computed) < 1e-280
+    if computed is None:
         return False
-    error = abs(mpf(float(found)) / true - 1)
+    error = abs(mpf(float(computed)) / true - 1)
     if error <= TOLERANCE:
         return True
     with mp.workdps(32):
@@ -87,12 +87,12 @@ def test_floats_follow_thirty_digits(act: str, quantity: str) -> None:
     for values in drawn(act, QUANTITIES.index(quantity)):
         fixed = arguments(name, values)
         try:
-            found = catalogue[name].numpy(r=np.array(radii), **fixed).tolist()
+            results = catalogue[name].numpy(r=np.array(radii), **fixed).tolist()
         except InputError:
-            found = [number(name, fixed | {"r": r}) for r in radii]
+            results = [number(name, fixed | {"r": r}) for r in radii]
         wrong += [
             (fixed, r, value)
-            for r, value in zip(radii, found, strict=True)
+            for r, value in zip(radii, results, strict=True)
             if not is_right(name, fixed | {"r": r}, value)
         ]
     assert wrong == []
@@ -143,9 +143,9 @@ def test_without_biases_the_origin_is_a_limit(name: str, values: dict[str, Any])
     """Beside other points, where it may be finite, vanish, or be reached as |x|."""
     formula, values = catalogue[name], values | {"zeta": 0.0}
     true = formula.evaluate(18, r=0, **values)
-    found = formula.numpy(r=np.array([0.0, 0.5]), **values)
-    assert found[0] == pytest.approx(float(true), rel=TOLERANCE, abs=0)
-    assert found[1] == formula.numpy(r=0.5, **values)
+    results = formula.numpy(r=np.array([0.0, 0.5]), **values)
+    assert results[0] == pytest.approx(float(true), rel=TOLERANCE, abs=0)
+    assert results[1] == formula.numpy(r=0.5, **values)
     near = formula.evaluate(18, r=mpf(10) ** -40, **values)  # the limit is one
     assert abs(near - true) <= mpf(10) ** -15 * abs(true) + (true == 0) * mpf(10) ** -3
 
@@ -172,12 +172,12 @@ def test_a_pole_at_the_origin_is_infinite_in_arrays_and_refused_as_a_number(
     formula, values = catalogue[name], values | {"sigma": 1.0, "zeta": 0.0}
     with pytest.raises(InputError, match="no finite real value"):
         formula.evaluate(15, r=0, **values)
-    found = formula.numpy(r=np.array([0.0, 1e-7, 0.4]), **values)
-    assert found[0] == sign * np.inf
-    assert np.sign(found[1]) == sign
-    assert np.isfinite(found[1:]).all()
+    results = formula.numpy(r=np.array([0.0, 1e-7, 0.4]), **values)
+    assert results[0] == sign * np.inf
+    assert np.sign(results[1]) == sign
+    assert np.isfinite(results[1:]).all()
     radii = torch.tensor([0.0, 0.4], dtype=torch.float64)
-    np.testing.assert_allclose(formula.torch(r=radii, **values), found[[0, 2]], rtol=1e-13)
+    np.testing.assert_allclose(formula.torch(r=radii, **values), results[[0, 2]], rtol=1e-13)
 
 
 def test_layers_that_differ_keep_their_digits_too() -> None:
@@ -193,8 +193,8 @@ def test_layers_that_differ_keep_their_digits_too() -> None:
 x = sp.Symbol("x")
 
 
-def test_quadratures_lose_what_floats_lose_and_no_more() -> None:
-    """A user's own activation has moments of 16 digits: far from degenerate points it keeps 12."""
+def test_quadratures_keep_twelve_digits_away_from_degenerate_points() -> None:
+    """A user's own activation has moments of 16 digits."""
     formula = deep.nngp_ricci(Activation.of(sp.atan(x)))
     at = {"d": 3, "sigma": 0.9, "zeta": 0.4, "depth": 2, "r": 1.2}
     assert formula.numpy(**at) == pytest.approx(float(formula.evaluate(13, **at)), rel=1e-12)
@@ -214,19 +214,19 @@ def test_formulas_are_values_like_any_other() -> None:
     at = {"d": 1, "sigma": 1, "zeta": 0.3, "xi": 1, "r": 1}
     for name in ("ntk.erf.magnification", "deep.erf.ntk.magnification"):
         formula = catalogue[name]
-        given = at | ({"depth": 1} if "deep" in name else {})
-        true = formula.numpy(**given)
-        assert pickle.loads(pickle.dumps(formula)).numpy(**given) == true
+        values = at | ({"depth": 1} if "deep" in name else {})
+        true = formula.numpy(**values)
+        assert pickle.loads(pickle.dumps(formula)).numpy(**values) == true
         for key in at:
-            rest = {k: v for k, v in given.items() if k != key}
+            rest = {k: v for k, v in values.items() if k != key}
             assert formula.at(**{key: str(at[key])}).numpy(**rest) == pytest.approx(true, rel=1e-15)
-        fixed = {k: v for k, v in given.items() if k != "r"}
+        fixed = {k: v for k, v in values.items() if k != "r"}
         radii = torch.tensor([0.0, 0.5, 1.0], dtype=torch.float64)
         mapped = torch.func.vmap(lambda r: formula.torch(r=r, **fixed))(radii)  # noqa: B023
         torch.testing.assert_close(mapped, formula.torch(r=radii, **fixed), rtol=1e-14, atol=0)
     formula, at = catalogue["ntk.monomial.ricci"], {"d": 2, "sigma": 1, "zeta": 0.3, "xi": 1}
-    found = formula.numpy(q=np.array([2, 3, 2]), r=np.array([0.5, 0.5, 1.0]), **at)
-    assert found.tolist() == [
+    results = formula.numpy(q=np.array([2, 3, 2]), r=np.array([0.5, 0.5, 1.0]), **at)
+    assert results.tolist() == [
         formula.numpy(q=q, r=r, **at) for q, r in ((2, 0.5), (3, 0.5), (2, 1.0))
     ]
 
@@ -254,6 +254,6 @@ def test_single_precision_goes_in_and_comes_out() -> None:
     formula = catalogue["deep.erf.ntk.ricci"]
     at = {"d": 2, "sigma": 0.75, "zeta": 0.5, "xi": 1.25, "depth": 3}
     r = torch.tensor([0.25, 1.5])
-    found = formula.torch(r=r, **at)
-    assert found.dtype == torch.float32
-    np.testing.assert_allclose(found, formula.numpy(r=r.numpy(), **at), rtol=1e-7)
+    results = formula.torch(r=r, **at)
+    assert results.dtype == torch.float32
+    np.testing.assert_allclose(results, formula.numpy(r=r.numpy(), **at), rtol=1e-7)

@@ -25,17 +25,17 @@ MANY = 4.5
 CHI2_3 = 21.1  # with 3 degrees of freedom it is exceeded once in 10^4 times
 
 
-def described(
+def network(
     act: Activation, depth: int, parametrisation: NTK | Standard | None = None
 ) -> FullyConnected:
     return FullyConnected(act, depth, SIGMA_W, SIGMA_B, parametrisation or NTK())
 
 
-def kernels(found: Approaches) -> tuple[Approach, Approach]:
-    return found.nngp, found.ntk
+def kernels(approaches: Approaches) -> tuple[Approach, Approach]:
+    return approaches.nngp, approaches.ntk
 
 
-RECTIFIED = described(relu, 2)
+RECTIFIED = network(relu, 2)
 SMOOTH = FullyConnected(erf, 2, (0.8, 4.0, 1.5), SIGMA_B)  # with a large bias for its spread
 
 
@@ -77,8 +77,8 @@ def test_bias_falls_with_the_first_power_of_width(rectified: Approaches, kernel:
 def test_nothing_remains_at_infinite_width_and_a_wrong_scale_is_refused(
     rectified: Approaches, smooth: Approaches, kernel: str
 ) -> None:
-    for found, net in ((rectified, RECTIFIED), (smooth, SMOOTH)):
-        approach: Approach = getattr(found, kernel)
+    for approaches, net in ((rectified, RECTIFIED), (smooth, SMOOTH)):
+        approach: Approach = getattr(approaches, kernel)
         wider = replace(net, sigma_w=tuple(1.05 * s for s in net.sigma_w))
         wrong = replace(approach, exact=dict.fromkeys(approach.at, getattr(wider, kernel)(X)))
         for pair in PAIRS + DIAGONAL:
@@ -127,9 +127,9 @@ def test_the_coefficient_is_that_of_the_fluctuations_below(
 def test_one_hidden_layer_has_no_bias_at_any_width(
     act: Activation, parametrisation: NTK | Standard
 ) -> None:
-    net = described(act, 1, parametrisation)
-    found = KernelSweep(net, X, widths=(2, 5, 16, 64), draws=20_000).run(progress=False)
-    for approach in kernels(found):
+    net = network(act, 1, parametrisation)
+    approaches = KernelSweep(net, X, widths=(2, 5, 16, 64), draws=20_000).run(progress=False)
+    for approach in kernels(approaches):
         for width, estimate in approach.at.items():
             assert estimate.sigmas_from(approach.exact[width]).max() < MANY
         assert approach.sigmas(factor=1.05).diagonal().min() > MANY
@@ -138,7 +138,7 @@ def test_one_hidden_layer_has_no_bias_at_any_width(
 def test_spread_falls_with_the_root_of_width(rectified: Approaches, smooth: Approaches) -> None:
     for approach in (*kernels(rectified), *kernels(smooth)):
         assert -0.6 <= approach.spread_slope().value <= -0.4
-    shallow = KernelSweep(described(erf, 1), X, widths=(2, 8, 32, 128), draws=20_000)
+    shallow = KernelSweep(network(erf, 1), X, widths=(2, 8, 32, 128), draws=20_000)
     for approach in kernels(shallow.run(progress=False)):
         # Exact for independent units; a spread is known to about 1 in sqrt(2 draws), 1/200.
         assert abs(approach.spread_slope().value + 0.5) < 0.005
@@ -146,8 +146,8 @@ def test_spread_falls_with_the_root_of_width(rectified: Approaches, smooth: Appr
 
 def test_deep_linear_networks_have_no_bias_and_relus_none_on_the_diagonal() -> None:
     for act, pairs in ((monomial(1), PAIRS + DIAGONAL), (relu, DIAGONAL)):
-        found = KernelSweep(described(act, 3), X, widths=(4, 8, 16), draws=20_000)
-        for approach in kernels(found.run(progress=False)):
+        sweep = KernelSweep(network(act, 3), X, widths=(4, 8, 16), draws=20_000)
+        for approach in kernels(sweep.run(progress=False)):
             for pair in pairs:
                 bias = approach.bias(*pair)
                 for value, error in zip(bias.values, bias.stderrs, strict=True):
@@ -158,20 +158,20 @@ def test_deep_linear_networks_have_no_bias_and_relus_none_on_the_diagonal() -> N
 
 
 def test_standard_tangent_kernel_over_width_approaches_its_leading_order() -> None:
-    net = described(relu, 2, Standard(1))
-    found = KernelSweep(net, X, widths=(8, 16, 32, 64), draws=20_000).run(progress=False).ntk
+    net = network(relu, 2, Standard(1))
+    ntk = KernelSweep(net, X, widths=(8, 16, 32, 64), draws=20_000).run(progress=False).ntk
     for n in (8, 64):
         exact = replace(net, parametrisation=Standard(n)).ntk(X) / n
-        torch.testing.assert_close(found.exact[n], exact)
+        torch.testing.assert_close(ntk.exact[n], exact)
     for pair in PAIRS + DIAGONAL:
-        assert found.bias(*pair).expansion()[0].sigmas_from(0) < MANY
-    slope = found.bias(1, 2).slope()
+        assert ntk.bias(*pair).expansion()[0].sigmas_from(0) < MANY
+    slope = ntk.bias(1, 2).slope()
     assert abs(slope.value + 1) < 3 * slope.stderr
     assert min(abs(slope.value), abs(slope.value + 2)) > MANY * slope.stderr
 
 
 def test_wide_networks_agree_at_every_entry_and_refuse_a_tenth() -> None:
-    found = KernelSweep(described(relu, 3), X, widths=(256,), draws=600).run(progress=False)
-    for approach in kernels(found):
+    approaches = KernelSweep(network(relu, 3), X, widths=(256,), draws=600).run(progress=False)
+    for approach in kernels(approaches):
         assert approach.sigmas().max() < MANY
         assert approach.sigmas(factor=1.1).diagonal().min() > MANY

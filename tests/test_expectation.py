@@ -73,10 +73,10 @@ def test_a_step_has_the_density_for_its_slope() -> None:
 
 
 def test_the_logarithmic_derivative_is_taken_along_the_scale() -> None:
-    elasticity = compile_mpmath((V,), Moment(sp.cos(z), V).log_derivative())
+    log_derivative = compile_mpmath((V,), Moment(sp.cos(z), V).log_derivative())
     chained = compile_mpmath((sigma,), Moment(sp.cos(z), sigma**2).diff(sigma))
     with mp.workdps(DIGITS):  # E[cos z] = exp(-V/2)
-        assert mp.almosteq(elasticity(mpf(4)), -2 * mp.exp(-2))
+        assert mp.almosteq(log_derivative(mpf(4)), -2 * mp.exp(-2))
         assert mp.almosteq(chained(mpf(2)), -2 * mp.exp(-2))
 
 

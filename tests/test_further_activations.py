@@ -11,7 +11,7 @@ from mpmath import mp, mpf
 
 from analytic import activations as A
 from analytic.activations.activation import GRAM, PARTS, Activation
-from analytic.activations.log_derivatives import elasticities
+from analytic.activations.log_derivatives import log_derivatives
 from analytic.expressions.arguments import InputError
 from analytic.expressions.formula import Formula
 from analytic.expressions.symbols import V, z
@@ -126,7 +126,7 @@ def test_gradients_obey_price_and_are_finite(act) -> None:
 @pytest.mark.parametrize("name", ["gabor", "hermite", "phased_sine", "turned"])
 def test_what_curvature_rests_on_keeps_its_digits(name) -> None:
     act = CLOSED[name]
-    stretch = Formula("stretch", (V,), elasticities(act.G, act.elasticity).stretch)
+    stretch = Formula("stretch", (V,), log_derivatives(act.G, act.log_derivative).one_plus_2_eps)
     for v in (1e-12, 1e-3, 1.0, 1e3, 1e8):
         with mp.workdps(40):
             exact = 1 + 2 * v * act.G.diff("V").evaluate(40, V=v) / act.G.evaluate(40, V=v)

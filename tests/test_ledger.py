@@ -14,7 +14,7 @@ from analytic.activations import monomial
 from analytic.checks.claims import Claim, survivors
 from analytic.expressions.symbols import V, s
 from analytic.geometry import ntk
-from analytic.geometry.kernel_jet import Flow, Germ, Passage
+from analytic.geometry.kernel_jet import Dual, KernelJet, LayerMoments
 from analytic.ledger import LEDGERS, OWN, PAPERS, Entry, Verdict, load
 from analytic.ledger.beyond import algebra
 from analytic.ledger.render import headline, markdown
@@ -119,16 +119,16 @@ def test_entry_is_well_formed(entry: Entry) -> None:
 def test_code_is_where_the_ledger_says(place: str) -> None:
     if place in catalogue:
         return
-    module, found = place, None
-    while found is None:
+    module, target = place, None
+    while target is None:
         module, _, _ = module.rpartition(".")
         assert module, f"{place} is neither in the catalogue nor a module"
         try:
-            found = import_module(module)
+            target = import_module(module)
         except ModuleNotFoundError:
             continue
     for part in place[len(module) + 1 :].split("."):
-        found = getattr(found, part)
+        target = getattr(target, part)
 
 
 def test_ledger_file_is_fresh() -> None:
@@ -165,26 +165,26 @@ def _theta(f: sp.Expr) -> sp.Expr:
     return s * sp.diff(f, s)
 
 
-def _germ(T: sp.Expr, a: sp.Expr, b: sp.Expr) -> Germ:
-    """By the definitions that `analytic.geometry.kernel_jet` opens with."""
-    alpha, gamma, kept = _theta(a) / a, s * algebra.bend(T, a, b) / (2 * a), sp.diff(T, s) / a
-    flows = {"t": _theta(T) / T, "alpha": alpha, "gamma": gamma, "beta": alpha - gamma}
-    flows |= {"pi": 1 - kept, "kept": kept}
-    return Germ(
+def _jet(T: sp.Expr, a: sp.Expr, b: sp.Expr) -> KernelJet:
+    """By the definitions in the docstring of `analytic.geometry.kernel_jet`."""
+    alpha, gamma, share = _theta(a) / a, s * algebra.defect(T, a, b) / (2 * a), sp.diff(T, s) / a
+    duals = {"t": _theta(T) / T, "alpha": alpha, "gamma": gamma, "beta": alpha - gamma}
+    duals |= {"pi": 1 - share, "one_minus_pi": share}
+    return KernelJet(
         T=T,
         A=s * a,
         excess=algebra.gap(T, a, b) / a,
-        **{name: Flow(f, _theta(f)) for name, f in flows.items()},
+        **{name: Dual(f, _theta(f)) for name, f in duals.items()},
     )
 
 
-def _parts(germ: Germ) -> Iterator[sp.Expr]:
-    for field in fields(germ):
-        part = getattr(germ, field.name)
-        yield from (part.value, part.rate) if isinstance(part, Flow) else (part,)
+def _parts(jet: KernelJet) -> Iterator[sp.Expr]:
+    for field in fields(jet):
+        part = getattr(jet, field.name)
+        yield from (part.value, part.rate) if isinstance(part, Dual) else (part,)
 
 
-def _same(one: Germ, two: Germ) -> bool:
+def _same(one: KernelJet, two: KernelJet) -> bool:
     return all(sp.cancel(sp.together(p - q)) == 0 for p, q in zip(_parts(one), _parts(two)))
 
 
@@ -198,13 +198,13 @@ def test_kernel_algebra_is_an_identity_in_generic_functions() -> None:
     summed = (T1 + T2, a1 + a2, b1 + b2)
     cross = 2 * sp.diff(T1, s) * sp.diff(T2, s)
     product = (T1 * T2, T1 * a2 + T2 * a1, T1 * b2 + T2 * b1 + cross)
-    for made, law, germ in (
-        (summed, algebra.added(one, two), _germ(*one) + _germ(*two)),
-        (product, algebra.multiplied(one, two), _germ(*one) * _germ(*two)),
+    for total, law, jet in (
+        (summed, algebra.of_sum(one, two), _jet(*one) + _jet(*two)),
+        (product, algebra.of_product(one, two), _jet(*one) * _jet(*two)),
     ):
-        assert sp.simplify(algebra.bend(*made) - law[0]) == 0
-        assert sp.simplify(algebra.gap(*made) - law[1]) == 0
-        assert _same(_germ(*made), germ)
+        assert sp.simplify(algebra.defect(*total) - law[0]) == 0
+        assert sp.simplify(algebra.gap(*total) - law[1]) == 0
+        assert _same(_jet(*total), jet)
 
 
 def test_a_layer_is_an_identity_in_generic_moments() -> None:
@@ -215,21 +215,21 @@ def test_a_layer_is_an_identity_in_generic_moments() -> None:
     def by_V(e: sp.Expr) -> sp.Expr:
         return sp.diff(e, s) / sp.diff(T, s)
 
-    first, slope, ratio = T * by_V(f) / f, T * by_V(g) / g, by_V(f) / g
-    second, bend, turn = (T * by_V(e) for e in (first, slope, ratio))
-    layer = Passage(
-        f=f, first=first, second=second, g=g, slope=slope, bend=bend, stretch=1 + 2 * slope,
-        ratio=ratio, turn=turn,
+    eps_F, eps_G, ratio = T * by_V(f) / f, T * by_V(g) / g, by_V(f) / g
+    rate_eps_F, rate_eps_G, rate_ratio = (T * by_V(e) for e in (eps_F, eps_G, ratio))
+    layer = LayerMoments(
+        F=f, eps_F=eps_F, rate_eps_F=rate_eps_F, G=g, eps_G=eps_G, rate_eps_G=rate_eps_G,
+        one_plus_2_eps_G=1 + 2 * eps_G, ratio=ratio, rate_ratio=rate_ratio,
     )  # fmt: skip
-    made = (f, g * a, g * b + 2 * by_V(g) * sp.diff(T, s) ** 2)
-    assert _same(_germ(*made), _germ(*one).through(layer))
+    after = (f, g * a, g * b + 2 * by_V(g) * sp.diff(T, s) ** 2)
+    assert _same(_jet(*after), _jet(*one).through(layer))
 
 
 def test_the_laws_of_a_layer_are_identities_in_generic_moments() -> None:
     T, a, b = one = _generic(1)
     f, g = sp.Function("f"), sp.Function("g")
     slope = sp.diff(g(V), V).subs(V, T)
-    made = (f(T), g(T) * a, g(T) * b + 2 * slope * sp.diff(T, s) ** 2)
-    turned, left = algebra.passed(one, f(V), g(V))
-    assert sp.simplify(algebra.bend(*made) - turned) == 0
-    assert sp.simplify(algebra.gap(*made) - left) == 0
+    after = (f(T), g(T) * a, g(T) * b + 2 * slope * sp.diff(T, s) ** 2)
+    defect, gap = algebra.of_layer(one, f(V), g(V))
+    assert sp.simplify(algebra.defect(*after) - defect) == 0
+    assert sp.simplify(algebra.gap(*after) - gap) == 0

@@ -1,9 +1,9 @@
 r"""Activations with closed-form Gaussian moments: the only closed forms typed by hand in the suite.
 
 Convention: `erf` is erf(z/sqrt 2), `monomial(q)` is z^q/sqrt((2q-1)!!), `relu_power(q)` is
-max(0, z)^q, `gelu` is exact, z Phi(z). A pair (textbook, stable) gives both faces. `ACTIVATIONS`
-are those of the catalogue, `FURTHER` holds one of each other kind, and `smooth` those without
-closed forms.
+max(0, z)^q, `gelu` is exact, z Phi(z). A pair (textbook, stable) is one function in two forms, the
+second for floats. `ACTIVATIONS` are those of the catalogue, `FURTHER` holds one of each other kind,
+and the module `smooth` those without closed forms.
 """
 
 from __future__ import annotations

@@ -9,14 +9,14 @@ from typing import Any
 
 import sympy as sp
 
-from analytic.expressions.angular_average import SectorAverage
+from analytic.expressions.angular_average import AngularAverage
 from analytic.expressions.arguments import Domain, InputError, OutsideDomain
 from analytic.expressions.expectation import Moment, PairMoment
 from analytic.expressions.formula import Formula
 from analytic.expressions.symbols import V, kxx, kxy, kyy, z
 
 GRAM = (kxx, kxy, kyy)
-AVERAGES = (Moment, PairMoment, SectorAverage)  # integrals left to quadrature
+AVERAGES = (Moment, PairMoment, AngularAverage)  # integrals left to quadrature
 PARTS = ("kernel", "slope", "F", "G", "G2")
 PSD = Domain((sp.Le(kxy**2, kxx * kyy),))
 
@@ -27,7 +27,7 @@ class Activation:
 
     F, G, G2 are $E[\phi^2], E[\phi'^2], E[\phi''^2]$ for z ~ N(0, V), with phi'' taken between
     kinks; kernel and slope are $E[\phi(u)\phi(v)], E[\phi'(u)\phi'(v)]$. A part that diverges is
-    None, and `absent` says why. `elasticity`, where given, is $V G'/G$ written for floating point.
+    None, and `absent` says why. `log_derivative`, if not None, is $V G'/G$ written for floats.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Activation:
     G: Formula | None
     G2: Formula | None
     kinks: tuple[sp.Expr, ...] = ()
-    elasticity: sp.Expr | None = None
+    log_derivative: sp.Expr | None = None
     absent: tuple[tuple[str, str], ...] = ()
 
     @property
@@ -51,7 +51,7 @@ class Activation:
         return {p: getattr(self, p) for p in PARTS if getattr(self, p) is not None}
 
     def require(self, part: str) -> Formula:
-        """An expectation that something rests on, or why there is none."""
+        """An expectation by name; an InputError says why there is none."""
         if part not in self.parts:
             reason = dict(self.absent)[part]
             raise InputError(
@@ -89,22 +89,22 @@ class Activation:
             formula = getattr(self, part)
             try:
                 parts[part] = None if formula is None else formula.at(**values)
-            except OutsideDomain as refusal:  # an average that exists for other values only
+            except OutsideDomain as refusal:  # the expectation diverges at these values
                 parts[part], absent[part] = None, str(refusal)
-        chosen = {p: sp.sympify(values[p.name]) for p in self.parameters if p.name in values}
-        elastic = None if self.elasticity is None else self.elasticity.subs(chosen)
+        by_symbol = {p: sp.sympify(values[p.name]) for p in self.parameters if p.name in values}
+        eps = None if self.log_derivative is None else self.log_derivative.subs(by_symbol)
         name, absences = parts["phi"].name, tuple(absent.items())
-        return replace(self, name=name, elasticity=elastic, absent=absences, **parts)
+        return replace(self, name=name, log_derivative=eps, absent=absences, **parts)
 
     def scaled(self, factor: Any) -> Activation:
         r"""$\phi(c z)$: an erf, a sine or a Gaussian of any width, with all its closed forms."""
         c = sp.sympify(factor)
         if not (c.is_real and c.is_finite and c.is_nonzero):
             raise InputError(f"factor = {c} was given, but it must be a real number other than 0.")
-        one = {V: c**2 * V}
-        two = {k: c**2 * k for k in GRAM}
+        variance = {V: c**2 * V}
+        covariances = {k: c**2 * k for k in GRAM}
 
-        def moved(
+        def rescaled(
             formula: Formula | None, values: dict[sp.Symbol, sp.Expr], front: sp.Expr
         ) -> Formula | None:
             if formula is None:
@@ -113,17 +113,17 @@ class Activation:
             expr = front * formula.expr.subs(values)
             return replace(formula, name=f"{formula.name}({c} z)", expr=expr, stable=stable)
 
-        elastic = None if self.elasticity is None else self.elasticity.subs(one)
+        eps = None if self.log_derivative is None else self.log_derivative.subs(variance)
         return Activation(
             name=f"{self.name}({c} z)",
-            phi=moved(self.phi, {z: c * z}, sp.S.One),
-            kernel=moved(self.kernel, two, sp.S.One),
-            slope=moved(self.slope, two, c**2),
-            F=moved(self.F, one, sp.S.One),
-            G=moved(self.G, one, c**2),
-            G2=moved(self.G2, one, c**4),
+            phi=rescaled(self.phi, {z: c * z}, sp.S.One),
+            kernel=rescaled(self.kernel, covariances, sp.S.One),
+            slope=rescaled(self.slope, covariances, c**2),
+            F=rescaled(self.F, variance, sp.S.One),
+            G=rescaled(self.G, variance, c**2),
+            G2=rescaled(self.G2, variance, c**4),
             kinks=tuple(b / c for b in self.kinks),
-            elasticity=elastic,
+            log_derivative=eps,
             absent=self.absent,
         )
 
@@ -132,9 +132,9 @@ class Activation:
         """The activation of a user's own expression in one variable, such as tanh(z).
 
         F, G and G2 have closed forms where phi, phi' or phi'' is made of powers, exponentials of
-        quadratics, sines and cosines, between its kinks without waves; the rest are quadratures, and
-        `closed_forms` says which. In floats the expression is computed as it stands, so write
-        1/(1 + exp(-z)) rather than what overflows.
+        quadratics, sines and cosines (if there are kinks, no sines and cosines); the others are
+        quadratures, and `closed_forms` says which. In floats the expression is computed as it
+        stands, so write it such that it does not overflow, as 1/(1 + exp(-z)).
         """
         from analytic.activations.user_defined import activation_of
 
@@ -142,7 +142,7 @@ class Activation:
 
 
 def derivative(phi: sp.Expr, order: int = 1) -> sp.Expr:
-    """d^n phi / dz^n between kinks: branch by branch for a Piecewise, with z^q q/z as q z^(q-1)."""
+    """d^n phi / dz^n between kinks: branch by branch for a Piecewise, with q z^q/z written q z^(q-1)."""
     if isinstance(phi, sp.Piecewise):
         return sp.Piecewise(*((derivative(value, order), where) for value, where in phi.args))
     for _ in range(order):
@@ -150,7 +150,7 @@ def derivative(phi: sp.Expr, order: int = 1) -> sp.Expr:
     return phi
 
 
-def positive(name: str, value: Any) -> sp.Expr:
+def require_positive(name: str, value: Any) -> sp.Expr:
     """A parameter as an expression: an open symbol, or a finite number above 0."""
     value = sp.sympify(value, rational=isinstance(value, str))
     if value.is_number and not (value.is_positive and value.is_finite):
@@ -169,13 +169,13 @@ def activation(
     *,
     parameters: tuple[sp.Symbol, ...] = (),
     kinks: tuple[Any, ...] = (),
-    elasticity: sp.Expr | None = None,
+    log_derivative: sp.Expr | None = None,
     phi_stable: sp.Expr | None = None,
     domains: Mapping[str, tuple[sp.Basic, ...]] | None = None,
     absent: Mapping[str, str] | None = None,
-    **given: Any,
+    **closed_forms: Any,
 ) -> Activation:
-    """An Activation from what is known of it: the expectations not given become quadratures.
+    """An Activation from its closed forms: the expectations without one become quadratures.
 
     Each of kernel, slope, F, G, G2 may be an expression or a pair (textbook, stable);
     `domains` holds conditions on the parameters of each, `absent` why some of them diverge.
@@ -184,8 +184,8 @@ def activation(
     if stray := phi.free_symbols - {z, *parameters}:
         raise InputError(f"The activation {phi} depends on {stray}: name them in `parameters`.")
     kinks = tuple(map(sp.sympify, kinks))
-    first = cache(partial(derivative, phi))  # most activations have closed forms and need none
-    missing = {
+    first = cache(partial(derivative, phi))  # computed only if a quadrature needs it
+    quadratures = {
         "kernel": lambda: PairMoment(phi, phi, *GRAM, kinks),
         "slope": lambda: PairMoment(first(), first(), *GRAM, kinks),
         "F": lambda: Moment(phi**2, V, 0, kinks),
@@ -196,18 +196,18 @@ def activation(
     def formula(part: str) -> Formula | None:
         if part in absent:
             return None
-        face = given[part] if part in given else missing[part]()
-        textbook, stable = face if isinstance(face, tuple) else (face, None)
-        two = part in ("kernel", "slope")
-        args = (*GRAM, *parameters) if two else (V, *parameters)
-        domain = Domain((*(PSD.conditions if two else ()), *domains.get(part, ())))
+        form = closed_forms[part] if part in closed_forms else quadratures[part]()
+        textbook, stable = form if isinstance(form, tuple) else (form, None)
+        two_point = part in ("kernel", "slope")
+        args = (*GRAM, *parameters) if two_point else (V, *parameters)
+        domain = Domain((*(PSD.conditions if two_point else ()), *domains.get(part, ())))
         return Formula(f"{name}.{part}", args, sp.sympify(textbook), domain, stable=stable)
 
     return Activation(
         name=name,
         phi=Formula(name, (z, *parameters), phi, stable=phi_stable),
         kinks=kinks,
-        elasticity=elasticity,
+        log_derivative=log_derivative,
         absent=tuple(absent.items()),
-        **{part: formula(part) for part in missing},
+        **{part: formula(part) for part in quadratures},
     )

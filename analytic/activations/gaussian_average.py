@@ -1,13 +1,13 @@
-r"""Gaussian averages in closed form, of sums of $z^n e^{az^2 + bz}$ with sines and cosines, piece by piece.
+r"""Gaussian averages in closed form: of piecewise sums of $z^n e^{az^2 + bz}$, sines and cosines.
 
 For z ~ N(0, V) completing the square leaves $V' = V/(1 - 2aV)$, and powers of z are derivatives by b:
 
 $$E[z^n e^{az^2 + \beta z}\cos wz]
   = \frac{\partial_\beta^n\, e^{(\beta^2 - w^2)V'/2}\cos(\beta w V')}{\sqrt{1 - 2aV}},$$
 
-and between two kinks, without waves, a difference of error functions in place of the cosine. What
-is not of this form has no closed form here: a table takes the same steps on every machine, where a
-search for an integral ends by a clock.
+and between two kinks, without sines and cosines, a difference of error functions in place of the cosine.
+Any other function has no closed form here: a table gives the same answer on every machine, while a
+search by SymPy's `integrate` would need a time limit.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def closed_form(f: sp.Expr, kinks: Sequence[sp.Expr]) -> sp.Expr | None:
 def _pieces(
     f: sp.Expr, kinks: Sequence[sp.Expr]
 ) -> Iterator[tuple[sp.Expr, sp.Expr, dict[Term, sp.Expr]]]:
-    """Intervals with the terms of f in them; neighbours that agree are one."""
+    """Intervals with the terms of f in each; neighbours with the same terms are merged."""
     ends = [-sp.oo, *kinks, sp.oo]
     pieces = [(lo, hi, _terms(_branch(f, lo, hi))) for lo, hi in pairwise(ends)]
     start = pieces[0][0]
@@ -57,20 +57,21 @@ def _pieces(
 
 
 def _branch(f: sp.Expr, lo: sp.Expr, hi: sp.Expr) -> sp.Expr:
+    """f on an interval without kinks inside: each Piecewise is the branch at one inner point."""
     inside = {(False, False): 0, (False, True): hi - 1, (True, False): lo + 1}
     probe = inside.get((lo.is_finite, hi.is_finite), (lo + hi) / 2)
 
-    def chosen(*branches: sp.Tuple) -> sp.Expr:
+    def branch_at_probe(*branches: sp.Tuple) -> sp.Expr:
         for value, condition in branches:
             if condition.subs(z, probe) == True:  # noqa: E712
                 return value
         raise NotInTable
 
-    return f.replace(sp.Piecewise, chosen)
+    return f.replace(sp.Piecewise, branch_at_probe)
 
 
 def _terms(f: sp.Expr) -> dict[Term, sp.Expr]:
-    """The coefficient of every z^n exp(a z^2 + b z); waves are exponentials of imaginary b."""
+    """The coefficient of every z^n exp(a z^2 + b z); sines and cosines have an imaginary b."""
     terms: dict[Term, sp.Expr] = defaultdict(lambda: sp.S.Zero)
     for term in sp.Add.make_args(sp.expand(sp.expand(f).rewrite(WAVES, sp.exp))):
         if term == 0:
@@ -95,7 +96,10 @@ def _terms(f: sp.Expr) -> dict[Term, sp.Expr]:
 def _average(
     n: sp.Expr, a: sp.Expr, b: sp.Expr, coefficient: sp.Expr, lo: sp.Expr, hi: sp.Expr
 ) -> sp.Expr:
-    """The average of one term over one interval; of terms with waves the real part, which adds up."""
+    """The average of one term over one interval.
+
+    Terms with sines and cosines come in complex conjugate pairs, so their real parts are enough.
+    """
     if not (a.is_real and a <= 0):
         raise NotInTable
     narrow = _V / (1 - 2 * a * _V)

@@ -13,7 +13,7 @@ from analytic.expressions.symbols import V, kxx, kxy, kyy, z
 
 
 def hermite(n: Any) -> Activation:
-    r"""$He_n(z)/\sqrt{n!}$ (probabilists') for whole n >= 0; its derivative is sqrt(n) times the last."""
+    r"""$He_n(z)/\sqrt{n!}$ (probabilists'), n >= 0; the derivative is sqrt(n) times that of degree n - 1."""
     n = sp.sympify(n)
     if not (n.is_Integer and n >= 0):
         raise InputError(f"hermite needs a whole degree n >= 0, but n = {n} was given.")
@@ -32,9 +32,9 @@ def _pair(n: sp.Integer) -> sp.Expr:
     r"""$\sum_k \frac{n!}{(k!)^2 4^k (n-2k)!} [(k_{xx}-1)(k_{yy}-1)]^k k_{xy}^{n-2k}$.
 
     It rests on $He_n(\sigma t) = \sum_k \frac{n!}{k!(n-2k)!} \big(\frac{\sigma^2-1}{2}\big)^k
-    \sigma^{n-2k} He_{n-2k}(t)$ for standard normal t. By Cauchy and Schwarz the sizes of the terms
-    add up to at most $\sqrt{F(k_{xx})F(k_{yy})}$, so that floats lose nothing as long as the
-    powers are left as they stand.
+    \sigma^{n-2k} He_{n-2k}(t)$ for standard normal t. By Cauchy and Schwarz the absolute values of the
+    terms add up to at most $\sqrt{F(k_{xx})F(k_{yy})}$, so floats lose no digits as long as the powers
+    are not expanded.
     """
     excess = (kxx - 1) * (kyy - 1)
     return sp.Add(
@@ -47,5 +47,5 @@ def _pair(n: sp.Integer) -> sp.Expr:
 
 
 def _one(n: sp.Integer) -> sp.Expr:
-    """E[phi^2]: the pair at coincident points, where no term is negative."""
+    """E[phi^2]: the kernel at coincident points, where no term is negative."""
     return _pair(n).subs({kxx: V, kyy: V, kxy: V}) if n >= 0 else S.Zero

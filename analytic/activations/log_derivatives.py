@@ -1,4 +1,4 @@
-r"""How fast a moment such as $G(V) = E[\phi'^2]$ grows: $\epsilon_1 = VG'/G$ and $V\epsilon_1'$."""
+r"""How fast a moment such as $G(V) = E[\phi'^2]$ grows: its logarithmic derivative $\epsilon = VG'/G$."""
 
 from __future__ import annotations
 
@@ -13,38 +13,40 @@ from analytic.expressions.symbols import V, s, zeta
 
 
 @dataclass(frozen=True)
-class Elasticities:
-    """e1 = V G'/G, e2 = V e1', stretch = 1 + 2 e1 and slope = e1/V, each free of cancellation."""
+class LogDerivatives:
+    r"""$\epsilon = VG'/G = d\log G/d\log V$, its rate $V\epsilon'$, and two expressions in $\epsilon$.
 
-    first: sp.Expr
-    second: sp.Expr
-    stretch: sp.Expr
-    slope: sp.Expr
+    Each is written so that floats lose no digits to cancellation.
+    """
+
+    eps: sp.Expr
+    rate: sp.Expr
+    one_plus_2_eps: sp.Expr
+    eps_over_V: sp.Expr  # G'/G
 
 
-def elasticities(moment: Formula, known: sp.Expr | None = None) -> Elasticities:
-    """Of a moment as a function of V; `known` is its first elasticity, where a better form exists."""
+def log_derivatives(moment: Formula, known: sp.Expr | None = None) -> LogDerivatives:
+    """Of a moment as a function of V; `known` is eps, where a better form of it exists."""
     G, textbook = (_generic(face) for face in (moment.floating, moment.expr))
     if G.has(Moment):
         return _of_moment(G)
     if known is not None:
-        e1 = known
-        return Elasticities(e1, V * sp.diff(e1, V), 1 + 2 * e1, e1 / V)
+        return LogDerivatives(known, V * sp.diff(known, V), 1 + 2 * known, known / V)
     slope = sp.diff(textbook, V)
     if algebraic(textbook):
-        e1 = factored(V * slope / textbook)
-        e2, stretch = factored(V * sp.diff(e1, V)), factored(1 + 2 * e1)
-        return Elasticities(e1, e2, stretch, factored(e1 / V))
+        eps = factored(V * slope / textbook)
+        rate, one_plus_2_eps = factored(V * sp.diff(eps, V)), factored(1 + 2 * eps)
+        return LogDerivatives(eps, rate, one_plus_2_eps, factored(eps / V))
     if algebraic(slope := factored(slope)):  # G' is simpler than G, as for GELU
-        once = factored(V * slope)
-        e1, e2 = once / G, factored(V * sp.diff(once, V)) / G - (once / G) ** 2
-        return Elasticities(e1, e2, 1 + 2 * e1, slope / G)
-    slope = sp.diff(G, V) / G
-    return Elasticities(V * slope, V * sp.diff(V * slope, V), 1 + 2 * V * slope, slope)
+        VG1 = factored(V * slope)
+        eps, rate = VG1 / G, factored(V * sp.diff(VG1, V)) / G - (VG1 / G) ** 2
+        return LogDerivatives(eps, rate, 1 + 2 * eps, slope / G)
+    ratio = sp.diff(G, V) / G
+    return LogDerivatives(V * ratio, V * sp.diff(V * ratio, V), 1 + 2 * V * ratio, ratio)
 
 
-def rise(moment: Formula) -> sp.Expr:
-    r"""The coefficient of $\sqrt V$ in a moment at V = 0: not 0 where a slope bends at 0, as ELU's."""
+def sqrt_coefficient(moment: Formula) -> sp.Expr:
+    r"""The coefficient of $\sqrt V$ in a moment at V = 0: not 0 for ELU's G, as phi' has a kink at 0."""
     slope = sp.diff(moment.expr, V)
     if slope.has(Moment) or slope.free_symbols - {V} or slope.subs(V, 0).is_finite:
         return sp.S.Zero
@@ -52,38 +54,43 @@ def rise(moment: Formula) -> sp.Expr:
 
 
 def _generic(expr: sp.Expr) -> sp.Expr:
-    """Without the exceptions of a Piecewise: the monomial of degree 1 has G2 = 0 by a case of its own."""
+    """The last branch of a Piecewise: a monomial's G2 = 0 at degree 1 is a case before it."""
     return expr.args[-1][0] if isinstance(expr, sp.Piecewise) else expr
 
 
-def _of_moment(G: sp.Expr) -> Elasticities:
-    """From quadratures of one sign: moving the scale of f puts z f' or t^2 f under the average."""
-    plain = G.subs(dict.fromkeys(G.atoms(Moment), 0))
+def _of_moment(G: sp.Expr) -> LogDerivatives:
+    r"""From quadratures whose integrands have one sign, so that nothing cancels.
+
+    For standard normal t, integration by parts gives $G + 2VG' = E[t^2 f(\sqrt V t)]$, and then
+    $1 + 2\epsilon$ is that over G.
+    """
+    closed = G.subs(dict.fromkeys(G.atoms(Moment), 0))  # the terms that are no quadratures
     second = G.replace(Moment, lambda f, V, power, kinks: Moment(f, V, 2, kinks))
-    second += 2 * V * sp.diff(plain, V)  # what is no average moves its scale by itself
-    e1 = _log_derivative(G) / G
-    stretch = second / G
-    e2 = stretch / 2 * (_log_derivative(second) / second - e1)
-    return Elasticities(e1, e2, stretch, e1 / V)
+    second += 2 * V * sp.diff(closed, V)
+    eps = _rate(G) / G
+    one_plus_2_eps = second / G
+    rate = one_plus_2_eps / 2 * (_rate(second) / second - eps)
+    return LogDerivatives(eps, rate, one_plus_2_eps, eps / V)
 
 
-def _log_derivative(expr: sp.Expr) -> sp.Expr:
+def _rate(expr: sp.Expr) -> sp.Expr:
     """V d/dV of a sum of powers of V and moments."""
     averages = expr.atoms(Moment)
-    plain = expr.subs(dict.fromkeys(averages, 0))
-    return V * sp.diff(plain, V) + sp.Add(
+    closed = expr.subs(dict.fromkeys(averages, 0))
+    return V * sp.diff(closed, V) + sp.Add(
         *(expr.coeff(part) * part.log_derivative() for part in averages)
     )
 
 
 def algebraic(expr: sp.Expr) -> bool:
+    """Whether an expression has no function but roots, powers and gamma functions of parameters."""
     return not expr.atoms(sp.Function) - expr.atoms(sp.gamma, sp.loggamma) and not expr.has(
         sp.exp, Moment
     )
 
 
 def log_of_product(expr: sp.Expr) -> sp.Expr:
-    """log of a positive product, factor by factor; a sum is led by its constant, for log1p."""
+    """log of a positive product, factor by factor; of c + x with a number c > 0, by log1p(x / c)."""
     number, rest = expr.as_coeff_Mul()
     if number < 0:  # two negative factors, such as -expm1(-x)
         return sp.log(-number) + sp.log(-rest)
@@ -109,9 +116,9 @@ def factored(expr: sp.Expr) -> sp.Expr:
 
 
 def quick(moment: Formula) -> bool:
-    """Whether `factor` is quick on expressions in a moment: powers, and exponentials of symbols.
+    """Whether `sp.factor` is quick on expressions in a moment: powers, and exponentials with parameters.
 
-    It takes exp(169 V/50) for the 169th power of a generator.
+    It is slow on exponentials with numbers, because it takes exp(169 V/50) for a 169th power.
     """
     numeric = moment.expr.has(sp.exp) and moment.expr.free_symbols == {V}
     return not (numeric or moment.expr.has(Moment, sp.asin, sp.erfc, sp.erf))

@@ -1,4 +1,4 @@
-"""erf, Gaussian, GELU and ELU: activations made of the normal law."""
+"""erf, Gaussian, GELU and ELU, whose moments are made of the normal density and its integrals."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sympy as sp
 from sympy import Rational, S, asin, atan2, exp, pi, sin, sqrt
 
 from analytic.activations.activation import Activation, activation
-from analytic.expressions.angular_average import SectorAverage, X, Y
+from analytic.expressions.angular_average import AngularAverage, X, Y
 from analytic.expressions.special import (
     expm1,
     gram_det,
@@ -55,7 +55,7 @@ def _gelu() -> Activation:
     near = (gram_det(a, b, c) + c**2 / (1 + a) + c**2 / (1 + b)) / sqrt(_stable_D)
     angle = atan2(sqrt(_stable_D), -c)
     m = sqrt(1 + a) * sqrt(1 + b)
-    # Far out and nearly opposite, the two terms cancel; this is their sum in the small angle.
+    # At large variances and nearly opposite points the two terms of the kernel cancel: this is their sum.
     far = (
         m * sine_excess(angle)
         + 1 / sqrt(_stable_D)
@@ -69,7 +69,7 @@ def _gelu() -> Activation:
         + c / (2 * pi * sqrt(_D)) * (1 / (1 + a) + 1 / (1 + b) + 1 / _D)
     )
     stable_slope = angle + c / sqrt(_stable_D) * (1 / (1 + a) + 1 / (1 + b) + 1 / _stable_D)
-    bend = V / ((1 + V) * sqrt(1 + 2 * V))
+    term = V / ((1 + V) * sqrt(1 + 2 * V))
     root = (1 + 2 * V) ** Rational(3, 2)
     angle_G = Rational(1, 4) + atan2(V, sqrt(1 + 2 * V)) / (2 * pi)
     return activation(
@@ -78,12 +78,12 @@ def _gelu() -> Activation:
         kernel=(kernel, sp.Piecewise((far, opposite), (c * angle + near, True)) / (2 * pi)),
         slope=(slope, stable_slope / (2 * pi)),
         F=(
-            V / 4 + V / (2 * pi) * asin(V / (1 + V)) + V * bend / pi,
-            V * (angle_G + bend / pi),
+            V / 4 + V / (2 * pi) * asin(V / (1 + V)) + V * term / pi,
+            V * (angle_G + term / pi),
         ),
         G=(
-            Rational(1, 4) + (asin(V / (1 + V)) + 2 * bend + V / root) / (2 * pi),
-            angle_G + (2 * bend + V / root) / (2 * pi),
+            Rational(1, 4) + (asin(V / (1 + V)) + 2 * term + V / root) / (2 * pi),
+            angle_G + (2 * term + V / root) / (2 * pi),
         ),
         G2=(4 + 12 * V + 11 * V**2) / (2 * pi * (1 + 2 * V) ** Rational(5, 2)),
     )
@@ -98,15 +98,16 @@ def _elu() -> Activation:
 
     tail, x = exp(2 * V) * below(2 * sqrt(V)), sqrt(V / 2)
     slopes = (S.One, *(sqrt(pi) * scaled_tail(1, y / sqrt(2)) for y in (Y, X, X + Y)))
-    # ELU is z and, to the left, e^z - 1 - z >= 0; by Stein, z meets that in an average over one point.
-    lines = kxy / 2 * sp.Add(*(scaled_tail(0, sqrt(k / 2)) for k in (kxx, kyy)))
-    bends = SectorAverage(0, 0, 0, sqrt(pi) * tail_bend(X / sqrt(2), Y / sqrt(2)), kxx, kxy, kyy)
+    # ELU is z plus psi(z) = e^z - 1 - z >= 0 for z < 0, else 0. By Stein's lemma E[u psi(v)] is a one-point
+    # average, so only E[psi(u) psi(v)] is left to integrate over the angle.
+    linear = kxy / 2 * sp.Add(*(scaled_tail(0, sqrt(k / 2)) for k in (kxx, kyy)))
+    curved = AngularAverage(0, 0, 0, sqrt(pi) * tail_bend(X / sqrt(2), Y / sqrt(2)), kxx, kxy, kyy)
     return activation(
         "elu",
         sp.Piecewise((z, z > 0), (expm1(z), True)),
         kinks=(0,),
-        kernel=lines + bends,
-        slope=SectorAverage(*slopes, kxx, kxy, kyy),
+        kernel=linear + curved,
+        slope=AngularAverage(*slopes, kxx, kxy, kyy),
         F=(
             V / 2 + _half + tail - 2 * exp(V / 2) * below(sqrt(V)),
             V / 2 + tail_corner(0, x, x) / 2,

@@ -9,7 +9,13 @@ from typing import Any
 import sympy as sp
 from sympy import Rational, S, exp, factorial, gamma, log, pi, sqrt
 
-from analytic.activations.activation import GRAM, Activation, activation, positive, symbols_of
+from analytic.activations.activation import (
+    GRAM,
+    Activation,
+    activation,
+    require_positive,
+    symbols_of,
+)
 from analytic.expressions.arguments import InputError
 from analytic.expressions.special import monomial_pair, rectified_pair
 from analytic.expressions.symbols import V, exponent, kxx, kxy, kyy, q, z
@@ -19,11 +25,11 @@ _half = S.Half
 
 def monomial(q: Any = q) -> Activation:
     """z^q / sqrt((2q-1)!!) for whole q >= 1."""
-    q = _degree(q)
+    q = _require_degree(q)
     norm = 2**q * gamma(q + _half) / sqrt(pi)  # (2q-1)!!
     stable_root = exp((q * log(2) + sp.loggamma(q + _half) - log(pi) / 2) / 2)
     front = q**2 / (2 * q - 1)
-    bend = front * (q - 1) ** 2 / (2 * q - 3)
+    front_G2 = front * (q - 1) ** 2 / (2 * q - 3)
     return activation(
         "monomial",
         z**q / sqrt(norm),
@@ -32,7 +38,7 @@ def monomial(q: Any = q) -> Activation:
         slope=(front * _monomial_textbook(q - 1), front * monomial_pair(q - 1, *GRAM)),
         F=V**q,
         G=front * V ** (q - 1),
-        G2=sp.Piecewise((0, sp.Eq(q, 1)), (bend * V ** (q - 2), True)),
+        G2=sp.Piecewise((0, sp.Eq(q, 1)), (front_G2 * V ** (q - 2), True)),
         **({} if q.is_number else {"phi_stable": z**q / stable_root}),
     )
 
@@ -57,7 +63,7 @@ def _monomial_textbook(n: sp.Expr) -> sp.Expr:
 
 def relu_power(q: Any = exponent) -> Activation:
     """max(0, z)^q for any q > 1/2; q = 1 is the ReLU, whose metric is flat."""
-    q = positive("q", q)
+    q = require_positive("q", q)
     if q.is_number and not q > _half:
         raise InputError(
             f"relu_power needs q above 1/2, but q = {q} was given: E[phi'^2] diverges."
@@ -70,20 +76,20 @@ def relu_power(q: Any = exponent) -> Activation:
         return textbook, None if q.is_number else stable
 
     def pair(front: sp.Expr, n: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
-        nothing = sp.Eq(kxx * kyy, 0) | ((kxy < 0) & (kxy**2 >= kxx * kyy))  # never both positive
-        textbook = sp.Piecewise((0, nothing), (rectified_pair.exact(n, *GRAM), True))
+        vanishes = sp.Eq(kxx * kyy, 0) | ((kxy < 0) & (kxy**2 >= kxx * kyy))  # never both positive
+        textbook = sp.Piecewise((0, vanishes), (rectified_pair.exact(n, *GRAM), True))
         return front * textbook, front * rectified_pair(n, *GRAM)
 
-    slopes, bends = (q > _half,), (q > Rational(3, 2),)
-    domains = {} if q.is_number else {"slope": slopes, "G": slopes, "G2": bends}
-    steep, rise = q.is_number and not q > Rational(3, 2), "jumps" if q == 1 else "is too steep"
+    finite_G, finite_G2 = (q > _half,), (q > Rational(3, 2),)
+    domains = {} if q.is_number else {"slope": finite_G, "G": finite_G, "G2": finite_G2}
+    no_G2, reason = q.is_number and not q > Rational(3, 2), "jumps" if q == 1 else "is too steep"
     return activation(
         "relu_power",
         sp.Piecewise((z**q, z > 0), (0, True)),
         parameters=symbols_of(q),
         kinks=(0,),
         domains=domains,
-        absent={"G2": f"phi' {rise} at 0, so E[phi''^2] diverges"} if steep else {},
+        absent={"G2": f"phi' {reason} at 0, so E[phi''^2] diverges"} if no_G2 else {},
         kernel=pair(S.One, q),
         slope=pair(q**2, q - 1),
         F=moment(S.One, q),
@@ -96,7 +102,7 @@ relu = replace(relu_power(1), name="relu")
 
 
 def polynomial(coefficients: Sequence[Any]) -> Activation:
-    """c_0 + c_1 z + c_2 z^2 + ... with the given coefficients."""
+    """c_0 + c_1 z + c_2 z^2 + ... with real coefficients c_k."""
     listed = not isinstance(coefficients, str) and hasattr(coefficients, "__iter__")
     c = [sp.sympify(value) for value in coefficients] if listed else []
     if not c or not all(value.is_number and value.is_real for value in c):
@@ -105,7 +111,7 @@ def polynomial(coefficients: Sequence[Any]) -> Activation:
         )
 
     def mixed(j: int, k: int) -> sp.Expr:
-        """E[u^j v^k], by how many of the factors are paired across (Isserlis)."""
+        """E[u^j v^k], as a sum over the number m of pairs of a u with a v (Isserlis)."""
         terms = []
         for m in range(min(j, k) % 2 if (j + k) % 2 == 0 else 1, min(j, k) + 1, 2):
             if (j - m) % 2 == 0 and (k - m) % 2 == 0:
@@ -118,26 +124,27 @@ def polynomial(coefficients: Sequence[Any]) -> Activation:
                 terms.append(ways * kxy**m * kxx**l * kyy**n)
         return sp.Add(*terms)
 
-    def two(poly: sp.Poly) -> sp.Expr:
+    def two_point(poly: sp.Poly) -> sp.Expr:
         items = [(m[0], value) for m, value in poly.terms()]
         return sp.expand(sum(x * y * mixed(j, k) for j, x in items for k, y in items))
 
-    def one(poly: sp.Poly) -> sp.Expr:
-        return two(poly).subs({kxx: V, kxy: V, kyy: V})
+    def one_point(poly: sp.Poly) -> sp.Expr:
+        return two_point(poly).subs({kxx: V, kxy: V, kyy: V})
 
     phi = sp.Poly(list(reversed(c)), z)
     return activation(
         "polynomial",
         phi.as_expr(),
-        kernel=two(phi),
-        slope=two(phi.diff(z)),
-        F=one(phi),
-        G=one(phi.diff(z)),
-        G2=one(phi.diff(z).diff(z)),
+        kernel=two_point(phi),
+        slope=two_point(phi.diff(z)),
+        F=one_point(phi),
+        G=one_point(phi.diff(z)),
+        G2=one_point(phi.diff(z).diff(z)),
     )
 
 
-def _degree(q: Any) -> sp.Expr:
+def _require_degree(q: Any) -> sp.Expr:
+    """A whole number at least 1, or an open symbol for one."""
     q = sp.sympify(q)
     if not q.is_integer or (q.is_number and q < 1):
         raise InputError(f"monomial needs a whole degree q >= 1, but q = {q} was given.")

@@ -1,4 +1,4 @@
-"""Leaky ReLU, absolute value, sign and step: activations of the angle between two points."""
+"""Leaky ReLU, absolute value, sign and step: their kernels depend on the angle between two points."""
 
 from __future__ import annotations
 
@@ -15,18 +15,20 @@ from analytic.expressions.symbols import V, kxx, kxy, kyy, z
 _scale = sqrt(kxx * kyy)
 _rho = kxy / _scale
 _collinear = Abs(_rho) >= 1
-_nothing = sp.Eq(kxx * kyy, 0)  # a point of variance 0 has no angle
+_no_angle = sp.Eq(kxx * kyy, 0)  # a point of variance 0 has none
 _root = sqrt(gram_det(kxx, kyy, kxy))
 
 # E[sign(u) sign(v)], E|u||v| and P(u > 0, v > 0).
-_signs = sp.Piecewise((0, _nothing), (sp.sign(kxy), _collinear), (2 / pi * asin(_rho), True))
+_signs = sp.Piecewise((0, _no_angle), (sp.sign(kxy), _collinear), (2 / pi * asin(_rho), True))
 _sizes = sp.Piecewise(
-    (0, _nothing),
+    (0, _no_angle),
     (Abs(kxy), _collinear),
     (2 / pi * _scale * (sqrt(1 - _rho**2) + _rho * asin(_rho)), True),
 )
 _stable_signs = 2 / pi * atan2(kxy, _root)
-_both = atan2(_root, -kxy) / (2 * pi)  # exact near opposite points, where it vanishes
+_both_positive = atan2(_root, -kxy) / (
+    2 * pi
+)  # keeps its digits near opposite points, where it is 0
 
 _BEND = "phi' jumps at 0, so E[phi''^2] diverges"
 _JUMP = {
@@ -37,13 +39,13 @@ _JUMP = {
 
 
 def two_slope(left: Any, right: Any) -> Activation:
-    """left z for z < 0, right z for z > 0; its slope at 0, met at variance 0 only, is their mean."""
-    return _two_slope("two_slope", real("left", left), real("right", right))
+    """left z for z < 0, right z for z > 0; its slope at 0, which matters at variance 0, is their mean."""
+    return _two_slope("two_slope", require_real("left", left), require_real("right", right))
 
 
 def leaky_relu(slope: Any = "1/100") -> Activation:
     """max(0, z) + slope min(0, z)."""
-    return _two_slope("leaky_relu", real("slope", slope), S.One)
+    return _two_slope("leaky_relu", require_real("slope", slope), S.One)
 
 
 def _two_slope(name: str, left: sp.Expr, right: sp.Expr) -> Activation:
@@ -54,9 +56,9 @@ def _two_slope(name: str, left: sp.Expr, right: sp.Expr) -> Activation:
             name, left * z, kernel=square * kxy, slope=square, F=square * V, G=square, G2=S.Zero
         )
     slope = mean**2 + half**2 * _stable_signs
-    if left * right >= 0:  # no slope is negative, so let none be subtracted
-        sharp = left * right + 4 * half**2 * _both
-        slope = sp.Piecewise((mean**2, _nothing), (sharp, True))
+    if left * right >= 0:  # then a sum without a negative term exists, in which nothing cancels
+        positive_sum = left * right + 4 * half**2 * _both_positive
+        slope = sp.Piecewise((mean**2, _no_angle), (positive_sum, True))
     return activation(
         name,
         sp.Piecewise((right * z, z > 0), (left * z, True)),
@@ -92,15 +94,15 @@ step = activation(
     kinks=(0,),
     absent=_JUMP,
     kernel=(
-        sp.Piecewise((0, _nothing), ((1 + _signs) / 4, True)),
-        sp.Piecewise((0, _nothing), (_both, True)),
+        sp.Piecewise((0, _no_angle), ((1 + _signs) / 4, True)),
+        sp.Piecewise((0, _no_angle), (_both_positive, True)),
     ),
     F=sp.Piecewise((0, sp.Eq(V, 0)), (S.Half, True)),
 )
 
 
-def real(name: str, value: Any) -> sp.Expr:
-    """A finite real number, exactly: text as it is written, a float as the fraction that it is."""
+def require_real(name: str, value: Any) -> sp.Expr:
+    """A finite real number as an exact expression; a float is the fraction that it stores."""
     number = sp.sympify(value, rational=isinstance(value, str))
     if not (isinstance(number, sp.Expr) and number.is_number and number.is_real):
         raise InputError(f"{name} = {value} was given, but {name} must be a finite real number.")

@@ -1,7 +1,8 @@
 """Tanh, sigmoid, softplus and SiLU: no closed moments are known, so all of them are quadratures.
 
-They are written so that floats keep their digits in both tails. An exponential that belongs to the
-other tail is held at e, where it overflows neither by itself nor under a gradient.
+They are written so that floats keep their digits in both tails. Both branches of a Piecewise are
+evaluated, so the exponent of a branch that is not taken is capped at 1, and neither the exponential
+nor its gradient overflows.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ sigmoid = activation("sigmoid", sp.Piecewise((_tail, z < -1), (_middle, True)))
 
 
 def _log1p(e: sp.Expr) -> sp.Expr:
-    """log(1 + e), which loses no small e at any precision."""
+    """log(1 + e) without rounding 1 + e, at any precision."""
     return 2 * sp.atanh(e / (2 + e))
 
 

@@ -1,4 +1,4 @@
-"""Activations of a user's own: checked, cut at their kinks, and averaged in closed form or not."""
+"""Activations from a user's expression: checked, cut at their kinks, with closed forms where known."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PROBES = ("-2.5", "-0.75", "0", "0.5", "3")  # where phi must be a finite real 
 
 def activation_of(expr: Any, kinks: Sequence[Any] | None) -> Activation:
     """See `Activation.of`."""
-    phi = _in_z(expr)
+    phi = _require_univariate(expr)
     _require_real(phi)
     if phi.is_polynomial(z):
         from analytic.activations import polynomial
@@ -33,8 +33,8 @@ def activation_of(expr: Any, kinks: Sequence[Any] | None) -> Activation:
     cuts = _kinks(phi) if kinks is None else tuple(sorted(map(sp.sympify, kinks)))
     _require_moments(phi, cuts)
     parts = {"F": phi**2, "G": derivative(phi) ** 2, "G2": derivative(phi, 2) ** 2}
-    forms = {name: _confirmed(closed_form(f, cuts), f, cuts) for name, f in parts.items()}
-    # The average itself stays the float face: a closed form may cancel far out.
+    forms = {name: _if_confirmed(closed_form(f, cuts), f, cuts) for name, f in parts.items()}
+    # Floats use the quadrature all the same, because a closed form may cancel at large variance.
     known = {
         name: (form, Moment(parts[name], V, 0, cuts))
         for name, form in forms.items()
@@ -43,7 +43,8 @@ def activation_of(expr: Any, kinks: Sequence[Any] | None) -> Activation:
     return activation(str(phi), phi, kinks=cuts, **known)
 
 
-def _in_z(expr: Any) -> sp.Expr:
+def _require_univariate(expr: Any) -> sp.Expr:
+    """The expression with z for its one variable."""
     if not isinstance(expr, sp.Expr):
         raise InputError(
             f"An activation must be a SymPy expression such as tanh(z), but {expr!r} "
@@ -59,6 +60,7 @@ def _in_z(expr: Any) -> sp.Expr:
 
 
 def _require_real(phi: sp.Expr) -> None:
+    """Refuse a phi that is complex or infinite at one of a few points."""
     for probe in _PROBES:
         value = phi.subs(z, sp.Rational(probe)).evalf()
         if not (value.is_real and value.is_finite):
@@ -110,16 +112,16 @@ def _kinks(phi: sp.Expr) -> tuple[sp.Expr, ...]:
     return tuple(sorted(end for end in ends if end.is_finite))
 
 
-def _confirmed(form: sp.Expr | None, f: sp.Expr, cuts: Sequence[sp.Expr]) -> sp.Expr | None:
-    """A closed form of E[f(z)], if quadrature finds the same."""
+def _if_confirmed(form: sp.Expr | None, f: sp.Expr, cuts: Sequence[sp.Expr]) -> sp.Expr | None:
+    """A closed form of E[f(z)], or None if quadrature gives another value."""
     if form is None:
         return None
-    average = compile_mpmath((z,), f)
+    function = compile_mpmath((z,), f)
     with mp.workdps(20):
         for probe in (sp.Rational(1, 3), sp.Integer(2)):
             value = form.subs(V, probe).evalf(20)
             other = quadrature.moment(
-                average, mpf(probe.p) / probe.q, kinks=[mp.mpmathify(b) for b in cuts]
+                function, mpf(probe.p) / probe.q, kinks=[mp.mpmathify(b) for b in cuts]
             )
             if not (value.is_real and abs(value - other) <= mpf(10) ** -15 * (1 + abs(other))):
                 return None

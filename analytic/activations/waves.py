@@ -1,4 +1,4 @@
-"""Sine, cosine, exponential, snake, random Fourier features and Gabor: made of exponentials."""
+"""Sine, cosine, exponential, snake, random Fourier features and Gabor: sums of exponentials."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 import sympy as sp
 from sympy import Abs, Rational, S, cos, cosh, exp, pi, sin, sinh, sqrt, tanh
 
-from analytic.activations.activation import Activation, activation, positive, symbols_of
-from analytic.activations.slopes import real
+from analytic.activations.activation import Activation, activation, require_positive, symbols_of
+from analytic.activations.slopes import require_real
 from analytic.expressions.expectation import Moment
 from analytic.expressions.special import bernoulli, expm1, gram_det
 from analytic.expressions.symbols import V, a, kxx, kxy, kyy, w, z
@@ -16,7 +16,7 @@ from analytic.expressions.symbols import V, a, kxx, kxy, kyy, w, z
 
 def sine(w: Any = w, phase: Any = 0) -> Activation:
     """sin(w z + phase); the phase is a number."""
-    w, phase = positive("w", w), real("phase", phase)
+    w, phase = require_positive("w", w), require_real("phase", phase)
     if phase != 0:
         return _shifted("phased_sine", S.One, w, phase)
     mean, decay = w**2 * (kxx + kyy) / 2, exp(-2 * w**2 * V)
@@ -34,8 +34,8 @@ def sine(w: Any = w, phase: Any = 0) -> Activation:
 
 
 def cosine(w: Any = w) -> Activation:
-    """cos(w z): the even partner of the sine, so their kernels and slopes change places."""
-    w = positive("w", w)
+    """cos(w z): its kernel and its slope are those of the sine, exchanged."""
+    w = require_positive("w", w)
     odd, decay = sine(w), exp(-2 * w**2 * V)
     return activation(
         "cosine",
@@ -46,13 +46,13 @@ def cosine(w: Any = w) -> Activation:
         F=(1 + decay) / 2,
         G=(w**2 * (1 - decay) / 2, -(w**2) * expm1(-2 * w**2 * V) / 2),
         G2=w**4 * (1 + decay) / 2,
-        elasticity=bernoulli(0, 2 * w**2 * V),
+        log_derivative=bernoulli(0, 2 * w**2 * V),
     )
 
 
 def exponential(w: Any = w) -> Activation:
     """exp(w z)."""
-    w = positive("w", w)
+    w = require_positive("w", w)
     kernel = exp(w**2 * (kxx + 2 * kxy + kyy) / 2)
     F = exp(2 * w**2 * V)
     return activation(
@@ -69,13 +69,13 @@ def exponential(w: Any = w) -> Activation:
 
 def snake(a: Any = a) -> Activation:
     """z + sin(a z)^2 / a."""
-    a = positive("a", a)
+    a = require_positive("a", a)
     c, size = 2 * a**2, Abs(kxy)
     waves = (1 - exp(-c * kxx)) * (1 - exp(-c * kyy))
     waves += exp(-c * (kxx + kyy)) * (cosh(2 * c * kxy) - 1)
     both = expm1(-c * kxx) * expm1(-c * kyy)
     cross = exp(c * (2 * size - kxx - kyy)) * expm1(-2 * c * size) ** 2 / 2
-    rippled = (Rational(3, 2) - 2 * exp(-c * V) + exp(-4 * c * V) / 2) / (4 * a**2)
+    ripple = (Rational(3, 2) - 2 * exp(-c * V) + exp(-4 * c * V) / 2) / (4 * a**2)
     wave = sine(2 * a)
     return activation(
         "snake",
@@ -83,7 +83,7 @@ def snake(a: Any = a) -> Activation:
         parameters=symbols_of(a),
         kernel=(kxy + waves / (4 * a**2), kxy + (both + cross) / (4 * a**2)),
         slope=(1 + wave.kernel.expr, 1 + wave.kernel.stable),
-        F=(V + rippled, V + (expm1(-c * V) ** 2 + expm1(-2 * c * V) ** 2 / 2) / (4 * a**2)),
+        F=(V + ripple, V + (expm1(-c * V) ** 2 + expm1(-2 * c * V) ** 2 / 2) / (4 * a**2)),
         G=(Rational(3, 2) - exp(-4 * c * V) / 2, 1 - expm1(-4 * c * V) / 2),
         G2=c * (1 + exp(-4 * c * V)),
     )
@@ -91,56 +91,56 @@ def snake(a: Any = a) -> Activation:
 
 def rbf(gamma: Any) -> Activation:
     """sqrt(2) sin(sqrt(2 gamma) z + pi/4), whose kernel is exp(-gamma (kxx - 2 kxy + kyy))."""
-    return _shifted("rbf", sqrt(2), sqrt(2 * positive("gamma", gamma)), pi / 4)
+    return _shifted("rbf", sqrt(2), sqrt(2 * require_positive("gamma", gamma)), pi / 4)
 
 
 def _shifted(name: str, height: sp.Expr, w: sp.Expr, phase: sp.Expr) -> Activation:
-    """height sin(w z + phase), by the waves of the difference and of the sum of its arguments."""
-    near = exp(-(w**2) * (kxx + kyy - 2 * kxy) / 2)
-    far = exp(-(w**2) * (kxx + kyy + 2 * kxy) / 2)
+    """height sin(w z + phase), from E[cos w(u - v)] and E[cos w(u + v)]."""
+    difference = exp(-(w**2) * (kxx + kyy - 2 * kxy) / 2)
+    total = exp(-(w**2) * (kxx + kyy + 2 * kxy) / 2)
     odd, rate = sine(w).kernel.stable, 2 * w**2 * V
 
     def pair(front: sp.Expr, phase: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
         c = cos(2 * phase)
-        textbook = front * (near - c * far) / 2
-        return textbook, front * (odd + sin(phase) ** 2 * far) if c > 0 else textbook
+        textbook = front * (difference - c * total) / 2
+        return textbook, front * (odd + sin(phase) ** 2 * total) if c > 0 else textbook
 
     def one(front: sp.Expr, phase: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
         c = cos(2 * phase)
         textbook = front * (1 - c * exp(-rate)) / 2
         return textbook, front * (sin(phase) ** 2 - c / 2 * expm1(-rate)) if c > 0 else textbook
 
-    square, turned = height**2, phase + pi / 2  # the derivative is a wave a quarter ahead
+    square, ahead = height**2, phase + pi / 2  # the phase of the derivative
     return activation(
         name,
         height * sin(w * z + phase),
         parameters=symbols_of(w),
         kernel=pair(square, phase),
-        slope=pair(square * w**2, turned),
+        slope=pair(square * w**2, ahead),
         F=one(square, phase),
-        G=one(square * w**2, turned),
+        G=one(square * w**2, ahead),
         G2=one(square * w**4, phase),
-        elasticity=bernoulli(0, rate) if cos(phase) == 0 else None,  # flat at 0, as a cosine
+        log_derivative=bernoulli(0, rate) if cos(phase) == 0 else None,  # a cosine, whose G(0) = 0
     )
 
 
 def _gabor() -> Activation:
-    """exp(-z^2) sin(z): a sine under the Gaussian that exp(-u^2 - v^2) makes of the pair."""
+    """exp(-z^2) sin(z): the factor exp(-u^2 - v^2) times the density of (u, v) is Gaussian again."""
 
     def pair(det: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
         total = kxx + kyy
         D = 1 + 2 * total + 4 * det
         c, front = kxy / D, exp(-(total + 4 * det) / (2 * D)) / sqrt(D)
-        rise = 4 * c * (1 + (1 + total) / D)  # terms of one sign, for c sinh(c) has none
-        return front * sinh(c), front * (rise * sinh(c) + (1 / D + 8 * c**2) * cosh(c))
+        by_sinh = 4 * c * (1 + (1 + total) / D)  # no term is negative, because c sinh(c) >= 0
+        return front * sinh(c), front * (by_sinh * sinh(c) + (1 / D + 8 * c**2) * cosh(c))
 
     kernel, slope = zip(pair(kxx * kyy - kxy**2), pair(gram_det(kxx, kyy, kxy)), strict=True)
     D = 1 + 4 * V
     t = V / D  # the variance under exp(-2 z^2)
-    once = -Rational(9, 2) + 44 * t - 200 * t**2 + 320 * t**3 - 128 * t**4
-    bend = Rational(9, 2) - 4 * t + 24 * t**2 + once * exp(-2 * t)
-    small = t * (40 - 176 * t + 320 * t**2 - 128 * t**3) + once * expm1(-2 * t)
-    rise = 1 + 12 * V + 32 * V**2 + (1 - 4 * V - 16 * V**2) * exp(-2 * t)
+    by_exp = -Rational(9, 2) + 44 * t - 200 * t**2 + 320 * t**3 - 128 * t**4
+    G2 = Rational(9, 2) - 4 * t + 24 * t**2 + by_exp * exp(-2 * t)
+    stable_G2 = t * (40 - 176 * t + 320 * t**2 - 128 * t**3) + by_exp * expm1(-2 * t)
+    G = 1 + 12 * V + 32 * V**2 + (1 - 4 * V - 16 * V**2) * exp(-2 * t)
     phi = exp(-(z**2)) * sin(z)
     return activation(
         "gabor",
@@ -148,9 +148,9 @@ def _gabor() -> Activation:
         kernel=kernel,
         slope=slope,
         F=((1 - exp(-2 * t)) / (2 * sqrt(D)), -expm1(-2 * t) / (2 * sqrt(D))),
-        # Far out G falls as V^(-1/2): only an average has its rate of change without cancellation.
-        G=(rise / (2 * D ** Rational(5, 2)), Moment(sp.diff(phi, z) ** 2, V)),
-        G2=(bend / sqrt(D), small / sqrt(D)),
+        # At large V, 1 + 2 V G'/G is near 0: a quadrature computes it without cancellation.
+        G=(G / (2 * D ** Rational(5, 2)), Moment(sp.diff(phi, z) ** 2, V)),
+        G2=(G2 / sqrt(D), stable_G2 / sqrt(D)),
     )
 
 

@@ -1,4 +1,4 @@
-"""What an argument may be: read from the assumptions of its symbol, checked before any arithmetic."""
+"""Which values an argument may take: by the assumptions of its symbol, checked before any arithmetic."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from mpmath import mp
 
 from analytic.expressions.symbols import r, sigma, xi, zeta
 
-SQUARED = frozenset({r, sigma, zeta, xi})  # their squares are multiplied, as in sigma^2 r^2,
-LARGEST = 1e75  # which is a float up to here, and down to its inverse
+SQUARED = frozenset({r, sigma, zeta, xi})  # formulas contain products of two squares of these
+LARGEST = 1e75  # up to this, and down to its inverse, such a product is a finite float
 
 
 class InputError(ValueError):
-    """Bad input, told in one sentence: what was given, what is needed, what to do."""
+    """Bad input; the message is one sentence: what was given, what is needed, what to do."""
 
 
 class OutsideDomain(InputError):
@@ -34,10 +34,11 @@ class Domain:
     why: str = ""
 
     def check(self, name: str, values: Mapping[sp.Symbol, Any]) -> None:
+        """Refuse exact numbers that violate a condition; a condition with open symbols may hold yet."""
         for condition in self.conditions:
-            told = condition.subs({k: sp.sympify(v) for k, v in values.items()})
-            if told == False or (not told.free_symbols and told != True):  # noqa: E712
-                raise self._broken(name, condition, values)
+            outcome = condition.subs({k: sp.sympify(v) for k, v in values.items()})
+            if outcome == False or (not outcome.free_symbols and outcome != True):  # noqa: E712
+                raise self._violation(name, condition, values)
 
     def check_arrays(self, name: str, values: Mapping[sp.Symbol, Any]) -> None:
         """The same for floats, which rounding may put just outside a condition of the form a <= b."""
@@ -51,26 +52,26 @@ class Domain:
         for condition in self.conditions:
             if isinstance(condition, sp.Le):
                 left, right = at(condition.lhs), at(condition.rhs)
-                broken = left - right > 1e-12 * (abs(left) + abs(right))
+                violated = left - right > 1e-12 * (abs(left) + abs(right))
             else:
-                broken = np.logical_not(at(condition))
-            if np.any(broken):
-                raise self._broken(name, condition, values)
+                violated = np.logical_not(at(condition))
+            if np.any(violated):
+                raise self._violation(name, condition, values)
 
-    def _broken(
+    def _violation(
         self, name: str, condition: sp.Basic, values: Mapping[sp.Symbol, Any]
     ) -> OutsideDomain:
         readable = str(condition).replace("**", "^").replace("*", " ")
-        given = ", ".join(f"{k} = {v}" for k, v in values.items() if k in condition.free_symbols)
+        point = ", ".join(f"{k} = {v}" for k, v in values.items() if k in condition.free_symbols)
         why = f" ({self.why})" if self.why else ""
         return OutsideDomain(
-            f"{name} needs {readable}{why}, but {given} was given: "
+            f"{name} needs {readable}{why}, but {point} was given: "
             "change one of them, or give exact numbers such as '0.1' or '1/3'."
         )
 
 
 def whole(name: str, value: Any, least: int = 1) -> int:
-    """A count, such as a width or a number of draws; numpy's integers are welcome, truth values not."""
+    """A count, such as a width or a number of draws, as an int; booleans are refused."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise InputError(
             f"{name} = {value!r} was given, but {name} must be a whole number at least {least}."
@@ -100,7 +101,7 @@ def admits(symbol: sp.Symbol, value: Any) -> bool:
 
 
 def exact(symbol: sp.Symbol, value: Any) -> Fraction:
-    """The number as a Fraction, which a float and an mpf are too, if the symbol admits it."""
+    """The exact value of a number, a float or a text such as '1/3', if the symbol admits it."""
     number = _parse(symbol, value)
     if not admits(symbol, number):
         raise InputError(f"{symbol} = {value} was given, but {symbol} must be {need(symbol)}.")
@@ -108,36 +109,36 @@ def exact(symbol: sp.Symbol, value: Any) -> Fraction:
 
 
 def _parse(symbol: sp.Symbol, value: Any) -> Fraction:
-    refused = InputError(
+    refusal = InputError(
         f"{symbol} = {value!r} is no number: give {need(symbol)}, such as 2, 0.5, '1/3' or '1e-8'."
     )
     if isinstance(value, bool) or "bool" in str(getattr(value, "dtype", "")):
-        raise refused
+        raise refusal
     if isinstance(value, mp.mpf):
         if not mp.isfinite(value):
-            raise refused
+            raise refusal
         sign, mantissa, exponent, _ = value._mpf_
         return Fraction((-1) ** sign * int(mantissa)) * Fraction(2) ** exponent
     if isinstance(value, sp.Basic):
         if not value.is_Rational:
-            raise refused
+            raise refusal
         return Fraction(int(value.p), int(value.q))
     if hasattr(value, "item") and not getattr(value, "ndim", 0):  # numpy and torch scalars
         try:
             value = value.item()
         except (ValueError, RuntimeError):
-            raise refused from None
+            raise refusal from None
     power = re.search(r"[eE][+-]?(\d+)\s*$", value) if isinstance(value, str) else None
     if power and int(power[1]) > 100_000:  # a Fraction would write out every zero
-        raise refused
+        raise refusal
     try:
         return Fraction(value)
     except (TypeError, ValueError, ZeroDivisionError, OverflowError):
-        raise refused from None
+        raise refusal from None
 
 
 def check_dtype(symbol: sp.Symbol, value: Any) -> None:
-    """Refuse tensors of complex numbers and of truth values, whose values are not looked at."""
+    """Refuse complex and boolean tensors by their dtype; the values of tensors are not inspected."""
     kind = str(getattr(value, "dtype", ""))
     if hasattr(value, "requires_grad") and ("complex" in kind or "bool" in kind):
         raise InputError(
@@ -147,7 +148,7 @@ def check_dtype(symbol: sp.Symbol, value: Any) -> None:
 
 
 def check_array(symbol: sp.Symbol, value: Any) -> None:
-    """Refuse NaN and values that the symbol's assumptions exclude, in a number or a whole array."""
+    """Refuse NaN and values that the symbol's assumptions exclude, in a number or an array."""
     import numpy as np
 
     array = np.asarray(float(value) if isinstance(value, Fraction) else value)
@@ -179,17 +180,17 @@ def check_array(symbol: sp.Symbol, value: Any) -> None:
 
 
 def bind(
-    name: str, args: Sequence[sp.Symbol], given: Sequence[Any], named: Mapping[str, Any]
+    name: str, args: Sequence[sp.Symbol], positional: Sequence[Any], named: Mapping[str, Any]
 ) -> list[Any]:
     """Positional and keyword values in the order of args; missing or surplus ones are refused."""
     names = [symbol.name for symbol in args]
-    if len(given) > len(names):
+    if len(positional) > len(names):
         raise InputError(
-            f"{name} takes {len(names)} arguments ({', '.join(names)}), got {len(given)}."
+            f"{name} takes {len(names)} arguments ({', '.join(names)}), got {len(positional)}."
         )
-    values = dict(zip(names, given, strict=False))
-    if doubled := sorted(set(values) & set(named)):
-        raise InputError(f"{name} was given {', '.join(doubled)} twice.")
+    values = dict(zip(names, positional, strict=False))
+    if twice := sorted(set(values) & set(named)):
+        raise InputError(f"{name} was given {', '.join(twice)} twice.")
     values |= named
     if surplus := sorted(set(values) - set(names)):
         raise InputError(

@@ -14,7 +14,7 @@ from sympy.core.function import AppliedUndef
 from analytic.expressions import quadrature
 from analytic.expressions.arguments import InputError, exact
 from analytic.expressions.expectation import Moment, PairMoment, _Expectation
-from analytic.expressions.opaque import Computed
+from analytic.expressions.opaque import Opaque
 from analytic.expressions.printer import ArrayPrinter, numpy_names, torch_names
 from analytic.expressions.special import HEADS, bounded_exp, share
 from analytic.expressions.symbols import z
@@ -30,7 +30,7 @@ def compile_mpmath(args: Sequence[sp.Symbol], expr: sp.Expr) -> Callback:
     expr, programs = _name_programs(expr)
     functions |= {name: node.on_mpmath(compile_mpmath) for name, node in programs.items()}
     functions |= {share.__name__: share.exact, "exp": bounded_exp}
-    lazy = expr.has(sp.Piecewise)  # a branch not taken may divide by zero: lift nothing out of it
+    lazy = expr.has(sp.Piecewise)  # cse would evaluate branches not taken, which may divide by zero
     return sp.lambdify(args, expr, modules=[functions, "mpmath"], cse=not lazy)
 
 
@@ -42,7 +42,7 @@ def compile_numpy(args: Sequence[sp.Symbol], expr: sp.Expr) -> Callback:
     @wraps(body)
     def call(*values: Any) -> Any:
         arrays = [
-            _plain(s, v) if s in host else np.asarray(v, dtype=float)
+            _require_number(s, v) if s in host else np.asarray(v, dtype=float)
             for s, v in zip(args, values, strict=True)
         ]
         with np.errstate(all="ignore"):  # both branches of a Piecewise are evaluated
@@ -65,10 +65,10 @@ def compile_torch(args: Sequence[sp.Symbol], expr: sp.Expr) -> Callback:
         dtype = floating[0].dtype if floating else torch.float64
         for other in floating[1:]:
             dtype = torch.promote_types(dtype, other.dtype)
-        tensors.sort(key=lambda t: (t.ndim == 0, t.device.type == "cpu"))  # numbers of the CPU last
+        tensors.sort(key=lambda t: (t.ndim == 0, t.device.type == "cpu"))  # scalars on the CPU last
         device = tensors[0].device if tensors else None
         moved = [
-            _plain(s, v) if s in host else torch.as_tensor(v, dtype=dtype, device=device)
+            _require_number(s, v) if s in host else torch.as_tensor(v, dtype=dtype, device=device)
             for s, v in zip(args, values, strict=True)
         ]
         result = torch.as_tensor(body(*moved), dtype=dtype, device=device)
@@ -86,9 +86,9 @@ def compile_together(
     printer: type[ArrayPrinter] = ArrayPrinter,
     **names: Callback,
 ) -> Callback:
-    """Several functions of tensors that share what they have in common; nothing is converted.
+    """Several expressions as one function of tensors, with shared subexpressions; nothing is converted.
 
-    A printer of one's own may use further names.
+    `names` are further functions that a printer of one's own may call.
     """
     torch = import_module("torch")
     names = torch_names() | names
@@ -137,7 +137,7 @@ def _lambdify(
 
 
 def _on_arrays(xp: Any, body: Callback, head: Any = None) -> Callback:
-    """A body for arrays that also takes the plain numbers of arguments fixed beforehand."""
+    """A body for arrays that also takes plain numbers, such as those of `Formula.at`."""
     host = getattr(head, "host", ())
 
     def call(*args: Any) -> Any:
@@ -155,11 +155,11 @@ def _on_arrays(xp: Any, body: Callback, head: Any = None) -> Callback:
     return call
 
 
-def _plain(symbol: sp.Symbol, value: Any) -> int | float:
-    """A host argument as the plain number that it must be."""
+def _require_number(symbol: sp.Symbol, value: Any) -> int | float:
+    """A host argument as a plain number; arrays are refused."""
     if isinstance(value, list | tuple) or getattr(value, "ndim", 0):
-        given = f"an array of shape {tuple(value.shape)}" if hasattr(value, "shape") else value
-        raise InputError(f"{symbol} must be one number here, but {given} was given.")
+        array = f"an array of shape {tuple(value.shape)}" if hasattr(value, "shape") else value
+        raise InputError(f"{symbol} must be one number here, but {array} was given.")
     number = exact(symbol, value)
     return int(number) if number.denominator == 1 else float(number)
 
@@ -172,7 +172,7 @@ def host_symbols(expr: sp.Expr) -> set[sp.Symbol]:
 
 
 def expand_heads(expr: sp.Expr) -> sp.Expr:
-    """Textbook functions in place of our own; `share` stays, because its value at 0/0 is its point."""
+    """Textbook functions in place of our own, except `share`, which has a value at 0/0."""
     for head in HEADS:
         if head is not share and any(node.func is head for node in expr.atoms(sp.Function)):
             expr = expr.replace(head, head.exact)
@@ -182,7 +182,7 @@ def expand_heads(expr: sp.Expr) -> sp.Expr:
 def fold(expr: Any) -> Any:
     """Irrational constants as floats: torch has no sqrt of a Python number, and no pi**2."""
     constant = isinstance(expr, sp.Expr) and expr.is_number and not expr.is_Rational
-    if constant and not expr.has(AppliedUndef, *HEADS):  # those have numbers of their own
+    if constant and not expr.has(AppliedUndef, *HEADS):  # evalf cannot compute those
         return expr.evalf(17)
     return expr.func(*map(fold, expr.args)) if expr.args else expr
 
@@ -199,9 +199,9 @@ def _name_expectations(expr: sp.Expr) -> tuple[sp.Expr, dict[str, _Expectation]]
     return expr.xreplace(calls), averages
 
 
-def _name_programs(expr: sp.Expr) -> tuple[sp.Expr, dict[str, Computed]]:
-    """Each computed node becomes a call `program_k(inputs...)`."""
-    nodes = sorted(expr.atoms(Computed), key=sp.default_sort_key)
+def _name_programs(expr: sp.Expr) -> tuple[sp.Expr, dict[str, Opaque]]:
+    """Each opaque node becomes a call `program_k(inputs...)`."""
+    nodes = sorted(expr.atoms(Opaque), key=sp.default_sort_key)
     programs = {f"program_{k}": node for k, node in enumerate(nodes)}
     calls = {node: sp.Function(name)(*node.inputs) for name, node in programs.items()}
     return expr.xreplace(calls), programs
@@ -212,7 +212,7 @@ def _mp_average(node: _Expectation) -> Callback:
 
     def average(*values: Any) -> Any:
         covariances = len(values) - len(node.parameters)
-        fixed = [partial(_last, f, values[covariances:]) for f in functions]
+        fixed = [partial(_at_parameters, f, values[covariances:]) for f in functions]
         if isinstance(node, Moment):
             _, _, power, kinks = node.args
             return quadrature.moment(
@@ -234,16 +234,18 @@ def _array_average(node: _Expectation, xp: Any, names: dict[str, Any]) -> Callba
     def average(*values: Any) -> Any:
         covariances = len(values) - len(node.parameters)
         widened = [p[..., None] if getattr(p, "ndim", 0) else p for p in values[covariances:]]
-        fixed = [partial(_last, f, widened) for f in functions]
+        fixed = [partial(_at_parameters, f, widened) for f in functions]
         if isinstance(node, Moment):
             _, _, power, kinks = node.args
             cuts = [float(b) for b in kinks]
-            return quadrature.moment_array(xp, *fixed, values[0], int(power), cuts).trusted()
-        return quadrature.pair_array(xp, *fixed, *values[:covariances]).trusted()
+            return quadrature.moment_array(
+                xp, *fixed, values[0], int(power), cuts
+            ).require_converged()
+        return quadrature.pair_array(xp, *fixed, *values[:covariances]).require_converged()
 
     return average
 
 
-def _last(f: Callback, parameters: Sequence[Any], point: Any) -> Any:
-    """f with its trailing parameters filled in."""
+def _at_parameters(f: Callback, parameters: Sequence[Any], point: Any) -> Any:
+    """f at a point, with its trailing parameters filled in."""
     return f(point, *parameters)

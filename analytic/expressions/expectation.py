@@ -44,7 +44,7 @@ def one_sided(f: sp.Expr, b: sp.Expr, kinks: Any, side: int) -> sp.Expr:
 
 
 class Moment(_Expectation):
-    r"""$E[t^k f(\sqrt V t)]$ for standard normal t; f may jump or bend at the given kinks."""
+    r"""$E[t^k f(\sqrt V t)]$ for standard normal t; f may jump or bend at the kinks."""
 
     bound = 1
 
@@ -59,14 +59,17 @@ class Moment(_Expectation):
         return inside + sp.diff(V, symbol) * self.log_derivative() / V
 
     def log_derivative(self) -> sp.Expr:
-        """d/d(log V). Moving the scale needs no second derivative, and nothing at a kink at zero."""
+        r"""V d/dV, as $E[t^k z f'(z)]/2$ with $z = \sqrt V t$, and a term for each jump of f.
+
+        It has no second derivative of f, and a jump at zero has no term.
+        """
         f, V, power, kinks = self.args
-        moved = self.func(z * sp.diff(f, z), V, power, kinks)
+        rate = self.func(z * sp.diff(f, z), V, power, kinks)
         for b in kinks:
             if b != 0 and (jump := one_sided(f, b, kinks, 1) - one_sided(f, b, kinks, -1)) != 0:
                 t = b / sp.sqrt(V)
-                moved += jump * t ** (power + 1) * sp.exp(-(t**2) / 2) / sp.sqrt(2 * sp.pi)
-        return moved / 2
+                rate += jump * t ** (power + 1) * sp.exp(-(t**2) / 2) / sp.sqrt(2 * sp.pi)
+        return rate / 2
 
     def _latex(self, printer: Any, exp: str | None = None) -> str:
         f, V, power, _ = self.args

@@ -22,15 +22,15 @@ from analytic.expressions.arguments import (
     exact,
 )
 
-MAX_DIGITS = 2_000  # beyond, evaluation is not a question of precision any more
+MAX_DIGITS = 2_000  # of working precision: a value that needs more is taken for zero or singular
 
 
 @dataclass(frozen=True)
 class Formula:
     """A named expression in declared symbols.
 
-    `expr` is the textbook face: it is differentiated, printed, cited, and evaluated to any
-    precision. `stable`, where given, is the same function written for floating point.
+    `expr` is the textbook form: it is differentiated, printed, cited, and evaluated to any
+    precision. `stable`, if not None, is the same function written for floats.
     """
 
     name: str
@@ -41,8 +41,8 @@ class Formula:
     stable: sp.Expr | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        for face in (self.expr, self.stable):
-            if face is not None and (stray := face.free_symbols - set(self.args)):
+        for form in (self.expr, self.stable):
+            if form is not None and (stray := form.free_symbols - set(self.args)):
                 names = ", ".join(sorted(map(str, stray)))
                 raise ValueError(
                     f"Formula {self.name!r} depends on {names}, but its arguments are {self.args}. "
@@ -50,32 +50,32 @@ class Formula:
                 )
 
     def __getstate__(self) -> dict[str, Any]:
-        """What other processes are sent: they compile for themselves."""
+        """For pickle, without the compiled functions: another process compiles its own."""
         return {part.name: getattr(self, part.name) for part in fields(self)}
 
     @property
     def floating(self) -> sp.Expr:
-        """The face that floating-point backends compile."""
+        """The form that floating-point backends compile."""
         return self.expr if self.stable is None else self.stable
 
     @cached_property
     def mpmath(self) -> Callable[..., Any]:
-        """The textbook face on mpmath numbers at the working precision; it judges `stable`."""
+        """The textbook form on mpmath numbers at the working precision: the reference for `stable`."""
         return self._named(backends.compile_mpmath(self.args, self.expr))
 
     @cached_property
     def numpy(self) -> Callable[..., Any]:
         """Float64 on numbers and arrays, which broadcast.
 
-        Arguments outside the domain are refused, and so are those that lead to NaN, because a number
-        on the way leaves the range of floats.
+        Arguments outside the domain are refused, and so are those whose value is NaN, because an
+        intermediate number leaves the range of floats.
         """
         body = self._named(backends.compile_numpy(self.args, self.floating), check=True)
         return self._named(partial(self._require_numbers, body))
 
     @cached_property
     def torch(self) -> Callable[..., Any]:
-        """Tensors in, tensor out: dtype, device and autograd kept; tensor values are not inspected."""
+        """Tensors in, tensor out, with their dtype, device and autograd; their values are not inspected."""
         return self._named(backends.compile_torch(self.args, self.floating), check=True)
 
     def _require_numbers(self, body: Callable[..., Any], *values: Any) -> Any:
@@ -94,8 +94,8 @@ class Formula:
         return result
 
     def _named(self, body: Callable[..., Any], check: bool = False) -> Callable[..., Any]:
-        def call(*given: Any, **named: Any) -> Any:
-            values = bind(self.name, self.args, given, named)
+        def call(*positional: Any, **named: Any) -> Any:
+            values = bind(self.name, self.args, positional, named)
             if not check:
                 return body(*values)
             pairs = list(zip(self.args, values, strict=True))
@@ -118,7 +118,7 @@ class Formula:
         return call
 
     def evaluate(self, digits: int = 30, **values: Any) -> Any:
-        """The value to `digits` digits as an mpf, found by raising the precision until it stands."""
+        """The value to `digits` digits as an mpf: the precision is raised until the value settles."""
         if isinstance(digits, bool) or not isinstance(digits, int) or digits < 1:
             raise InputError(
                 f"digits = {digits!r} was given, but it must be a whole number at least 1."
@@ -128,9 +128,9 @@ class Formula:
             for symbol, value in zip(self.args, bind(self.name, self.args, (), values), strict=True)
         ]
         self.domain.check(self.name, dict(zip(self.args, numbers, strict=True)))
-        # Next to |x| = 1e30 curvature is a difference of numbers 1e120 times as large.
-        beyond = max([0, *(_magnitude(number) - 8 for number in numbers)])
-        working = digits + 15 + min(4 * beyond, MAX_DIGITS // 4)
+        # At |x| = 1e30 curvature is a difference of numbers 1e120 times as large, so start higher there.
+        excess = max([0, *(_magnitude(number) - 8 for number in numbers)])
+        working = digits + 15 + min(4 * excess, MAX_DIGITS // 4)
         last, enough = None, digits + 8 * max([0, *map(_length, numbers)])
         while working <= max(MAX_DIGITS, 10 * digits):
             with mp.workdps(working):
@@ -156,7 +156,7 @@ class Formula:
         """The value at the working precision, or None where it has none or is not real."""
         try:
             value = mp.mpmathify(self.mpmath(*map(_to_mpf, numbers)))
-        except (ArithmeticError, ValueError):  # mpmath tells poles by ValueError
+        except (ArithmeticError, ValueError):  # mpmath raises ValueError at some poles
             return None
         return mp.re(value) if mp.isfinite(value) and mp.im(value) == 0 else None
 
@@ -187,7 +187,7 @@ class Formula:
         )
 
     def diff(self, *names: str) -> Formula:
-        """The derivative of the textbook face by the named arguments, one after another."""
+        """The derivative of the textbook form by the named arguments, one after another."""
         if not names:
             return self
         expr = sp.diff(self.expr, *map(self._symbol, names))
@@ -204,7 +204,7 @@ class Formula:
 
 
 def _length(number: Fraction) -> int:
-    """Decimal digits that it takes to write a number down: arguments can cancel as far as that."""
+    """Decimal digits of a fraction: arguments may cancel to so many digits."""
     return int(max(number.numerator.bit_length(), number.denominator.bit_length()) * 0.302) + 1
 
 

@@ -1,4 +1,4 @@
-"""Symbols that no printer can write out, because a program computes them: what a backend asks of one."""
+"""Nodes of an expression that a program computes, because no printer can write them out as code."""
 
 from __future__ import annotations
 
@@ -9,32 +9,33 @@ import sympy as sp
 
 from analytic.expressions.arguments import InputError
 
-Table = Callable[[Sequence[sp.Symbol], sp.Tuple], Callable[..., Any]]  # (args, exprs) -> function
+# A compiler of the backend: from arguments and several expressions to one function of numbers.
+Table = Callable[[Sequence[sp.Symbol], sp.Tuple], Callable[..., Any]]
 
 
-class Computed(sp.Expr):
-    """A node of an expression that stands for a computation on the values of its inputs."""
+class Opaque(sp.Expr):
+    """A node that SymPy cannot look into: a program computes its value from those of its inputs."""
 
     @property
     def inputs(self) -> tuple[sp.Expr, ...]:
-        """What the computation needs to know, in the order of its arguments."""
+        """The arguments of the program, as expressions."""
         raise NotImplementedError
 
     @property
     def host(self) -> frozenset[sp.Symbol]:
-        """Inputs that must be plain numbers, such as how often to repeat something."""
+        """Inputs that must be plain numbers, never arrays, such as a number of layers."""
         return frozenset()
 
     def _eval_derivative(self, symbol: sp.Symbol) -> sp.Expr:
         raise InputError(
-            f"{type(self).__name__} is computed, and has no derivative by {symbol} in symbols: "
+            f"{type(self).__name__} is computed by a program, and has no symbolic derivative by {symbol}: "
             "differentiate `.torch` by autograd, or `.mpmath` by mpmath.diff."
         )
 
     def on_mpmath(self, table: Table) -> Callable[..., Any]:
-        """The computation on mpmath numbers; `table` compiles expressions for it."""
+        """The program on mpmath numbers; `table` compiles the expressions that it needs."""
         raise NotImplementedError
 
     def on_arrays(self, xp: Any, table: Table) -> Callable[..., Any]:
-        """The computation on arrays of numpy or torch."""
+        """The program on arrays of numpy or torch (`xp`)."""
         raise NotImplementedError

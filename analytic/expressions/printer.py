@@ -22,9 +22,9 @@ NAMES = {
 
 
 class ArrayPrinter(AbstractPythonCodePrinter):
-    """SymPy's own printers differ by backend and refuse unknown functions in torch; this one is both."""
+    """One printer for numpy and torch: SymPy's own differ, and refuse unknown functions in torch."""
 
-    share = staticmethod(partial(sp.cse, list=False))  # how common subexpressions are found
+    share = staticmethod(partial(sp.cse, list=False))  # the search for common subexpressions
 
     def _print_Function(self, expr: sp.Function) -> str:
         return f"{expr.func.__name__}({', '.join(map(self._print, expr.args))})"
@@ -72,7 +72,7 @@ def torch_names() -> dict[str, Callable[..., Any]]:
     torch = import_module("torch")
 
     def lifted(function: Callable[..., Any]) -> Callable[..., Any]:
-        """The function on tensors and numbers; a number becomes a scalar that promotes nothing."""
+        """The function on tensors and numbers; a number becomes a scalar, which changes no dtype."""
 
         def call(*args: Any) -> Any:
             return function(

@@ -88,3 +88,11 @@ MEANING = {
     "m": "number of neurons",
     "alpha": "what the sum of neurons is divided by",
 }
+
+
+def is_degree(parameter: sp.Symbol) -> bool:
+    """Whether a parameter of an activation is a degree, `q` or `exponent`.
+
+    The form of the moments depends on a degree, so they are compiled for one number at a time.
+    """
+    return parameter.name == q.name

@@ -22,7 +22,7 @@ import sympy as sp
 from mpmath import mp
 
 from analytic.expressions.formula import Formula
-from analytic.expressions.opaque import Computed, Table
+from analytic.expressions.opaque import Opaque, Table
 from analytic.expressions.special.exact_floats import two_product, two_sum
 from analytic.expressions.symbols import b, x1, x2
 from analytic.finite.bumps import bumps, determinant
@@ -62,7 +62,7 @@ def _minor(j: int, k: int) -> sp.Expr:
 DETERMINANT, CURVATURE = _textbook()
 
 
-class _Floats(Computed):
+class _Floats(Opaque):
     """A quantity of the network on arrays; its arguments are x1, x2 and b."""
 
     textbook: sp.Expr

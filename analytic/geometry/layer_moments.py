@@ -1,4 +1,4 @@
-"""A layer as the moments that germs of kernels pass through: in textbook form, and for floats."""
+"""The Gaussian moments of a layer as expressions in V: in textbook form, and for floats."""
 
 from __future__ import annotations
 
@@ -7,26 +7,36 @@ from dataclasses import replace
 import sympy as sp
 
 from analytic.activations.activation import Activation
-from analytic.activations.log_derivatives import algebraic, elasticities, factored
+from analytic.activations.log_derivatives import algebraic, factored, log_derivatives
 from analytic.expressions.arguments import InputError
 from analytic.expressions.expectation import Moment, one_sided
 from analytic.expressions.formula import Formula
 from analytic.expressions.symbols import V
-from analytic.geometry.kernel_jet import Passage
+from analytic.geometry.kernel_jet import LayerMoments
 
 
-def passage(act: Activation) -> Passage:
-    """Of the kernel E[phi phi], for twofold floats."""
-    return _floating(act.F, act.require("G"))
+def layer_moments(act: Activation) -> LayerMoments:
+    """The moments F and G of the kernel E[phi phi], written for twofold floats."""
+    return _for_floats(act.F, act.require("G"))
 
 
-def derived_passage(act: Activation) -> Passage:
-    """Of the kernel E[phi' phi']."""
-    return _floating(act.require("G"), act.require("G2"))
+def derivative_layer_moments(act: Activation) -> LayerMoments:
+    """The moments G and G2 of the kernel E[phi' phi'], written for twofold floats."""
+    return _for_floats(act.require("G"), act.require("G2"))
 
 
-def bent(act: Activation) -> Formula:
-    """E[phi''^2], which tangent metrics rest on; refused where phi' jumps and it is infinite."""
+def textbook_layer_moments(act: Activation) -> LayerMoments:
+    """`layer_moments` by definition, from textbook forms: for any working precision of mpmath."""
+    return _by_definition(act.F.expr, act.require("G").expr)
+
+
+def textbook_derivative_layer_moments(act: Activation) -> LayerMoments:
+    """`derivative_layer_moments` by definition, from textbook forms."""
+    return _by_definition(act.require("G").expr, act.require("G2").expr)
+
+
+def require_finite_G2(act: Activation) -> Formula:
+    """E[phi''^2], which NTK metrics depend on; refused where phi' jumps, because it is infinite."""
     reason = dict(act.absent).get("G2")
     if reason is None and not act.parameters:
         slope = act.derivative()
@@ -42,43 +52,48 @@ def bent(act: Activation) -> Formula:
     return replace(act.G2, domain=replace(act.G2.domain, why=why))
 
 
-def textbook(act: Activation) -> Passage:
-    """The same from textbook forms, which any working precision can bear."""
-    return _defined(act.F.expr, act.require("G").expr)
-
-
-def derived_textbook(act: Activation) -> Passage:
-    return _defined(act.require("G").expr, act.require("G2").expr)
-
-
-def _defined(f: sp.Expr, g: sp.Expr) -> Passage:
-    first, slope, ratio = V * sp.diff(f, V) / f, V * sp.diff(g, V) / g, sp.diff(f, V) / g
-    second, bend, turn = (V * sp.diff(e, V) for e in (first, slope, ratio))
-    return Passage(f, first, second, g, slope, bend, 1 + 2 * slope, ratio, turn)
-
-
-def _floating(f: Formula, g: Formula) -> Passage:
-    of_f, of_g = elasticities(f), elasticities(g)
-    ratio, turn = _ratio(f, g)
-    return Passage(
-        f.floating,
-        of_f.first,
-        of_f.second,
-        g.floating,
-        of_g.first,
-        of_g.second,
-        of_g.stretch,
-        ratio,
-        turn,
+def _by_definition(F: sp.Expr, G: sp.Expr) -> LayerMoments:
+    eps_F, eps_G, ratio = V * sp.diff(F, V) / F, V * sp.diff(G, V) / G, sp.diff(F, V) / G
+    rate_eps_F, rate_eps_G, rate_ratio = (V * sp.diff(e, V) for e in (eps_F, eps_G, ratio))
+    return LayerMoments(
+        F=F,
+        eps_F=eps_F,
+        rate_eps_F=rate_eps_F,
+        G=G,
+        eps_G=eps_G,
+        rate_eps_G=rate_eps_G,
+        one_plus_2_eps_G=1 + 2 * eps_G,
+        ratio=ratio,
+        rate_ratio=rate_ratio,
     )
 
 
-def _ratio(f: Formula, g: Formula) -> tuple[sp.Expr, sp.Expr]:
-    """f'/g and its rate; quadratures are multiplied only, for their digits are those of floats."""
-    if f.floating.has(Moment) or g.floating.has(Moment):
-        of_f, of_g = elasticities(f), elasticities(g)
-        ratio = f.floating * of_f.slope / g.floating
-        return ratio, ratio * (of_f.second / of_f.first + of_f.first - 1 - of_g.first)
-    ratio = sp.diff(f.floating, V) / g.floating
-    turn = V * sp.diff(ratio, V)
-    return (factored(ratio), factored(turn)) if algebraic(ratio) else (ratio, turn)
+def _for_floats(F: Formula, G: Formula) -> LayerMoments:
+    of_F, of_G = log_derivatives(F), log_derivatives(G)
+    ratio, rate_ratio = _ratio(F, G)
+    return LayerMoments(
+        F=F.floating,
+        eps_F=of_F.eps,
+        rate_eps_F=of_F.rate,
+        G=G.floating,
+        eps_G=of_G.eps,
+        rate_eps_G=of_G.rate,
+        one_plus_2_eps_G=of_G.one_plus_2_eps,
+        ratio=ratio,
+        rate_ratio=rate_ratio,
+    )
+
+
+def _ratio(F: Formula, G: Formula) -> tuple[sp.Expr, sp.Expr]:
+    """F'/G and its rate V d/dV.
+
+    Quadratures have the 16 digits of floats, so they are only multiplied and divided, never subtracted
+    from each other.
+    """
+    if F.floating.has(Moment) or G.floating.has(Moment):
+        of_F, of_G = log_derivatives(F), log_derivatives(G)
+        ratio = F.floating * of_F.eps_over_V / G.floating
+        return ratio, ratio * (of_F.rate / of_F.eps + of_F.eps - 1 - of_G.eps)
+    ratio = sp.diff(F.floating, V) / G.floating
+    rate = V * sp.diff(ratio, V)
+    return (factored(ratio), factored(rate)) if algebraic(ratio) else (ratio, rate)

@@ -1,13 +1,14 @@
 r"""Geometry of the shallow NNGP kernel, from nothing but an activation's $G(V) = E[\phi'^2]$.
 
 The metric is $e^\Omega(I + 2\Omega' x x^T)$ with $e^\Omega = \sigma^2 G(V)$, $V = \sigma^2 s +
-\zeta^2$ (curvature paper, (5)). The float faces are written in the elasticities $\epsilon_1 = V
-G'/G$ and $\epsilon_2 = V\epsilon_1'$ and in the share $\tau = \sigma^2 s/V$ of the input in the
-variance. Nothing in them cancels, from r = 1e-8 to 1e8 and at zeta = 0:
+\zeta^2$ (curvature paper, (5)). The forms for floats are written in the logarithmic derivative $\epsilon = V
+G'/G$, its rate $\dot\epsilon = V\epsilon'$ and the share $\tau = \sigma^2 s/V$ of the input in the
+variance. Nothing in them cancels, from r = 1e-8 to 1e8 and at zeta = 0. With the ratio P of the
+eigenvalue of the metric along x to the one across it,
 
-$$\frac{E}{a} = P = (1-\tau) + \tau(1 + 2\epsilon_1), \qquad
-R = -\frac{(d-1)\,\tau\epsilon_1}{V G P^2}\big[(d-2)\epsilon_1 P
-    + 4\big((1-\tau)\epsilon_1 + \tau\epsilon_2\big)\big].$$
+$$P = (1-\tau) + \tau(1 + 2\epsilon), \qquad
+R = -\frac{(d-1)\,\tau\epsilon}{V G P^2}\big[(d-2)\epsilon P
+    + 4\big((1-\tau)\epsilon + \tau\dot\epsilon\big)\big].$$
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ import sympy as sp
 
 from analytic.activations.activation import Activation
 from analytic.activations.log_derivatives import (
-    Elasticities,
+    LogDerivatives,
     algebraic,
-    elasticities,
     factored,
+    log_derivatives,
     log_of_product,
     quick,
-    rise,
-)  # fmt: skip
+    sqrt_coefficient,
+)
 from analytic.expressions.formula import Formula
 from analytic.expressions.special import log_variance, share, volume
 from analytic.expressions.symbols import V, d, r, s, sigma, zeta
@@ -33,14 +34,16 @@ from analytic.geometry.radial import RadialMetric, origin_curvature
 
 PAPER = "Zavatone-Veth et al."
 _variance = sigma**2 * s + zeta**2
-_bare = sp.And(sp.Eq(s, 0), sp.Eq(zeta, 0))
+_no_variance = sp.And(sp.Eq(s, 0), sp.Eq(zeta, 0))
 
 
 def kernel(act: Activation) -> Formula:
+    """E[phi(u) phi(v)] for a Gaussian pair of preactivations."""
     return _named(act.kernel, act, "kernel", f"{PAPER}, (C.3)")
 
 
 def slope(act: Activation) -> Formula:
+    """E[phi'(u) phi'(v)] for a Gaussian pair of preactivations."""
     return _named(
         act.require("slope"),
         act,
@@ -56,46 +59,50 @@ def metric(act: Activation) -> RadialMetric:
 
 
 def omega(act: Activation) -> Formula:
-    face = _Face(act)
-    return _formula(act, "omega", sp.log(metric(act).a), face.log_a, "(C.11)")
+    """Omega, with e^Omega = sigma^2 G the eigenvalue of the metric across x."""
+    floats = _ForFloats(act)
+    return _formula(act, "omega", sp.log(metric(act).a), floats.log_a, "(C.11)")
 
 
 def tangential(act: Activation) -> Formula:
     """The eigenvalue of the metric across x, of multiplicity d - 1."""
-    face = _Face(act)
-    return _formula(act, "tangential", metric(act).a, sigma**2 * face.G, "(5)")
+    floats = _ForFloats(act)
+    return _formula(act, "tangential", metric(act).a, sigma**2 * floats.G, "(5)")
 
 
 def radial(act: Activation) -> Formula:
     """The eigenvalue of the metric along x."""
-    face = _Face(act)
-    return _formula(act, "radial", _along(act), sigma**2 * face.G * face.P, "(5)")
+    floats = _ForFloats(act)
+    return _formula(act, "radial", _along(act), sigma**2 * floats.G * floats.P, "(5)")
 
 
 def magnification(act: Activation) -> Formula:
     """sqrt(det g)."""
-    face = _Face(act)
+    floats = _ForFloats(act)
     textbook = metric(act).a ** ((d - 1) / 2) * sp.sqrt(_along(act))
-    stable = volume(sigma**2 * face.G, face.log_a, face.P, d)
+    stable = volume(sigma**2 * floats.G, floats.log_a, floats.P, d)
     return _formula(act, "magnification", textbook, stable, "(C.13)", dimension=True)
 
 
 def ricci(act: Activation) -> Formula:
     """The Ricci scalar; the paper prints three times this value, (7)."""
-    face = _Face(act)
+    at = _ForFloats(act)
     textbook = (
-        factored(metric(act).scalar_curvature()) if quick(act.require("G")) else _regular(act)
+        factored(metric(act).scalar_curvature()) if quick(act.require("G")) else _without_poles(act)
     )
-    bracket = (d - 2) * face.e1 * face.P + 4 * (face.rest * face.e1 + face.tau * face.e2)
-    stable = -(d - 1) * face.tau * face.slope / (face.G * face.P**2) * bracket
-    if bend := rise(act.G):
-        limit = origin_curvature(sigma**2 * act.G.expr.subs(V, 0), sp.S.Zero, sigma**3 * bend)
-        textbook, stable = (sp.Piecewise((limit, _bare), (f, True)) for f in (textbook, stable))
+    bracket = (d - 2) * at.eps * at.P + 4 * (at.one_minus_tau * at.eps + at.tau * at.rate_eps)
+    stable = -(d - 1) * at.tau * at.eps_over_V / (at.G * at.P**2) * bracket
+    if coefficient := sqrt_coefficient(act.G):
+        a = sigma**2 * act.G.expr.subs(V, 0)
+        limit = origin_curvature(a, sp.S.Zero, sigma**3 * coefficient)
+        textbook, stable = (
+            sp.Piecewise((limit, _no_variance), (f, True)) for f in (textbook, stable)
+        )
     return _formula(act, "ricci", textbook, stable, "(7), corrected by 1/3", dimension=True)
 
 
-def _regular(act: Activation) -> sp.Expr:
-    """(7) without its division by Omega', which has zeros (GELU's lies at V = 10.2133)."""
+def _without_poles(act: Activation) -> sp.Expr:
+    """(7) without its division by Omega', which may vanish: GELU's does at V = 10.2133."""
     a, a1, a2 = (sp.diff(metric(act).a, s, k) for k in range(3))
     E = a + 2 * s * a1
     bracket = (d - 2) * a1 * E + 4 * (a * a1 + s * (a * a2 - a1**2))
@@ -103,22 +110,24 @@ def _regular(act: Activation) -> sp.Expr:
 
 
 def _along(act: Activation) -> sp.Expr:
-    """The eigenvalue along x, which is defined at x = 0, zeta = 0 too."""
-    along, G = metric(act).a * _stretch(act), act.G.expr
-    vanishes = G.subs(V, 0) == 0 and not algebraic(G)  # then no factor V cancels in Omega'
-    return sp.Piecewise((0, _bare), (along, True)) if vanishes else along
+    """The eigenvalue along x, in a form that has a value at x = 0 and zeta = 0 too."""
+    along, G = metric(act).a * _eigenvalue_ratio(act), act.G.expr
+    vanishes = G.subs(V, 0) == 0 and not algebraic(G)  # G'/G stays 0/0 there
+    return sp.Piecewise((0, _no_variance), (along, True)) if vanishes else along
 
 
-def _stretch(act: Activation) -> sp.Expr:
-    r"""$1 + 2 s \Omega' = 1 + 2\tau\epsilon_1$, which is defined at x = 0, zeta = 0 too."""
-    slope = sp.diff(act.G.expr, V) / act.G.expr
-    if slope.subs(V, 0).is_finite:
-        stretch = 1 + 2 * sigma**2 * s * slope.subs(V, _variance)
-        return factored(stretch) if algebraic(stretch) else stretch
-    elasticity = (
-        factored(V * slope) if quick(act.G) else sp.expand(V * sp.diff(act.G.expr, V)) / act.G.expr
+def _eigenvalue_ratio(act: Activation) -> sp.Expr:
+    r"""$P = 1 + 2 s \Omega' = 1 + 2\tau\epsilon$, in a form that has a value at x = 0 and zeta = 0 too."""
+    log_slope = sp.diff(act.G.expr, V) / act.G.expr
+    if log_slope.subs(V, 0).is_finite:
+        ratio = 1 + 2 * sigma**2 * s * log_slope.subs(V, _variance)
+        return factored(ratio) if algebraic(ratio) else ratio
+    eps = (
+        factored(V * log_slope)
+        if quick(act.G)
+        else sp.expand(V * sp.diff(act.G.expr, V)) / act.G.expr
     )
-    return 1 + 2 * share(sigma**2 * s, zeta**2, 1) * elasticity.subs(V, _variance)
+    return 1 + 2 * share(sigma**2 * s, zeta**2, 1) * eps.subs(V, _variance)
 
 
 def _formula(
@@ -146,8 +155,8 @@ def _named(formula: Formula, act: Activation, what: str, source: str) -> Formula
 
 
 @dataclass(frozen=True)
-class _Face:
-    """The ingredients of the float faces, each written so that floating point survives it."""
+class _ForFloats:
+    """The parts of the formulas for floats, by the symbols of the module's docstring."""
 
     act: Activation
 
@@ -156,8 +165,7 @@ class _Face:
         return share(sigma**2 * s, zeta**2, 1)
 
     @property
-    def rest(self) -> sp.Expr:
-        """1 - tau."""
+    def one_minus_tau(self) -> sp.Expr:
         return share(zeta**2, sigma**2 * s, 0)
 
     @property
@@ -165,33 +173,32 @@ class _Face:
         return self.act.G.floating.subs(V, _variance)
 
     @property
-    def _rates(self) -> Elasticities:
-        return elasticities(self.act.G, self.act.elasticity)
+    def _of_G(self) -> LogDerivatives:
+        return log_derivatives(self.act.G, self.act.log_derivative)
 
     @property
-    def e1(self) -> sp.Expr:
-        return self._rates.first.subs(V, _variance)
+    def eps(self) -> sp.Expr:
+        return self._of_G.eps.subs(V, _variance)
 
     @property
-    def e2(self) -> sp.Expr:
-        return self._rates.second.subs(V, _variance)
+    def rate_eps(self) -> sp.Expr:
+        return self._of_G.rate.subs(V, _variance)
 
     @property
-    def slope(self) -> sp.Expr:
-        """e1 / V = G'/G."""
-        return self._rates.slope.subs(V, _variance)
+    def eps_over_V(self) -> sp.Expr:
+        return self._of_G.eps_over_V.subs(V, _variance)
 
     @property
     def P(self) -> sp.Expr:
-        return self.rest + self.tau * self._rates.stretch.subs(V, _variance)
+        return self.one_minus_tau + self.tau * self._of_G.one_plus_2_eps.subs(V, _variance)
 
     @property
     def log_a(self) -> sp.Expr:
         """log(sigma^2 G) factor by factor: no power of V overflows, and no digit is lost near 0."""
-        parts = log_of_product(self.act.G.floating)
-        numbers = [part for part in sp.Add.make_args(parts) if part.is_number]
-        power = parts.coeff(sp.log(V))
-        rest = parts - sp.Add(*numbers) - power * sp.log(V)
-        lead = sp.log(sigma**2 * sp.exp(sp.Add(*numbers)))
-        bias = log_variance(power, sigma, r, zeta) if power != 0 else sp.S.Zero
-        return lead + rest.subs(V, _variance) + bias
+        log_G = log_of_product(self.act.G.floating)
+        numbers = [part for part in sp.Add.make_args(log_G) if part.is_number]
+        power = log_G.coeff(sp.log(V))
+        other = log_G - sp.Add(*numbers) - power * sp.log(V)
+        constant = sp.log(sigma**2 * sp.exp(sp.Add(*numbers)))
+        power_of_V = log_variance(power, sigma, r, zeta) if power != 0 else sp.S.Zero
+        return constant + other.subs(V, _variance) + power_of_V

@@ -29,10 +29,11 @@ class RadialMetric:
         return self.a.subs(values) * sp.eye(len(column)) + self.b.subs(values) * column * column.T
 
     def determinant(self) -> sp.Expr:
+        """det g in d dimensions."""
         return self.a ** (d - 1) * self.along
 
     def inverse(self) -> RadialMetric:
-        """Sherman-Morrison."""
+        """The inverse matrix, which is radial again (Sherman-Morrison)."""
         return RadialMetric(1 / self.a, -self.b / (self.a * self.along))
 
     def scalar_curvature(self) -> sp.Expr:
@@ -45,17 +46,17 @@ class RadialMetric:
         """
         a, b, E = self.a, self.b, self.along
         a1, a2, E1 = sp.diff(a, s), sp.diff(a, s, 2), sp.diff(E, s)
-        sphere = (d - 2) * (a * b - 2 * a * a1 - s * a1**2) / (a**2 * E)
-        bend = 2 * (a + s * a1) * (a1 * E + a * E1) / (a**2 * E**2) - 4 * (2 * a1 + s * a2) / (
+        tangential = (d - 2) * (a * b - 2 * a * a1 - s * a1**2) / (a**2 * E)
+        radial = 2 * (a + s * a1) * (a1 * E + a * E1) / (a**2 * E**2) - 4 * (2 * a1 + s * a2) / (
             a * E
         )
-        return (d - 1) * (sphere + bend)
+        return (d - 1) * (tangential + radial)
 
 
-def origin_curvature(a: sp.Expr, c: sp.Expr, rise: sp.Expr) -> sp.Expr:
+def origin_curvature(a: sp.Expr, c: sp.Expr, a1: sp.Expr) -> sp.Expr:
     r"""$R(0) = -2d(d-1)\,(c/a^2 + a_1^2/8a^3)$.
 
-    For $a(r) = a + a_1 r + \dots$ and the eigenvalue $a(r) + r a'(r) - 2cr^2 + \dots$ along x. With
-    $a_1$, which is called `rise`, the metric has no second derivatives there, but R has a limit.
+    For $a(r) = a + a_1 r + \dots$ and the eigenvalue $a(r) + r a'(r) - 2cr^2 + \dots$ along x. If
+    $a_1$ is not 0, the metric has no second derivatives at the origin, but R still has a limit.
     """
-    return -2 * d * (d - 1) * (c / a**2 + rise**2 / (8 * a**3))
+    return -2 * d * (d - 1) * (c / a**2 + a1**2 / (8 * a**3))

@@ -19,7 +19,7 @@ from mpmath import mpf
 
 from analytic.expressions.arguments import Domain, InputError
 from analytic.expressions.formula import Formula
-from analytic.expressions.opaque import Computed, Table
+from analytic.expressions.opaque import Opaque, Table
 from analytic.expressions.symbols import d, n, q, ratio, rho
 from analytic.perturbation import polynomials
 
@@ -27,7 +27,7 @@ SOURCE = "Zavatone-Veth et al., appendix E"
 _cosine = Domain((rho**2 <= 1,), "rho is the cosine of the angle between x and the datum")
 
 
-class _OfDegree(Computed):
+class _OfDegree(Opaque):
     """A polynomial whose exact coefficients depend on the degree q, a plain number."""
 
     @property

@@ -11,10 +11,10 @@ from typing import Any
 
 import sympy as sp
 
-from analytic.expressions.opaque import Computed, Table
+from analytic.expressions.opaque import Opaque, Table
 
 
-class _OfNeuron(Computed):
+class _OfNeuron(Opaque):
     """A function of (delta, r, m, alpha) whose order of operations matters."""
 
     @property

@@ -11,7 +11,7 @@ import sympy as sp
 from mpmath import mp
 
 from analytic.expressions.arguments import InputError
-from analytic.expressions.opaque import Computed, Table
+from analytic.expressions.opaque import Opaque, Table
 from analytic.expressions.symbols import u
 from analytic.splines.initialisation import Initialisation, high, low
 
@@ -21,7 +21,7 @@ SLOPE = sp.Symbol("slope", positive=True)
 DIGITS = 40  # of moments that no closed form was found for
 
 
-class below(Computed):
+class below(Opaque):
     r"""$\int_{u\le l} [(l-u)(h-u)]^{\mathrm{order}}\,\nu(u)\,du$ of (nu, order, l, h), for l <= h."""
 
     @property

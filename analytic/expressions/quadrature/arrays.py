@@ -19,17 +19,17 @@ REACH = 13.0  # the density of a standard normal is below 1e-37 beyond
 
 @dataclass(frozen=True)
 class Estimated:
-    """A quadrature, its difference to the same rule with half the nodes, and the size to compare with.
+    """A quadrature, its difference to the same rule with half the nodes, and the size to compare it with.
 
-    The size is the sum of absolute terms at one point, and (E[f^2] + E[g^2])/2 at two.
+    The size is the sum of absolute terms in a one-point average, and (E[f^2] + E[g^2])/2 in a two-point.
     """
 
     value: Any
     error: Any
     size: Any
 
-    def trusted(self) -> Any:
-        """The value, refused where half the nodes miss four digits: the whole rule then misses eight."""
+    def require_converged(self) -> Any:
+        """The value, unless half the nodes give fewer than four digits: all give about twice as many."""
         on_host = getattr(getattr(self.error, "device", None), "type", "cpu") == "cpu"
         if on_host and (self.error > 1e-4 * self.size).any():
             raise ArithmeticError(
@@ -55,7 +55,7 @@ def moment_array(
 
 
 def _on_half_lines(xp: Any, f: Function, scale: Any, power: int) -> list[Any]:
-    """Weighted values along the last axis, both half-lines folded into one."""
+    """Weighted values along the last axis, the sum of both half-lines."""
     t, weight = (like(xp, scale, part) for part in _logarithmic())
     return [weight * t**power * (f(scale * t) + (-1) ** power * f(-scale * t))]
 
@@ -86,14 +86,14 @@ def pair_array(xp: Any, f: Function, g: Function, kxx: Any, kxy: Any, kyy: Any) 
         rho, law = (like(xp, su, part[::step]) for part in _logarithmic(radial=True))
         total, size = 0.0 * angle[..., 0], 0.0 * angle[..., 0]
         for sign in (1, -1):
-            for width, turn in ((math.pi - angle, 1), (angle, -1)):
+            for width, relative_sign in ((math.pi - angle, 1), (angle, -1)):
                 for near, far, p in zip(*(part[::step] for part in unit()), strict=True):
                     cu = sign * su * xp.sin(width * near)
-                    cv = turn * sign * sv * xp.sin(width * far)
-                    here, there = f(cu * rho), g(cv * rho)
+                    cv = relative_sign * sign * sv * xp.sin(width * far)
+                    fu, gv = f(cu * rho), g(cv * rho)
                     arc = p * width[..., 0]
-                    total = total + arc * (law * here * there).sum(-1)
-                    size = size + arc * (law * (here**2 + there**2)).sum(-1) / 2
+                    total = total + arc * (law * fu * gv).sum(-1)
+                    size = size + arc * (law * (fu**2 + gv**2)).sum(-1) / 2
         front = step * step / (2 * math.pi)
         return front * total, front * size
 
@@ -103,7 +103,7 @@ def pair_array(xp: Any, f: Function, g: Function, kxx: Any, kxy: Any, kyy: Any) 
 
 @lru_cache
 def _logarithmic(radial: bool = False) -> tuple[list[float], list[float]]:
-    """Nodes t = e^x from 1e-26 to 38 with the normal density, or to 13 with the radius's law."""
+    """Nodes t = e^x from 1e-26 to 38 and weights for the normal density, or to 13 for that of a radius."""
     h = mpf(1) / (8 if radial else 16)
     count = 60 * (8 if radial else 16)
     nodes = [mp.exp(k * h) for k in range(-count, int(mp.log(13 if radial else 38) / h) + 1)]

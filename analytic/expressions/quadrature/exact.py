@@ -14,11 +14,13 @@ from analytic.expressions.quadrature.rules import half_line, radius, segment
 
 Function = Callable[[Any], Any]
 
-CLOSE = mpf("0.95")  # overlaps beyond need finer lattices than conditioning does
+CLOSE = mpf(
+    "0.95"
+)  # for a larger correlation, integrating v given u is cheaper than a finer lattice
 
 
 def moment(f: Function, V: Any, power: int = 0, kinks: Sequence[Any] = ()) -> Any:
-    r"""$E[t^k f(\sqrt V t)]$ for standard normal t and k = `power`; f may have kinks there."""
+    r"""$E[t^k f(\sqrt V t)]$ for standard normal t and k = `power`; f may have kinks, all listed."""
     dps = mp.dps
     with mp.workdps(dps + 10):
         scale = mp.sqrt(V)
@@ -40,7 +42,7 @@ def moment(f: Function, V: Any, power: int = 0, kinks: Sequence[Any] = ()) -> An
         elif scale < 12:
             total = on_grids()
             total = from_cuts() if total is None else total
-        else:  # an even grid may step over a feature of unit size, but follows a wave
+        else:  # uniform grids may step over a feature of unit size, but follow an oscillation
             try:
                 total = from_cuts()
             except ArithmeticError:
@@ -50,7 +52,7 @@ def moment(f: Function, V: Any, power: int = 0, kinks: Sequence[Any] = ()) -> An
 
 
 def pair(f: Function, g: Function, kxx: Any, kxy: Any, kyy: Any, kinks: Sequence[Any] = ()) -> Any:
-    r"""$E[f(u) g(v)]$ of a Gaussian pair with the given covariance; a kink may lie at zero only."""
+    r"""$E[f(u) g(v)]$ of a Gaussian pair with this covariance; a kink may lie at zero only."""
     if any(kinks):
         raise InputError(
             f"A two-point expectation can have a kink at 0 only, but kinks {tuple(kinks)} were given: "
@@ -78,24 +80,24 @@ def _on_lattice(
 
     The density at (i h, j h) is $a_i\,a_j\,e^{ij}$ up to a constant, so that a row is a polynomial in $e^i$.
     """
-    n, step, rest = int(reach * per_unit), mpf(1) / per_unit, 1 - rho**2
-    places = [step * k for k in range(-n, n + 1)]
-    aside = [mp.exp(-(t**2) / (2 * rest)) for t in places]
-    column = [a * g(sv * t) for a, t in zip(aside, places, strict=True)][::-1]
-    e, terms = mp.exp(rho * step**2 / rest), []
-    for i, (a, t) in enumerate(zip(aside, places, strict=True), -n):
+    n, step, det = int(reach * per_unit), mpf(1) / per_unit, 1 - rho**2
+    nodes = [step * k for k in range(-n, n + 1)]
+    factors = [mp.exp(-(t**2) / (2 * det)) for t in nodes]
+    column = [a * g(sv * t) for a, t in zip(factors, nodes, strict=True)][::-1]
+    e, terms = mp.exp(rho * step**2 / det), []
+    for i, (a, t) in enumerate(zip(factors, nodes, strict=True), -n):
         power, row = e**i, mpf(0)
         for value in column:
             row = row * power + value
         terms.append(a * f(su * t) * row * power**-n)
-    scale = step**2 / (2 * mp.pi * mp.sqrt(rest))
+    scale = step**2 / (2 * mp.pi * mp.sqrt(det))
     return scale * mp.fsum(terms), scale * mp.fsum(terms, absolute=True)
 
 
 def _along_one(
     f: Function, g: Function, su: Any, sv: Any, rho: Any, reach: Any, per_unit: int
 ) -> tuple[Any, Any]:
-    """The trapezoidal rule in u, and in v given u: for any overlap, at the cost of n^2 values of g."""
+    """The trapezoidal rule in u, and in v given u: for any correlation, but with n^2 values of g."""
     n, across = int(reach * per_unit), sv * mp.sqrt(max(1 - rho**2, mpf(0)))
     nodes = [mpf(k) / per_unit for k in range(-n, n + 1)]
     weights = [mp.npdf(t) / per_unit for t in nodes]
@@ -108,7 +110,7 @@ def _along_one(
 
 @lru_cache(2**15)
 def _normal(t: Any, precision: int) -> Any:
-    """The standard normal density: rules use the same nodes for every variance."""
+    """The standard normal density, cached because rules use the same nodes for every variance."""
     return mp.npdf(t)
 
 
@@ -145,7 +147,7 @@ def _refined(rule: Callable[[Any, int], Any], reach: Any, dps: int) -> Any | Non
 
 
 def _from_cuts(density: Function, cuts: Sequence[Any], dps: int, spread: int) -> Any:
-    """The line cut at kinks and at zero, around which the outer pieces are logarithmic."""
+    """The integral over the line, cut at kinks and at zero; the outer pieces have logarithmic nodes."""
     pieces = [
         [w * (density(cuts[-1] + t) + density(cuts[0] - t)) for t, w in half_line(dps, spread)]
     ]
@@ -161,21 +163,21 @@ def _from_cuts(density: Function, cuts: Sequence[Any], dps: int, spread: int) ->
         raise ArithmeticError(
             "A Gaussian average diverges: the function is not integrable at zero."
         )
-    return trusted(pieces, 0.4 * dps)
+    return require_converged(pieces, 0.4 * dps)
 
 
 def _in_sectors(f: Function, g: Function, su: Any, sv: Any, angle: Any, dps: int) -> Any:
-    """Polar coordinates, cut into the four sectors where u and v keep their signs."""
+    """In polar coordinates, over the four sectors in each of which u and v have one sign."""
     total = mpf(0)
     for sign in (1, -1):
-        for width, turn in ((mp.pi - angle, 1), (angle, -1)):
+        for width, relative_sign in ((mp.pi - angle, 1), (angle, -1)):
             if width:
-                total += _one_sector(f, g, sign * su, turn * sign * sv, width, dps)
+                total += _one_sector(f, g, sign * su, relative_sign * sign * sv, width, dps)
     return total / (2 * mp.pi)
 
 
 def _one_sector(f: Function, g: Function, su: Any, sv: Any, width: Any, dps: int) -> Any:
-    """Finer angles where the functions are steep; a sector that no rule resolves is refused."""
+    """The integral over one sector, with more angles if the first rule has not converged."""
     for angles in (segment(dps), segment(3 * dps)):
         terms = []
         for (near, far), weight in angles:
@@ -183,14 +185,18 @@ def _one_sector(f: Function, g: Function, su: Any, sv: Any, width: Any, dps: int
             ring = mp.fsum(p * f(cu * rho) * g(cv * rho) for rho, p in radius(dps))
             terms.append(width * weight * ring)
         try:
-            return trusted([terms], dps / 2)
+            return require_converged([terms], dps / 2)
         except ArithmeticError as error:
-            refused = error
-    raise refused
+            not_converged = error
+    raise not_converged
 
 
-def trusted(pieces: Sequence[Sequence[Any]], digits: float) -> Any:
-    """The sum, unless every second node alone misses these digits, about half of all: too coarse then."""
+def require_converged(pieces: Sequence[Sequence[Any]], digits: float) -> Any:
+    """The sum of all terms, unless every second node alone gives fewer than so many digits.
+
+    The error of a double-exponential rule is about the square of that with half the nodes, so callers
+    ask for about half the digits that they want.
+    """
     terms = [term for piece in pieces for term in piece]
     half = [2 * term for piece in pieces for term in piece[::2]]
     total = mp.fsum(terms)

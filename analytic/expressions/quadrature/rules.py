@@ -1,4 +1,4 @@
-"""Nodes and weights of exponential and double-exponential rules, made once for each precision."""
+"""Nodes and weights of exponential and double-exponential rules, computed once for each precision."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def segment(dps: int) -> Rule:
 
 @lru_cache
 def radius(dps: int) -> Rule:
-    """Nodes for the law of the radius of a standard normal pair, rho exp(-rho^2/2) on (0, inf)."""
+    """Nodes for the radius of a standard normal pair, of density rho exp(-rho^2/2) on (0, inf)."""
     with mp.workdps(dps + 10):
         h, x, rule = mpf(3) / (3 * dps + 10), mpf(-7), []
         while x < 5:

@@ -1,6 +1,6 @@
-"""Functions that SymPy lacks: each is a symbolic head, an exact meaning, and one body for arrays.
+"""Functions that SymPy lacks: each has a symbolic head, a definition, and one body for arrays.
 
-A head stands in expressions, differentiates and prints; `exact(...)` says what it is in textbook
+A head stands in expressions, differentiates and prints; `exact(...)` defines it by textbook
 functions; `array(xp, ...)` evaluates it in floating point on numpy or torch (`xp`), without the
 cancellation, overflow or 0/0 for which the head exists. Arguments named in `host` are plain
 numbers, never arrays.

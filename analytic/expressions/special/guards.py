@@ -11,18 +11,18 @@ from sympy.core.function import ArgumentIndexError
 
 from analytic.expressions.special.exact_floats import two_product, two_sum
 
-MOST_BITS = 100_000  # of the exponent of a number in mpmath
+MOST_BITS = 100_000  # of the exponent of a number in mpmath, beyond which memory runs out
 
 
 def bounded_exp(x: Any) -> Any:
-    """e^x in mpmath, which would abort the process for the exponents that cancellation can make."""
+    """e^x in mpmath, with an OverflowError for an x so large that mpmath would abort the process."""
     if mp.isfinite(x) and mp.mag(x) > MOST_BITS:
         raise OverflowError(f"e^x has no representable exponent for x of {mp.mag(x)} bits.")
     return mp.exp(x)
 
 
 class share(sp.Function):
-    """The part t / (t + z) of a sum of squares, and its value where both vanish."""
+    """The share t / (t + z) of t >= 0 in a sum, which is `corner` where both vanish."""
 
     @staticmethod
     def exact(t: Any, z: Any, corner: Any) -> Any:
@@ -44,7 +44,7 @@ class share(sp.Function):
 
 
 class off_origin(sp.Function):
-    """s = |x|^2 itself, or in its place a number so small that a limit at x = 0 is reached."""
+    """s = |x|^2, but in floats no smaller than a tiny number, at which a limit at x = 0 is reached."""
 
     @staticmethod
     def exact(s: Any) -> Any:
@@ -124,9 +124,9 @@ class gram_det(sp.Function):
         value = (p - m) + (p_low - m_low)
         value = xp.where(
             xp.isfinite(value), value, a * b - c * c
-        )  # beyond 1e300 splitting overflows
+        )  # beyond 1e300 the splitting of two_product overflows
         below = xp.where(value < 0, value, 0.0)
-        # What rounding put below zero is taken off without touching the gradient.
+        # A negative value is a rounding error: it is set to 0, but the gradient is not.
         return value - (below.detach() if hasattr(below, "detach") else below)
 
 
@@ -152,14 +152,14 @@ class log_variance(sp.Function):
         inside = (total > 1e-280) & (total < 1e280) & xp.isfinite(low)
         safe = xp.where(inside, total, 1.0)
         near = xp.log(safe) + xp.where(inside, low, 0.0) / safe
-        # Squares leave the range of floats, logarithms do not; 1.0 stands in where none is needed.
-        nothing = (m == 0) & (zeta == 0)
-        u = xp.log(sigma) + xp.log(xp.where(inside | nothing, 1.0, r))
-        v = xp.log(xp.where(inside | nothing, 1.0, zeta))
+        # Where squares leave the range of floats, add logarithms; elsewhere 1.0 avoids log(0).
+        vanishes = (m == 0) & (zeta == 0)
+        u = xp.log(sigma) + xp.log(xp.where(inside | vanishes, 1.0, r))
+        v = xp.log(xp.where(inside | vanishes, 1.0, zeta))
         top = xp.where(u > v, u, v)
         gap = xp.where(xp.isfinite(u) & xp.isfinite(v), abs(u - v), float("inf"))
         value = xp.where(inside, near, 2 * top + xp.log1p(xp.exp(-2 * gap)))
-        value = xp.where(nothing, -float("inf"), value)
+        value = xp.where(vanishes, -float("inf"), value)
         return xp.where(p + 0.0 * total == 0, 0.0, p * value)
 
 

@@ -1,4 +1,4 @@
-"""Two-point averages of powers and rectified powers, in forms of one sign."""
+"""Two-point averages of powers and rectified powers, as sums whose terms have one sign."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class monomial_pair(sp.Function):
 
     def fdiff(self, argindex: int = 1) -> sp.Expr:
         q, kxx, kxy, kyy = self.args
-        if argindex != 3:  # Price: a derivative by a variance leaves this family
+        if argindex != 3:  # by Price's theorem; derivatives by a variance are no monomial_pair
             raise ArgumentIndexError(self, argindex)
         return q**2 * monomial_pair(q - 1, kxx, kxy, kyy) / (2 * q - 1)
 
@@ -41,7 +41,7 @@ class monomial_pair(sp.Function):
 
 @lru_cache
 def _monomial_terms(q: int) -> tuple[tuple[int, sp.Rational], ...]:
-    """(m, coefficient of kxy^(q-2m) (kxx kyy)^m) by pairing q legs with q legs (Isserlis)."""
+    """Pairs (m, coefficient of kxy^(q-2m) (kxx kyy)^m), by Isserlis' theorem."""
     norm = sp.factorial2(2 * q - 1)
     return tuple(
         (m, sp.factorial(q) ** 2 / (sp.factorial(q - 2 * m) * (2**m * sp.factorial(m)) ** 2) / norm)
@@ -52,7 +52,7 @@ def _monomial_terms(q: int) -> tuple[tuple[int, sp.Rational], ...]:
 class rectified_pair(sp.Function):
     r"""E[u_+^q v_+^q] of a Gaussian pair, the arc-cosine kernel of any order q > -1/2.
 
-    On arrays kxx kyy - kxy^2 may be given too, where it is known better than kxy tells.
+    On arrays kxx kyy - kxy^2 may be a further argument, if it is known more accurately than from kxy.
     """
 
     host = (0,)
@@ -81,7 +81,7 @@ class rectified_pair(sp.Function):
         value = _sector(xp, q, kxx, kxy, kyy, root)
         if q < 1 or not getattr(value, "requires_grad", False):
             return value
-        # The angle has no derivative where it vanishes; Price's theorem and homogeneity have one.
+        # The angle has no derivative at collinear points: use Price's theorem and homogeneity there.
         slope = q**2 * rectified_pair.array(xp, q - 1, *(k.detach() for k in (kxx, kxy, kyy)))
         level = value.detach()
         straight = level + slope * (kxy - kxy.detach())
@@ -92,7 +92,7 @@ class rectified_pair(sp.Function):
 
 
 def _sector(xp: Any, q: float, kxx: Any, kxy: Any, kyy: Any, root: Any) -> Any:
-    """One integral over the sector of half-angle h where both are positive; no term is negative."""
+    """An integral over the sector, of half-angle h, where u and v are positive; no term is negative."""
     h = xp.atan2(root, -kxy) / 2
     scale = xp.sqrt(kxx) * xp.sqrt(kyy)
     front = float(sp.gamma(q + 1) * 2**q / (2 * sp.pi))
@@ -100,15 +100,15 @@ def _sector(xp: Any, q: float, kxx: Any, kxy: Any, kyy: Any, root: Any) -> Any:
     for x, weight in _jacobi_nodes(float(q)):
         total = total + weight * (_sinc(xp, h * (1 - x)) * _sinc(xp, h * (1 + x))) ** q
     value = front * (h * scale) ** q * h ** (q + 1) * total
-    if q != int(q):  # a wide sector has ends that no polynomial follows
-        wide, apart = 0.0 * h, xp.atan2(root, kxy)
+    if q != int(q):  # the integrand is singular near the ends of a wide sector: use tanh-sinh nodes
+        wide, supplement = 0.0 * h, xp.atan2(root, kxy)
         smallest = xp.finfo(
             h.dtype
-        ).tiny  # nodes below are 0 there, and 0 to a negative power no number
+        ).tiny  # smaller nodes round to 0, and 0 to a negative power is infinite
         for near, weight in _end_nodes():
             if near < smallest:
                 continue
-            wide = wide + weight * (xp.sin(h * near) * xp.sin(apart + h * near)) ** q
+            wide = wide + weight * (xp.sin(h * near) * xp.sin(supplement + h * near)) ** q
         value = xp.where(kxy > 0, 2 * front * scale**q * h * wide, value)
     return xp.where((scale > 0) & (h > 0), value, 0.0)
 

@@ -1,8 +1,8 @@
-r"""Tails of the normal law under a growing exponential: $t_n(y) = e^{y^2}\,\mathrm{i}^n\mathrm{erfc}(y)$.
+r"""Scaled repeated integrals of the error function: $t_n(y) = e^{y^2}\,\mathrm{i}^n\mathrm{erfc}(y)$.
 
-Repeated integrals of erfc, scaled so that nothing overflows. All are positive, and each is, but for
-a factor, minus the slope of the one before: averages of exponentials on a half-line and all their
-derivatives are sums of them and of their first and second differences.
+The scale prevents underflow. All are positive, and each is, up to a factor, minus the derivative of the
+one before. Gaussian averages of exponentials on a half-line, and all their derivatives, are sums of
+them and of their first and second differences.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import sympy as sp
 from mpmath import mp, mpf
 from sympy.core.function import ArgumentIndexError
 
-_MIDDLE = 5  # half of the nodes lie below
+_MIDDLE = 5  # half of the Chebyshev nodes lie below
 _TERMS = 56  # of a power series
 
 
@@ -70,7 +70,7 @@ class tail_step(sp.Function):
 
     @staticmethod
     def array(xp: Any, n: int, x: Any, y: Any) -> Any:
-        """By the integral of its slope, which is of one sign, unless y is large."""
+        """By the integral of its derivative, which has one sign; by definition where y is large."""
         small = y < 0.5 * (1 + x)
         near, total = xp.where(small, y, 0.0), 0.0 * (x + y)
         for node, weight in _nodes():
@@ -80,7 +80,7 @@ class tail_step(sp.Function):
 
 
 class tail_corner(sp.Function):
-    """t_n(0) - t_n(x) - t_n(y) + t_n(x + y), also where both are small; they are of one size."""
+    """t_n(0) - t_n(x) - t_n(y) + t_n(x + y), also for small x and y of about the same size."""
 
     host = (0,)
 
@@ -108,8 +108,8 @@ class tail_corner(sp.Function):
 class tail_bend(sp.Function):
     r"""$\int_0^\infty \psi(xu)\psi(yu)\,2ue^{-u^2}du/\sqrt\pi$ for $\psi(p) = e^{-2p} - 1 + 2p$.
 
-    Each $\psi$ takes the first two terms off an exponential: it is a corner of $t_1$ without what is
-    linear in x or in y.
+    $\psi$ is an exponential without its first two Taylor terms, so this is `tail_corner` of $t_1$ without
+    the terms that are linear in x or in y.
     """
 
     @staticmethod
@@ -124,7 +124,7 @@ class tail_bend(sp.Function):
 
     @staticmethod
     def array(xp: Any, x: Any, y: Any) -> Any:
-        """By a power series, by its second slope where one is small, or as it stands."""
+        """By a power series, by the integral of a second derivative if x or y is small, or by definition."""
         inside = x + y < 1.25
         near = (xp.where(inside, part, 0.5) for part in (x, y))
         series = bend_series([float(c) for c in tail_powers(1, _TERMS)], *near)
@@ -142,7 +142,7 @@ class tail_bend(sp.Function):
 
 
 def corner_series(terms: Sequence[Any], x: Any, y: Any) -> Any:
-    """The sum of c_k ((x + y)^k - x^k - y^k) over k >= 2, by a recurrence without a difference."""
+    """The sum of c_k ((x + y)^k - x^k - y^k) over k >= 2, by a recurrence without subtractions."""
     total, product = x + y, x * y
     corner, powers = 2 * product, (x, y)
     value = terms[2] * corner
@@ -154,7 +154,7 @@ def corner_series(terms: Sequence[Any], x: Any, y: Any) -> Any:
 
 
 def bend_series(terms: Sequence[Any], x: Any, y: Any) -> Any:
-    """The same over k >= 4 without k x y^(k-1) and k x^(k-1) y, by a recurrence again."""
+    """The same over k >= 4 without the terms k x y^(k-1) and k x^(k-1) y, by a similar recurrence."""
     total, square = x + y, (x * y) ** 2
     corner, powers = 6 * square, (x, y)
     value = terms[4] * corner
@@ -166,7 +166,7 @@ def bend_series(terms: Sequence[Any], x: Any, y: Any) -> Any:
 
 
 def tail_map(y: Any, n: int) -> tuple[Any, Any]:
-    """Where on (-1, 1] a Chebyshev series stands for y, and how a scaled tail falls far out."""
+    """The argument of the Chebyshev series for y, in [-1, 1), and the factor (1 + y)^-(n + 1) before it."""
     return 1 - 2 * _MIDDLE / (y + _MIDDLE), 1 / (1 + y) ** (n + 1)
 
 
@@ -181,7 +181,7 @@ def clenshaw(series: Sequence[Any], u: Any) -> Any:
 @lru_cache
 def tail_series(n: int, digits: int) -> tuple[Any, ...]:
     """Chebyshev coefficients of (1 + y)^(n + 1) t_n(y)."""
-    count = 4 * digits  # more than are kept
+    count = 4 * digits  # of nodes, more than the coefficients below
     with mp.workdps(2 * digits + 10):
         angles = [mp.pi * (2 * k + 1) / (2 * count) for k in range(count)]
         places = [_MIDDLE * (1 + mp.cos(a)) / (1 - mp.cos(a)) for a in angles]
@@ -205,7 +205,7 @@ def tail_powers(n: int, count: int) -> tuple[Any, ...]:
 
 
 def _tail(n: int, y: Any) -> Any:
-    """By recurrence, which far out loses a square of y for each order."""
+    """t_n(y) by a recurrence, which at large y loses a factor y^2 of accuracy for each order."""
     with mp.extradps(30 + 4 * n * int(mp.log10(1 + y) + 1)):
         last, now = 2 / mp.sqrt(mp.pi), mp.exp(y**2) * mp.erfc(y)
         for k in range(1, n + 1):
@@ -215,7 +215,7 @@ def _tail(n: int, y: Any) -> Any:
 
 @lru_cache
 def _nodes() -> tuple[tuple[float, float], ...]:
-    """Gauss and Legendre's rule on (0, 1)."""
+    """Nodes and weights of Gauss-Legendre quadrature on (0, 1)."""
     from scipy.special import roots_legendre
 
     nodes, weights = roots_legendre(9)

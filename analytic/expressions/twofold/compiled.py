@@ -17,7 +17,7 @@ from analytic.expressions.twofold.number import Twofold, constant
 def compile_twofold(
     xp: Any, floats: Table, args: Sequence[sp.Symbol], exprs: sp.Tuple
 ) -> Callable[..., Sequence[Twofold]]:
-    """The expressions on twofold arrays; quadratures, which `floats` compiles, keep their 16 digits."""
+    """The expressions on twofold arrays; quadratures, which `floats` compiles, have only 16 digits."""
     averages = sorted(exprs.atoms(Moment), key=sp.default_sort_key)
     stand_ins = [sp.Dummy(f"average_{k}") for k in range(len(averages))]
     exprs, constants = _named_constants(exprs.xreplace(dict(zip(averages, stand_ins, strict=True))))
@@ -43,7 +43,7 @@ def compile_twofold(
 
 
 def _named_constants(expr: sp.Basic) -> tuple[sp.Basic, dict[sp.Symbol, Twofold]]:
-    """Every number that a float may round gets a name, all but exponents."""
+    """The expression with symbols for its numbers, except integers and exponents, and their values."""
     names: dict[sp.Expr, sp.Symbol] = {}
 
     def named(node: Any) -> Any:
@@ -54,5 +54,4 @@ def _named_constants(expr: sp.Basic) -> tuple[sp.Basic, dict[sp.Symbol, Twofold]
             return sp.Pow(named(node.base), power, evaluate=False)
         return node.func(*map(named, node.args)) if node.args else node
 
-    found = named(expr)
-    return found, {symbol: constant(sp.N(value, 40)) for value, symbol in names.items()}
+    return named(expr), {symbol: constant(sp.N(value, 40)) for value, symbol in names.items()}

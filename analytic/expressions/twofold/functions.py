@@ -1,4 +1,4 @@
-"""Elementary functions of twofold numbers: a float to begin with, and a step that doubles its digits."""
+"""Elementary functions of twofold numbers: by series, or by a correction that doubles a float's digits."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from analytic.expressions.special.tails import (
 )
 from analytic.expressions.twofold.number import Twofold, constant
 
-_HALVINGS = 6  # of the argument of exp, whose Taylor polynomial then ends soon
-_TABLE = 32  # steps of tan
+_HALVINGS = 6  # of the argument of exp, so that its Taylor polynomial needs few terms
+_TABLE = 32  # the table has the angles whose tangents are k/32
 _LOG_TWO, _PI = constant(mp.ln2), constant(mp.pi)
 _INVERSE_FACTORIALS = [constant(f"1/{math.factorial(n)}") for n in range(1, 14)]
 _ODD_INVERSES = [constant(f"1/{2 * k + 1}") for k in range(10)]
@@ -34,7 +34,7 @@ def _horner(coefficients: list[Twofold], x: Twofold) -> Twofold:
 
 
 def _reduced(x: Twofold) -> tuple[Twofold, Twofold]:
-    """e^y - 1 and 2^k for x = y + k log 2; beyond 1500 nothing changes."""
+    """e^y - 1 and 2^k for x = y + k log 2; |x| > 1500 counts as 1500, where e^x is 0 or infinite."""
     xp = x.xp
     inside = abs(x.high) < 1500.0
     edge = xp.where(x.high > 0, 1500.0, -1500.0) + 0.0 * xp.where(inside, x.high, 0.0)
@@ -67,13 +67,13 @@ def sqrt(x: Twofold) -> Twofold:
 
 
 def atan(x: Twofold) -> Twofold:
-    """Of a number >= 0, by the nearest angle of a table: what is left has a tangent below 1/64."""
+    """For x >= 0: the nearest angle of a table, plus a remainder whose tangent is below 1/64."""
     xp, steep = x.xp, x.high > 1
     small = where(steep, 1 / where(steep, x, 1.0), where(steep, 1.0, x))
     step = xp.round(small.high * _TABLE)
     rest = (small - step / _TABLE) / (1 + small * (step / _TABLE))
     angle = _horner(_ODD_INVERSES, -(rest * rest)) * rest
-    index = xp.where(step == step, step, 0.0)  # NaN stays so in what is left
+    index = xp.where(step == step, step, 0.0)  # NaN is no index; the remainder stays NaN
     index = index.long() if hasattr(index, "long") else index.astype(int)
     angle = angle + Twofold(xp, *(like(xp, x.high, part)[index] for part in _angles()))
     return where(steep, _PI * 0.5 - angle, angle)
@@ -83,8 +83,8 @@ def atan(x: Twofold) -> Twofold:
 def _angles() -> tuple[list[float], list[float]]:
     """atan(k / 32), high and low."""
     with mp.workdps(40):
-        found = [constant(mp.atan(mp.mpf(k) / _TABLE)) for k in range(_TABLE + 1)]
-    return [one.high for one in found], [one.low for one in found]
+        angles = [constant(mp.atan(mp.mpf(k) / _TABLE)) for k in range(_TABLE + 1)]
+    return [angle.high for angle in angles], [angle.low for angle in angles]
 
 
 def scaled_tail(order: int, y: Twofold) -> Twofold:
@@ -99,7 +99,7 @@ def _tail_constants(order: int) -> list[Twofold]:
 
 
 def tail_step(n: int, x: Twofold | float, y: Twofold) -> Twofold:
-    """As it stands, unless x + y is small: both are of one size, or x = 0."""
+    """By definition, or by a power series where x + y is small; x is 0, or of the size of y."""
     x = x if isinstance(x, Twofold) else Twofold(y.xp, x + 0.0 * y.high)
     far = scaled_tail(n, x) - scaled_tail(n, x + y)
     return _near_zero(lambda *at: -_steps(_powers(n), *at), x, y, far)

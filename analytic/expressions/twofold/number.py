@@ -25,7 +25,7 @@ class Twofold:
 
     @property
     def halves(self) -> tuple[Any, Any]:
-        """Of high, found once: most numbers are factors more than once."""
+        """Those of high, cached because most numbers are factors more than once."""
         if self._halves is None:
             self._halves = halves(self.high)
         return self._halves
@@ -40,7 +40,7 @@ class Twofold:
         return settled(self.xp, high, low + self.low)
 
     def __mul__(self, other: Any) -> Any:
-        """The number 0 makes a plain 0, and powers of two move no digit."""
+        """Times the number 0 this is the int 0; times a power of two it is exact."""
         if isinstance(other, Twofold):
             high = self.high * other.high
             low = product_error(high, self.halves, other.halves)
@@ -91,7 +91,7 @@ class Twofold:
 
 
 def settled(xp: Any, high: Any, low: Any) -> Twofold:
-    """The pair with each digit where it belongs."""
+    """high + low as a twofold number, renormalised so that low is below the last digit of high."""
     total = high + low
     return Twofold(xp, total, low - (total - high))
 
@@ -105,7 +105,7 @@ def constant(value: Any) -> Twofold:
 
 
 def _is(value: Any, number: int) -> bool:
-    """Whether a plain number, and no array, is this one."""
+    """Whether a value is a plain number, not an array, and equal to this one."""
     return isinstance(value, int | float) and value == number
 
 

@@ -1,4 +1,4 @@
-"""Deep kernels: the recursion on germs, and the formulas that read it."""
+"""Deep kernels: a recursion on the jets of kernels, and the formulas that use it."""
 
 from analytic.geometry.deep.formulas import (
     layered,

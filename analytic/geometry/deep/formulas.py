@@ -11,32 +11,36 @@ from analytic.activations.activation import Activation
 from analytic.expressions.arguments import Domain, InputError
 from analytic.expressions.formula import Formula
 from analytic.expressions.symbols import d, depth, r, sigma, xi, zeta
-from analytic.geometry.deep.symbol import Activated, Deep, deep_ricci, deep_volume
-from analytic.geometry.layer_moments import bent
+from analytic.geometry.deep.symbol import ActivationAtom, DeepGeometry, DeepRicci, DeepVolume
+from analytic.geometry.layer_moments import require_finite_G2
 
 SOURCE = "beyond Zavatone-Veth et al., who treat one hidden layer"
 
 
 def nngp_magnification(act: Activation) -> Formula:
-    return _uniform(deep_volume, act, "nngp.magnification", ())
+    """sqrt(det g) of the NNGP of a network whose layers are alike."""
+    return _uniform(DeepVolume, act, "nngp.magnification", ())
 
 
 def nngp_ricci(act: Activation) -> Formula:
-    return _uniform(deep_ricci, act, "nngp.ricci", ())
+    """The Ricci scalar of its NNGP."""
+    return _uniform(DeepRicci, act, "nngp.ricci", ())
 
 
 def ntk_magnification(act: Activation) -> Formula:
-    return _uniform(deep_volume, act, "ntk.magnification", (xi,))
+    """sqrt(det g) of its NTK."""
+    return _uniform(DeepVolume, act, "ntk.magnification", (xi,))
 
 
 def ntk_ricci(act: Activation) -> Formula:
-    return _uniform(deep_ricci, act, "ntk.ricci", (xi,))
+    """The Ricci scalar of its NTK."""
+    return _uniform(DeepRicci, act, "ntk.ricci", (xi,))
 
 
 def layered(acts: Sequence[Activation], ntk: bool = False) -> tuple[Formula, Formula]:
     """Magnification and Ricci scalar where each layer has its own activation, sigma_l and zeta_l."""
-    many = isinstance(acts, Sequence) and all(isinstance(act, Activation) for act in acts)
-    if not many or not acts or any(act.parameters for act in acts):
+    listed = isinstance(acts, Sequence) and all(isinstance(act, Activation) for act in acts)
+    if not listed or not acts or any(act.parameters for act in acts):
         raise InputError(
             f"layered needs a list of activations, each with its parameters fixed, not {acts!r}."
         )
@@ -48,23 +52,23 @@ def layered(acts: Sequence[Activation], ntk: bool = False) -> tuple[Formula, For
     domain = _domain(acts, ntk)
     name = "deep." + "-".join(act.name for act in acts)
 
-    def formula(node: type[Deep], what: str) -> Formula:
-        expr = node(map(Activated, acts), sigmas, zetas, readout, d, r, len(acts))
+    def formula(node: type[DeepGeometry], what: str) -> Formula:
+        expr = node(map(ActivationAtom, acts), sigmas, zetas, readout, d, r, len(acts))
         return Formula(f"{name}.{what}", args, expr, domain, SOURCE)
 
     kind = "ntk" if ntk else "nngp"
-    return formula(deep_volume, f"{kind}.magnification"), formula(deep_ricci, f"{kind}.ricci")
+    return formula(DeepVolume, f"{kind}.magnification"), formula(DeepRicci, f"{kind}.ricci")
 
 
 def _uniform(
-    node: type[Deep], act: Activation, what: str, readout: tuple[sp.Symbol, ...]
+    node: type[DeepGeometry], act: Activation, what: str, readout: tuple[sp.Symbol, ...]
 ) -> Formula:
-    expr = node((Activated(act),), (sigma,), (zeta,), readout, d, r, depth)
+    expr = node((ActivationAtom(act),), (sigma,), (zeta,), readout, d, r, depth)
     args = (d, sigma, zeta, *readout, r, depth, *act.parameters)
     return Formula(f"deep.{act.name}.{what}", args, expr, _domain((act,), bool(readout)), SOURCE)
 
 
 def _domain(acts: Sequence[Activation], ntk: bool) -> Domain:
-    domains = [(bent(act) if ntk else act.require("G")).domain for act in acts]
+    domains = [(require_finite_G2(act) if ntk else act.require("G")).domain for act in acts]
     conditions = tuple(condition for domain in domains for condition in domain.conditions)
     return replace(domains[0], conditions=conditions)

@@ -1,4 +1,4 @@
-"""Deep geometry at x = 0, where it may vanish, have a pole, or go with |x|, and where floats end."""
+"""Limits at x = 0, where deep geometry may vanish, have a pole or be linear in |x|, and where floats fail."""
 
 from __future__ import annotations
 
@@ -10,40 +10,44 @@ from mpmath import mp, mpf
 
 from analytic.expressions.twofold import Twofold
 from analytic.geometry.deep.recursion import Layer
-from analytic.geometry.kernel_jet import Germ
+from analytic.geometry.kernel_jet import KernelJet
 
-SQUARINGS = 6  # of |x|^2, on the way to a limit in many digits
-STEPS = {1: 8 / 3, 4: -2, 16: 1 / 3}  # a parabola in |x| through three points, at |x| = 0
-NEAR = 1e-16, 1e-3  # the largest variance at the first of them, and what moves a finite limit there
-ROUGH = 1e-7, 0.05  # the same for quadratures, whose digits are those of floats
-BESIDE = 1e-40  # a part of a bias that changes nothing
-DEGENERATE = 1e-20  # twofold numbers have 32 digits: divided by less, they keep no 12
-FAINT = 1e-30  # a variance that twofold numbers still see beside 1
+SQUARINGS = 6  # how often s = |x|^2 is squared on the way to a limit on mpmath numbers
+# A parabola in |x| through three points, extrapolated to |x| = 0: multiples of s, and weights.
+STEPS = {1: 8 / 3, 4: -2, 16: 1 / 3}
+# The largest variance at the smallest s, and the relative change between the first two steps
+# up to which a limit counts as finite: for closed forms, and for quadratures, which have 16 digits.
+CLOSED_FORMS = 1e-16, 1e-3
+QUADRATURES = 1e-7, 0.05
+NEGLIGIBLE_SHARE = 1e-40  # of zeta^2: a variance so small beside the bias that it changes nothing
+DEGENERATE = 1e-20  # twofold numbers have 32 digits: divided by less than this, 12 are not left
+SMALLEST_VARIANCE = 1e-30  # a smaller one has too few of the 32 digits when it is added to 1
 
 
-def at_origin(at: Callable[[Any], Any]) -> Any:
-    """The limit of a function of s = |x|^2 on mpmath numbers, or nearly; more precision brings it closer.
+def at_origin(f: Callable[[Any], Any]) -> Any:
+    """The limit at s = 0 of a function of s = |x|^2, on mpmath numbers; a pole is a ZeroDivisionError.
 
-    Later layers amplify x, so s is squared until the value stays, or goes with a power of s, whose
-    logarithm doubles each time; a negative power is a pole.
+    Later layers amplify x, so s is squared until two values agree to a tenth: then the last, at an s
+    that is smaller the higher the precision, is taken for the limit. If instead the values follow a
+    power of s, so that their logarithms double each time, the limit is 0 or there is a pole.
     """
     digits, values = mp.dps, []
     for power in range(SQUARINGS):
         exponent = 2**power * (digits // 2)
-        with mp.workdps(4 * max(digits, exponent)):  # powers of s cancel in it
-            values.append(at(mpf(10) ** -exponent))
+        with mp.workdps(4 * max(digits, exponent)):  # terms in powers of s cancel
+            values.append(f(mpf(10) ** -exponent))
         *_, far, near = [None, *values]
         if far is not None and abs(near - far) <= abs(near) / 10:
             return near
-        if len(values) > 2 and (slope := _power_law(*values[-3:])):
-            if slope < 0:
+        if len(values) > 2 and (growth := _power_law(*values[-3:])):
+            if growth < 0:
                 return mpf(0)
             raise ZeroDivisionError
     raise ZeroDivisionError
 
 
 def _power_law(far: Any, middle: Any, near: Any) -> int:
-    """The sign of the growth where it is one power of s from end to end; 0 where it is none."""
+    """Whether three values at s, s^2, s^4 follow a power of s: 1 if they grow, -1 if they fall, else 0."""
     if not (far and middle and near):
         return 0
     first, second = mp.log(abs(middle / far)), mp.log(abs(near / middle))
@@ -51,60 +55,81 @@ def _power_law(far: Any, middle: Any, near: Any) -> int:
 
 
 def with_origin(
-    at: Callable[[Twofold], Any], s: Twofold, layers: Sequence[Layer], tangent: bool, rough: bool
+    f: Callable[[Twofold], Any],
+    s: Twofold,
+    layers: Sequence[Layer],
+    tangent: bool,
+    quadratures: bool,
 ) -> Any:
-    """A function of s on arrays that may hold zeros; a pole is infinite there.
+    """A function of s = |x|^2 on arrays that may contain 0, where it is replaced by its limit.
 
-    Where x is not 0, but its variance too small to be seen beside 1, the value is NaN.
-    Biases make it even in x. Without them it may go with |x|, or with a power of it. Later layers
-    amplify what x does, and in a tangent kernel their slopes do so once more.
+    A pole is infinite there. Where x is not 0, but its variance is too small for twofold numbers, the
+    value is NaN. `tangent` says that f belongs to an NTK, `quadratures` that a moment is no closed form.
     """
     xp, origin, first = s.xp, s.high == 0, layers[0]
-    seen = origin | (first.sigma.high**2 * s.high + first.zeta.high**2 > FAINT)
-    return xp.where(seen, _limits(at, s, layers, tangent, rough), float("nan"))
+    variance = first.sigma.high**2 * s.high + first.zeta.high**2
+    resolved = origin | (variance > SMALLEST_VARIANCE)
+    return xp.where(resolved, _limits(f, s, layers, tangent, quadratures), float("nan"))
 
 
 def _limits(
-    at: Callable[[Twofold], Any], s: Twofold, layers: Sequence[Layer], tangent: bool, rough: bool
+    f: Callable[[Twofold], Any],
+    s: Twofold,
+    layers: Sequence[Layer],
+    tangent: bool,
+    quadratures: bool,
 ) -> Any:
+    """f(s), with limits at s = 0.
+
+    With a bias f is smooth in s there, and a tiny s will do. Without one it may be linear in |x|, or
+    follow a power of |x|: it is computed at three values of s so small that also the last layer,
+    which sees x amplified by all before, is near its origin.
+    """
     xp, origin, first = s.xp, s.high == 0, layers[0]
     if not _any(origin):
-        return at(s)
-    bare = first.zeta.high + 0.0 * s.high == 0
-    variance, moves = ROUGH if rough else NEAR
-    start = variance / _amplified(layers, tangent, variance + 0.0 * s.high, xp)
-    start = xp.where(bare, start, BESIDE * first.zeta.high**2) / first.sigma.high**2
+        return f(s)
+    no_bias = first.zeta.high + 0.0 * s.high == 0
+    variance, tolerance = QUADRATURES if quadratures else CLOSED_FORMS
+    smallest = variance / _amplification(layers, tangent, variance + 0.0 * s.high, xp)
+    smallest = xp.where(no_bias, smallest, NEGLIGIBLE_SHARE * first.zeta.high**2)
+    smallest = smallest / first.sigma.high**2
 
-    def off(step: int) -> Twofold:
-        return Twofold(xp, xp.where(origin, step * start, s.high), xp.where(origin, 0.0, s.low))
+    def off_origin(step: int) -> Twofold:
+        high = xp.where(origin, step * smallest, s.high)
+        return Twofold(xp, high, xp.where(origin, 0.0, s.low))
 
-    if not _any(origin & bare):
-        return at(off(1))
-    values = {step: at(off(step)) for step in STEPS}
+    if not _any(origin & no_bias):
+        return f(off_origin(1))
+    values = {step: f(off_origin(step)) for step in STEPS}
     near, far = values[1], values[4]
-    smooth = sum(weight * values[step] for step, weight in STEPS.items())
-    pole = near * float("inf")  # of its sign, and NaN beyond the range of floats
-    power = xp.where(abs(near) < abs(far), 0.0, pole)
-    limit = xp.where(abs(near - far) <= moves * abs(far), smooth, power)
-    return xp.where(origin & bare, limit, near)
+    extrapolated = sum(weight * values[step] for step, weight in STEPS.items())
+    pole = near * float("inf")  # with the sign of near; NaN where near is 0 or NaN
+    power_law = xp.where(abs(near) < abs(far), 0.0, pole)
+    limit = xp.where(abs(near - far) <= tolerance * abs(far), extrapolated, power_law)
+    return xp.where(origin & no_bias, limit, near)
 
 
-def _amplified(layers: Sequence[Layer], tangent: bool, variance: Any, xp: Any) -> Any:
-    """How much larger than the first the variance of a later layer may be, or its square."""
+def _amplification(layers: Sequence[Layer], tangent: bool, variance: Any, xp: Any) -> Any:
+    """A bound on how much later layers amplify the variance of the first.
+
+    In a tangent kernel the derivative layers amplify it too, so each factor is squared.
+    """
     small, total = Twofold(xp, variance), 1.0 + 0.0 * variance
     for layer, after in pairwise(layers):
-        found = layer.plain(small)
-        rates = [found.g, found.first * found.f / small] if tangent else [found.g]
+        moments = layer.moments(small)
+        rates = [moments.G]
+        if tangent:
+            rates.append(moments.eps_F * moments.F / small)  # F'(V)
         for rate in rates:
             growth = abs((after.sigma**2 * rate).high) ** (1 + tangent)
             total = xp.where(growth > 1, total * growth, total)
     return total
 
 
-def where_regular(germ: Germ, value: Any) -> Any:
-    """NaN where the eigenvalue of the metric along x has no digits beside the one across it."""
-    stretch = germ.stretch
-    return stretch.xp.where(stretch.high > DEGENERATE, value, float("nan"))
+def where_regular(jet: KernelJet, value: Any) -> Any:
+    """The value, or NaN where the metric is too degenerate along x for it to have correct digits."""
+    ratio = jet.eigenvalue_ratio
+    return ratio.xp.where(ratio.high > DEGENERATE, value, float("nan"))
 
 
 def _any(mask: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Metrics and curvature of deep kernels: against differences of the composed kernel."""
+"""Metrics and curvature of deep kernels, against finite differences of the composed kernel."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ def _at(Q: sp.Expr, *moments: sp.Expr) -> list[sp.Expr]:
 
 
 def _layers(act: Activation, layers: int) -> tuple[sp.Expr, sp.Expr]:
-    """u.g.v of the NNGP and of the NTK after so many layers, one layer after another."""
+    """u.g.v of the NNGP and of the NTK after so many layers, by a recursion over the layers."""
     F, G, G2 = (f.expr for f in (act.F, act.G, act.G2))
     rates = [sp.diff(f, V) for f in (F, G, G2)]
     Q, h = sigma**2 * dot(x, x) + zeta**2, sigma**2 * dot(u, v)
-    dQ = [2 * sigma**2 * dot(x, way) for way in (u, v)]
-    T, t, dT = 1 + dot(x, x), dot(u, v), [2 * dot(x, way) for way in (u, v)]
+    dQ = [2 * sigma**2 * dot(x, direction) for direction in (u, v)]
+    T, t, dT = 1 + dot(x, x), dot(u, v), [2 * dot(x, direction) for direction in (u, v)]
     for layer in range(1, layers + 1):
         bias, scale = (0, xi**2) if layer == layers else (1, sigma**2)
-        (f, N, bent), (df, dG, dG2) = _at(Q, F, G, G2), _at(Q, *rates)
+        (f, N, N2), (df, dG, dG2) = _at(Q, F, G, G2), _at(Q, *rates)
         dN = [dG * step for step in dQ]
-        g, n = (a * h + b / 2 * dQ[0] * dQ[1] for a, b in ((N, dG), (bent, dG2)))
+        g, n = (a * h + b / 2 * dQ[0] * dQ[1] for a, b in ((N, dG), (N2, dG2)))
         t = g + scale * (n * T + N * t + (dN[0] * dT[1] + dN[1] * dT[0]) / 4)
         dT = [df * a + scale * (b * T + N * c) for a, b, c in zip(dQ, dN, dT, strict=True)]
         T = f + bias + scale * N * T
@@ -67,13 +67,14 @@ def _metrics(act: Activation, layers: int) -> tuple[Claim, Claim]:
     return claim("NNGP", nngp, Network.nngp), claim("NTK", ntk, Network.ntk)
 
 
-def _found(
-    name: str, reading: Callable[..., Any], read: Callable[[Jet], Any], *shapes: Point
+def _catalogued(
+    name: str, oracle: Callable[..., Any], quantity: Callable[[Jet], Any], *shapes: Point
 ) -> Claim:
+    """That a formula of the catalogue agrees with a quantity of the kernel's jet by differences."""
     formula = catalogue[name]
     names = {symbol.name for symbol in formula.args}
     points = tuple({k: v for k, v in shape.items() if k in names} for shape in shapes)
-    return Claim(formula, "differences of the kernel", reading(read), points)
+    return Claim(formula, "differences of the kernel", oracle(quantity), points)
 
 
 def _second_layer(act: Activation) -> tuple[sp.Expr, sp.Expr]:
@@ -81,9 +82,9 @@ def _second_layer(act: Activation) -> tuple[sp.Expr, sp.Expr]:
     below = sigma**2 * s + zeta**2
     Q = sigma**2 * act.F.expr.subs(V, below) + zeta**2
     a = sigma**4 * act.G.expr.subs(V, Q) * act.G.expr.subs(V, below)
-    turned = (sp.diff(act.F.expr, V) - act.G.expr).subs(V, below)  # E[phi phi'']
+    phi_phi2 = (sp.diff(act.F.expr, V) - act.G.expr).subs(V, below)  # E[phi phi'']
     rate = sp.diff(act.G.expr, V).subs(V, Q) * sp.diff(Q, s)
-    return a, 2 * sigma**4 * rate * turned
+    return a, 2 * sigma**4 * rate * phi_phi2
 
 
 def _defect(act: Activation) -> Claim:
@@ -100,18 +101,18 @@ def _defect(act: Activation) -> Claim:
 
 
 def _seven(a: sp.Expr) -> sp.Expr:
-    """(7) with its factor 1/3, which takes b to be 2a'."""
+    """(7) of the curvature paper times 1/3, which assumes b = 2a'."""
     first, second = sp.diff(sp.log(a), s), sp.diff(sp.log(a), s, 2)
     front = -(d - 1) * s * first / (a * (1 + 2 * s * first) ** 2)
     bracket = (d + 2) * first + 2 * s * ((d - 2) * first**2 + 2 * second)
     return (front * bracket).subs(s, r**2)
 
 
-def _at_depth_one(act: Activation, reading: Callable[..., Any]) -> Claim:
+def _at_depth_one(act: Activation, oracle: Callable[..., Any]) -> Claim:
     a = sigma**2 * act.G.expr.subs(V, sigma**2 * s + zeta**2)
     formula = Formula("(7) at depth 1", (d, sigma, zeta, r), _seven(a))
     points = ({"d": 3, "sigma": "1.1", "zeta": "0.4", "r": "0.9"},)
-    return Claim(formula, "differences of the kernel", reading(Jet.scalar), points)
+    return Claim(formula, "differences of the kernel", oracle(Jet.scalar), points)
 
 
 _nngp, _ntk = (at_radius(jet, gaussian) for jet in (nested_nngp, nested_ntk))
@@ -121,17 +122,17 @@ ROUTES: dict[str, Settled] = {
     "beyond/deep-nngp-metric": holds(
         _shallow[0],
         _deeper[0],
-        _found("deep.gaussian.nngp.magnification", _nngp, Jet.volume, *SHAPES),
+        _catalogued("deep.gaussian.nngp.magnification", _nngp, Jet.volume, *SHAPES),
     ),
     "beyond/deep-ntk-metric": holds(
         _shallow[1],
         _deeper[1],
-        _found("deep.gaussian.ntk.magnification", _ntk, Jet.volume, *SHAPES),
+        _catalogued("deep.gaussian.ntk.magnification", _ntk, Jet.volume, *SHAPES),
     ),
     "beyond/deep-curvature": Settled(
         (
-            _found("deep.gaussian.nngp.ricci", _nngp, Jet.scalar, SHAPES[0]),
-            _found("deep.gaussian.ntk.ricci", _ntk, Jet.scalar, *SHAPES),
+            _catalogued("deep.gaussian.nngp.ricci", _nngp, Jet.scalar, SHAPES[0]),
+            _catalogued("deep.gaussian.ntk.ricci", _ntk, Jet.scalar, *SHAPES),
             _defect(gaussian),
             _defect(erf),
             _at_depth_one(gaussian, _nngp),

@@ -1,4 +1,4 @@
-"""Do symbols that a program computes stand in formulas as any other symbol does?"""
+"""Do nodes that a program computes work in formulas as any other expression does?"""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +13,7 @@ from analytic import catalogue
 from analytic.activations import ACTIVATIONS, erf, monomial, sine
 from analytic.expressions.arguments import InputError
 from analytic.expressions.formula import Formula
-from analytic.expressions.opaque import Computed, Table
+from analytic.expressions.opaque import Opaque, Table
 from analytic.expressions.symbols import depth, r, w
 from analytic.geometry import deep
 
@@ -21,7 +21,7 @@ AT = {"d": 3, "sigma": 1.1, "zeta": 0.4, "xi": 0.7, "r": 0.8, "depth": 2}
 TARGET = catalogue["deep.erf.ntk.ricci"]
 
 
-class iterated(Computed):
+class iterated(Opaque):
     """x -> step(x, w), as often as `count` says; the step is any expression in r and w."""
 
     def __new__(cls, step: Any, x: Any, count: Any) -> "iterated":
@@ -65,14 +65,14 @@ def test_each_backend_runs_the_program_in_its_own_numbers() -> None:
     formula = Formula("logistic", (r, w, depth), LOGISTIC)
     x = np.array([[0.1], [0.6]])
     with mp.workdps(50):
-        found = formula.mpmath(mp.mpf("0.1"), mp.mpf(3), 7)
-        assert abs(found - logistic(mp.mpf("0.1"), mp.mpf(3), 7)) < mp.mpf(10) ** -48
-    assert formula.evaluate(30, r="0.1", w=3, depth=7) == pytest.approx(float(found))
+        exact = formula.mpmath(mp.mpf("0.1"), mp.mpf(3), 7)
+        assert abs(exact - logistic(mp.mpf("0.1"), mp.mpf(3), 7)) < mp.mpf(10) ** -48
+    assert formula.evaluate(30, r="0.1", w=3, depth=7) == pytest.approx(float(exact))
     np.testing.assert_allclose(formula.numpy(x, 3.0, 7), logistic(x, 3.0, 7), rtol=1e-14)
     tensor = torch.tensor(0.1, dtype=torch.float64, requires_grad=True)
     value = formula.torch(tensor, 3.0, 7)
     (slope,) = torch.autograd.grad(value, tensor)
-    assert value.item() == pytest.approx(float(found), rel=1e-14)
+    assert value.item() == pytest.approx(float(exact), rel=1e-14)
     with mp.workdps(30):
         true = mp.diff(lambda x: logistic(x, mp.mpf(3), 7), mp.mpf("0.1"))
     assert slope.item() == pytest.approx(float(true), rel=1e-12)
@@ -95,7 +95,7 @@ def test_numbers_may_take_the_place_of_inputs() -> None:
 
 
 def test_a_program_that_was_never_written_says_so() -> None:
-    bare = Computed(r)
+    bare = Opaque(r)
     for call in (
         lambda: bare.inputs,
         lambda: bare.on_mpmath(None),
@@ -120,7 +120,7 @@ def test_many_depths_at_once_are_refused(many) -> None:
             call(**AT | {"depth": many})
 
 
-def test_a_list_of_depths_is_refused_in_words() -> None:
+def test_a_list_of_depths_is_refused() -> None:
     with pytest.raises(InputError, match="depth must be one number"):
         TARGET.numpy(**AT | {"depth": [1, 2]})
 
@@ -135,9 +135,9 @@ def test_a_depth_in_a_tensor_is_a_depth(bad) -> None:
 def test_arrays_broadcast_beside_a_depth() -> None:
     x, sizes = np.linspace(0, 2, 5), np.array([[2], [3], [7]])
     at = {k: v for k, v in AT.items() if k not in ("r", "d")}
-    found = TARGET.numpy(r=x, d=sizes, **at)
-    assert found.shape == (3, 5)
-    assert found[1, 2] == TARGET.numpy(r=x[2], d=3, **at)
+    values = TARGET.numpy(r=x, d=sizes, **at)
+    assert values.shape == (3, 5)
+    assert values[1, 2] == TARGET.numpy(r=x[2], d=3, **at)
     assert isinstance(TARGET.numpy(r=1.0, d=2, **at), float)
     assert TARGET.torch(r=torch.tensor(x), d=torch.tensor(sizes), **at).shape == (3, 5)
 
@@ -176,7 +176,7 @@ def test_an_activation_fixed_first_is_the_same() -> None:
     assert fixed.evaluate(25, **AT) == target.evaluate(25, w="1.3", **AT)
 
 
-def test_a_derivative_that_no_symbol_has_is_refused_in_words() -> None:
+def test_symbolic_derivatives_are_refused() -> None:
     with pytest.raises(InputError, match=r"differentiate `\.torch` by autograd"):
         TARGET.diff("r")
 

@@ -1,4 +1,4 @@
-"""Do germs follow kernels through sums, products and layers, as differentiation in coordinates does?"""
+"""Are the jets of sums, products and layers of kernels those that differentiation in coordinates finds?"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import fields
@@ -16,8 +16,8 @@ from analytic.activations import erf, exponential, gaussian, gelu, monomial, sin
 from analytic.checks.kernel_oracles import nested
 from analytic.checks.oracles import Vector
 from analytic.expressions.symbols import V, d, s
-from analytic.geometry.kernel_jet import Flow, Germ, Passage, linear
-from analytic.geometry.layer_moments import textbook
+from analytic.geometry.kernel_jet import Dual, KernelJet, LayerMoments, linear
+from analytic.geometry.layer_moments import textbook_layer_moments
 from analytic.geometry.radial import RadialMetric
 
 Kernel = Callable[[Any, Any, Any], Any]  # of x.x, x.y and y.y
@@ -35,11 +35,13 @@ KERNELS: dict[str, Kernel] = {
 }
 LAYERS = (erf, exponential(Rational(1, 2)), gaussian, monomial(3), sine(Rational(4, 5)), gelu)
 kernels = pytest.mark.parametrize("name", KERNELS)
-JET = [sp.symbols(f"{name}0:3") for name in "Tab"]  # each with theta = s d/ds once and twice
+DERIVATIVES = [
+    sp.symbols(f"{name}0:3") for name in "Tab"
+]  # each with theta = s d/ds once and twice
 
 
 def _definitions() -> list[sp.Expr]:
-    """Every number of a germ by the formula of its docstring, and theta of it."""
+    """Every number of a jet by the formula of its docstring, and theta of it."""
     log_s = sp.Symbol("l", real=True)
     T, a, b = (sp.Function(name)(log_s) for name in "Tab")
     norm = sp.exp(log_s)
@@ -48,24 +50,26 @@ def _definitions() -> list[sp.Expr]:
     gamma, pi = alpha - norm * b / (2 * a), 1 - slope / a
     excess = (a + norm * b) / a - norm * slope**2 / (T * a)
     values = {
-        "T": T, "t": t, "A": norm * a, "alpha": alpha, "gamma": gamma, "pi": pi, "kept": 1 - pi,
+        "T": T, "t": t, "A": norm * a, "alpha": alpha, "gamma": gamma, "pi": pi, "one_minus_pi": 1 - pi,
         "beta": alpha - gamma, "excess": excess,
     }  # fmt: skip
-    orders = [(f.diff(log_s, n), x[n]) for n in (2, 1, 0) for f, x in zip((T, a, b), JET)]
-    both = [(v, v.diff(log_s)) for v in (values[f.name] for f in fields(Germ))]
+    orders = [(f.diff(log_s, n), x[n]) for n in (2, 1, 0) for f, x in zip((T, a, b), DERIVATIVES)]
+    both = [(v, v.diff(log_s)) for v in (values[f.name] for f in fields(KernelJet))]
     return [e.subs(orders).subs(norm, s) for pair in both for e in pair]
 
 
 DEFINED = _definitions()
 
 
-def germ(jet: Sequence[Sequence[sp.Expr]], at: sp.Expr) -> Germ:
+def kernel_jet(derivatives: Sequence[Sequence[sp.Expr]], at: sp.Expr) -> KernelJet:
     """From T, a and b, each with theta of it once and twice."""
-    symbols = {x: v for names, values in zip(JET, jet) for x, v in zip(names, values)}
-    found = (expr.xreplace(symbols | {s: at}) for expr in DEFINED)
-    flows = {f.name: Flow(next(found), next(found)) for f in fields(Germ)}
-    plain = [f.name for f in fields(Germ) if f.type != "Flow"]
-    return Germ(**flows | {name: flows[name].value for name in plain})
+    symbols = {
+        x: v for names, values in zip(DERIVATIVES, derivatives) for x, v in zip(names, values)
+    }
+    numbers = (expr.xreplace(symbols | {s: at}) for expr in DEFINED)
+    duals = {f.name: Dual(next(numbers), next(numbers)) for f in fields(KernelJet)}
+    values_only = [f.name for f in fields(KernelJet) if f.type != "Dual"]
+    return KernelJet(**duals | {name: duals[name].value for name in values_only})
 
 
 def on_vectors(kernel: Kernel) -> Callable[[Vector, Vector], Any]:
@@ -73,13 +77,13 @@ def on_vectors(kernel: Kernel) -> Callable[[Vector, Vector], Any]:
 
 
 @cache
-def jet_of(kernel: Kernel, at: sp.Rational) -> list[list[sp.Float]]:
+def derivatives_of(kernel: Kernel, at: sp.Rational) -> list[list[sp.Float]]:
     """By differences in coordinates, along the ray x = c u; then theta = (c/2) d/dc."""
     with mp.workdps(DIGITS + 15):
         norm = mpf(at.p) / at.q
         c, (u, v) = mp.sqrt(norm), (mpf(part.p) / part.q for part in DIRECTION)
-        found = nested(on_vectors(kernel), [c * u, c * v])
-        g, dg, ddg = (np.array(part) for part in (found.g, found.dg, found.ddg))
+        metric = nested(on_vectors(kernel), [c * u, c * v])
+        g, dg, ddg = (np.array(part) for part in (metric.g, metric.dg, metric.ddg))
         orders = g, dg @ [u, v], ddg @ [u, v] @ [u, v]
         across = [m[0, 0] - u / v * m[0, 1] for m in orders]
         mixed = [m[0, 1] / (u * v) for m in orders]  # s b
@@ -91,25 +95,25 @@ def jet_of(kernel: Kernel, at: sp.Rational) -> list[list[sp.Float]]:
         return [[sp.Float(x, mp.dps) for x in part] for part in (T, a, b)]
 
 
-def germ_of(kernel: Kernel, at: sp.Rational) -> Germ:
-    return germ(jet_of(kernel, at), at)
+def jet_of(kernel: Kernel, at: sp.Rational) -> KernelJet:
+    return kernel_jet(derivatives_of(kernel, at), at)
 
 
-def equal(found: Any, expected: Any) -> bool:
+def equal(value: Any, expected: Any) -> bool:
     """Exactly, or to 40 digits; a number that vanishes is measured against 1."""
-    if isinstance(found, Flow):
-        return equal(found.value, expected.value) and equal(found.rate, expected.rate)
-    gap = sp.sympify(found) - expected
+    if isinstance(value, Dual):
+        return equal(value.value, expected.value) and equal(value.rate, expected.rate)
+    gap = sp.sympify(value) - expected
     return gap == 0 if gap.is_Rational else bool(abs(gap) < 10**-DIGITS * (1 + abs(expected)))
 
 
-def differences(found: Germ, expected: Germ) -> list[tuple]:
-    pairs = [(f.name, getattr(found, f.name), getattr(expected, f.name)) for f in fields(Germ)]
+def differences(jet: KernelJet, expected: KernelJet) -> list[tuple]:
+    pairs = [(f.name, getattr(jet, f.name), getattr(expected, f.name)) for f in fields(KernelJet)]
     return [pair for pair in pairs if not equal(*pair[1:])]
 
 
-def wrong(found: Germ, kernel: Kernel, at: sp.Rational) -> list[tuple]:
-    return differences(found, germ_of(kernel, at))
+def wrong(jet: KernelJet, kernel: Kernel, at: sp.Rational) -> list[tuple]:
+    return differences(jet, jet_of(kernel, at))
 
 
 @pytest.mark.parametrize(
@@ -125,7 +129,7 @@ def test_sums_and_products_in_either_order(names) -> None:
         return one(*dots) * two(*dots)
 
     for at in POINTS:
-        p, q = germ_of(one, at), germ_of(two, at)
+        p, q = jet_of(one, at), jet_of(two, at)
         assert wrong(p + q, total, at) == wrong(q + p, total, at) == []
         assert wrong(p * q, product, at) == wrong(q * p, product, at) == []
 
@@ -134,13 +138,13 @@ def test_sums_and_products_in_either_order(names) -> None:
 def test_factors_and_constants(name) -> None:
     kernel, factor, level = KERNELS[name], Rational(7, 3), Rational(2, 5)
     for at in POINTS:
-        here = germ_of(kernel, at)
+        here = jet_of(kernel, at)
         assert wrong(here.scaled(factor), lambda *dots: mpf(7) / 3 * kernel(*dots), at) == []
-        assert wrong(here.raised(level), lambda *dots: mpf(2) / 5 + kernel(*dots), at) == []
-        assert wrong(here + germ_of(KERNELS["weighted"], at).scaled(0), kernel, at) == []
+        assert wrong(here.plus_constant(level), lambda *dots: mpf(2) / 5 + kernel(*dots), at) == []
+        assert wrong(here + jet_of(KERNELS["weighted"], at).scaled(0), kernel, at) == []
 
 
-def test_the_linear_kernel_is_where_all_begin() -> None:
+def test_the_linear_kernel() -> None:
     for at in POINTS:
         assert wrong(linear(at), KERNELS["linear"], at) == []
 
@@ -154,25 +158,25 @@ def test_layers(name, act) -> None:
         return act.kernel.mpmath(kernel(xx, xx, xx), kernel(xx, xy, yy), kernel(yy, yy, yy))
 
     for at in POINTS:
-        here = germ_of(kernel, at)
+        here = jet_of(kernel, at)
         assert wrong(here.through(layer_at(act, here.T)), composed, at) == []
 
 
-def layer_at(act: Any, variance: sp.Expr) -> Passage:
-    exprs = (sp.sympify(getattr(textbook(act), f.name)) for f in fields(Passage))
-    return Passage(*(sp.N(e.subs(V, variance), DIGITS + 15) for e in exprs))
+def layer_at(act: Any, variance: sp.Expr) -> LayerMoments:
+    exprs = (sp.sympify(getattr(textbook_layer_moments(act), f.name)) for f in fields(LayerMoments))
+    return LayerMoments(*(sp.N(e.subs(V, variance), DIGITS + 15) for e in exprs))
 
 
 @kernels
-def test_the_stretch_and_the_curvature_are_those_of_the_metric(name) -> None:
+def test_the_eigenvalue_ratio_and_the_curvature_are_those_of_the_metric(name) -> None:
     kernel = KERNELS[name]
     for at, size in ((POINTS[0], 2), (POINTS[1], 3)):
-        here, (_, (a, *_), (b, *_)) = germ_of(kernel, at), jet_of(kernel, at)
-        assert equal(here.stretch, (a + at * b) / a)
+        here, (_, (a, *_), (b, *_)) = jet_of(kernel, at), derivatives_of(kernel, at)
+        assert equal(here.eigenvalue_ratio, (a + at * b) / a)
         with mp.workdps(DIGITS + 15):
             unit = [mpf(k) / (7 if size == 3 else 5) for k in ((3, -4), (2, -3, 6))[size - 2]]
-            found = nested(on_vectors(kernel), [mp.sqrt(mpf(at.p) / at.q) * v for v in unit])
-            assert equal(here.ricci(size), sp.Float(found.scalar(), mp.dps))
+            metric = nested(on_vectors(kernel), [mp.sqrt(mpf(at.p) / at.q) * v for v in unit])
+            assert equal(here.ricci(size), sp.Float(metric.scalar(), mp.dps))
 
 
 def polynomial(rng: np.random.Generator) -> Kernel:
@@ -190,16 +194,16 @@ def exact_coefficients(kernel: Kernel) -> tuple[sp.Expr, sp.Expr, sp.Expr]:
     point = {y1: x1, y2: x2, x1: c * DIRECTION[0], x2: c * DIRECTION[1]}
     across, mixed = (sp.diff(k, x1, y).subs({y1: x1, y2: x2}).subs(point) for y in (y1, y2))
     b = mixed / (point[x1] * point[x2])
-    found = (kernel(c**2, c**2, c**2), across - b * point[x1] ** 2, b)
-    return tuple(sp.expand(sp.expand(f).subs(c, sp.sqrt(s))) for f in found)
+    coefficients = (kernel(c**2, c**2, c**2), across - b * point[x1] ** 2, b)
+    return tuple(sp.expand(sp.expand(f).subs(c, sp.sqrt(s))) for f in coefficients)
 
 
-def exact_germ(kernel: Kernel, at: sp.Rational) -> Germ:
+def exact_jet(kernel: Kernel, at: sp.Rational) -> KernelJet:
     def orders(f: sp.Expr) -> list[sp.Rational]:
         once = sp.expand(s * sp.diff(f, s))
         return [sp.sympify(g).subs(s, at) for g in (f, once, s * sp.diff(once, s))]
 
-    return germ([orders(f) for f in exact_coefficients(kernel)], at)
+    return kernel_jet([orders(f) for f in exact_coefficients(kernel)], at)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -211,21 +215,21 @@ def test_random_polynomial_kernels_without_rounding(seed) -> None:
         return (2 * one(*dots) + two(*dots)) * two(*dots) + 1
 
     for at in POINTS:
-        p, q = exact_germ(one, at), exact_germ(two, at)
-        assert p.scaled(1) == p.raised(0) == p
+        p, q = exact_jet(one, at), exact_jet(two, at)
+        assert p.scaled(1) == p.plus_constant(0) == p
         assert p + q == q + p
-        found, (_, a, b) = ((p.scaled(2) + q) * q).raised(1), exact_coefficients(mixed)
-        assert differences(found, exact_germ(mixed, at)) == []
+        jet, (_, a, b) = ((p.scaled(2) + q) * q).plus_constant(1), exact_coefficients(mixed)
+        assert differences(jet, exact_jet(mixed, at)) == []
         radial = RadialMetric(a, b).scalar_curvature().subs(s, at)
         for size in (1, 2, 3, 40):
-            assert found.ricci(size) == radial.subs(d, size)
-        assert found.ricci(2).is_Rational
+            assert jet.ricci(size) == radial.subs(d, size)
+        assert jet.ricci(2).is_Rational
 
 
-def test_a_gap_of_cauchy_and_schwarz_is_no_negative_number() -> None:
-    """Kernels of networks are positive, so the excess cannot fall below 0 in any layer."""
+def test_the_cauchy_schwarz_excess_is_positive() -> None:
+    """Kernels of networks are positive definite, so the excess cannot fall below 0 in any layer."""
     for act in (erf, gelu, monomial(2)):
-        here = linear(Rational(9, 4)).raised(Rational(1, 3))
+        here = linear(Rational(9, 4)).plus_constant(Rational(1, 3))
         for _ in range(4):
-            here = here.through(layer_at(act, here.T)).raised(Rational(1, 10))
+            here = here.through(layer_at(act, here.T)).plus_constant(Rational(1, 10))
             assert here.excess > 0

@@ -1,4 +1,4 @@
-"""Tiles: their closed forms with a determinant known apart, and the matrices that they make up."""
+"""Gram matrices by tiles: averages with a determinant as a further argument, and how tiles fit together."""
 
 import math
 from collections.abc import Iterator
@@ -20,16 +20,16 @@ from numeric.infinite.gram import GRAPH, TILE
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 F64, EPS = torch.float64, torch.finfo(torch.float64).eps
-FACES = {
+TILED = {
     "relu": A.relu, "leaky": A.leaky_relu("1/5"), "absolute": A.absolute, "line": A.monomial(1),
-    "bent": A.two_slope(-2, "1/2"), "relu^2": A.relu_power(2), "relu^5/2": A.relu_power("5/2"),
+    "two slopes": A.two_slope(-2, "1/2"), "relu^2": A.relu_power(2), "relu^5/2": A.relu_power("5/2"),
     "sign": A.sign, "step": A.step, "erf": A.erf, "gelu": A.gelu, "gaussian": A.gaussian,
     "gabor": A.gabor, "sine": A.sine(1), "cosine": A.cosine(2), "snake": A.snake(1),
     "hermite": A.hermite(3), "wide gelu": A.gelu.scaled(3), "wide relu": A.relu.scaled("1/2"),
     "wide relu^2": A.relu_power(2).scaled("1/2"), "affine": A.affine(A.leaky_relu(), 3),
     "pi": A.relu_power("5/2").scaled(sp.sqrt(sp.pi)),
 }  # fmt: skip
-LINEAR = [name for name, act in FACES.items() if tile(act).after]
+LINEAR = [name for name, act in TILED.items() if tile(act).after]
 VARIANCES = [(1.0, 1.0), (0.3, 2.5), (4.0, 1e-3)]
 ANGLES = [1.2, 0.3, 1e-3, 1e-7, 1e-12, 3.0, math.pi - 1e-5]
 
@@ -49,31 +49,33 @@ def floats(rows: list[tuple[mpf, ...]]) -> list[Tensor]:
     return list(torch.tensor([[float(v) for v in row] for row in rows], dtype=F64).T)
 
 
-@pytest.mark.parametrize("name", FACES)
-def test_faces_are_the_textbook_forms_even_where_kxy_no_longer_tells_the_angle(name: str) -> None:
-    act, face = FACES[name], tile(FACES[name])
+@pytest.mark.parametrize("name", TILED)
+def test_tiles_are_the_textbook_forms_even_where_kxy_rounds_the_angle_away(name: str) -> None:
+    act, averages = TILED[name], tile(TILED[name])
     with mp.workdps(50):
         rows = list(pairs())
-        parts = (face.kernel, act.kernel, act.F), (face.slope, act.slope, act.G)
+        parts = (averages.kernel, act.kernel, act.F), (averages.slope, act.slope, act.G)
         for part, textbook, square in parts:
             if part is None:
                 assert textbook is None
                 continue
-            told = compile_together(ARGS, [part])(*floats(rows))[0]
-            told = torch.as_tensor(told, dtype=F64).expand(len(rows)).tolist()
-            for (kxx, kxy, kyy, _), value in zip(rows, told, strict=True):
+            values = compile_together(ARGS, [part])(*floats(rows))[0]
+            values = torch.as_tensor(values, dtype=F64).expand(len(rows)).tolist()
+            for (kxx, kxy, kyy, _), value in zip(rows, values, strict=True):
                 true = mp.re(textbook.mpmath(kxx, kxy, kyy))
                 size = mp.sqrt(square.mpmath(kxx) * square.mpmath(kyy))
                 assert abs(value - true) < 1e-14 * size, (kxx, kxy, kyy)
 
 
 @pytest.mark.parametrize("name", LINEAR)
-def test_piecewise_linear_functions_hand_on_the_gap_and_the_determinant(name: str) -> None:
-    act = FACES[name]
+def test_piecewise_linear_functions_give_the_gap_and_the_determinant_of_the_next_layer(
+    name: str,
+) -> None:
+    act = TILED[name]
     with mp.workdps(50):
         rows = list(pairs())
-        told = torch.stack(compile_together(ARGS, tile(act).after)(*floats(rows)), 1).tolist()
-        for (kxx, kxy, kyy, det), (gap, after) in zip(rows, told, strict=True):
+        values = torch.stack(compile_together(ARGS, tile(act).after)(*floats(rows)), 1).tolist()
+        for (kxx, kxy, kyy, det), (gap, after) in zip(rows, values, strict=True):
             k = mp.re(act.kernel.mpmath(kxx, kxy, kyy))
             scale = mp.sqrt(act.F.mpmath(kxx) * act.F.mpmath(kyy))
             angle, root = mp.sqrt(det / (kxx * kyy)), mp.sqrt(scale**2 - k**2)
@@ -81,7 +83,7 @@ def test_piecewise_linear_functions_hand_on_the_gap_and_the_determinant(name: st
             assert abs(mp.sqrt(after) - root) < 8 * EPS * scale
 
 
-def test_kinds_of_faces() -> None:
+def test_kinds_of_tiles() -> None:
     assert tile(A.tanh) is tile(A.elu) is None
     for act in (A.relu, A.absolute, A.step, A.relu_power("5/2"), A.two_slope(1, 2)):
         assert tile(act).angular
@@ -106,7 +108,7 @@ SIZES = (1, 7, HEIGHT - 1, HEIGHT, HEIGHT + 1, 400, WIDTH, WIDTH + 1, WIDTH + HE
 
 
 def cloud(n: int, d: int = 5) -> Tensor:
-    """Points, two of which coincide, far apart in the order."""
+    """Points, of which the first and the middle one coincide."""
     x = normal(n, d, seed=n)
     x[n // 2] = x[0]
     return x
@@ -158,7 +160,7 @@ def test_threads_order_rotation_and_layout_change_nothing(name: str) -> None:
 
 GRADIENTS: dict[str, Any] = {
     "relu": A.relu, "erf": A.erf, "tanh": A.tanh, "sign": A.sign, "relu^5/2": A.relu_power("5/2"),
-    "mixed": (A.relu, A.erf, A.gelu), "bent first": (A.relu_power(2), A.leaky_relu()),
+    "mixed": (A.relu, A.erf, A.gelu), "square first": (A.relu_power(2), A.leaky_relu()),
     "jump first": (A.step, A.sine(1)),
 }  # fmt: skip
 
@@ -190,15 +192,19 @@ def test_gradients_are_differences(name: str, symmetric: bool) -> None:
     x = torch.cat([x, x[:2], -x[:1], 2 * x[1:2], x[2:3] + 1e-9, x[3:] + 1e-5])
     weights = normal(10, 10, seed=4)
     weights = weights + weights.T if symmetric else weights
-    told = torch.stack(FullyConnected(act, depth, *scales).nngp_gradient(x, weights))
-    torch.testing.assert_close(told, slopes(act, depth, scales, x, weights), rtol=1e-8, atol=1e-8)
+    gradient = torch.stack(FullyConnected(act, depth, *scales).nngp_gradient(x, weights))
+    torch.testing.assert_close(
+        gradient, slopes(act, depth, scales, x, weights), rtol=1e-8, atol=1e-8
+    )
 
 
 def test_gradients_of_more_than_one_block() -> None:
     n, scales = GRAPH + 60, [[1.1, 0.9], [0.2, 0.3]]
     x, weights = cloud(n, 3), normal(n, n, seed=2) / n
-    told = torch.stack(FullyConnected(A.relu, 1, *scales).nngp_gradient(x, weights))
-    torch.testing.assert_close(told, slopes(A.relu, 1, scales, x, weights), rtol=1e-9, atol=1e-9)
+    gradient = torch.stack(FullyConnected(A.relu, 1, *scales).nngp_gradient(x, weights))
+    torch.testing.assert_close(
+        gradient, slopes(A.relu, 1, scales, x, weights), rtol=1e-9, atol=1e-9
+    )
 
 
 def test_no_bias_and_a_deep_collapse_have_finite_gradients() -> None:
@@ -231,13 +237,13 @@ BAD: dict[str, tuple[Any, ...]] = {
 
 
 @pytest.mark.parametrize("message", BAD)
-def test_bad_points_are_told(message: str) -> None:
+def test_bad_points_are_refused(message: str) -> None:
     for call in (NETS["erf"].nngp, NETS["erf"].ntk):
         with pytest.raises(InputError, match=message):
             call(*BAD[message])
 
 
 @pytest.mark.parametrize("weights", [torch.ones(3, 4), torch.ones(4, 4), [[1.0] * 4] * 4])
-def test_bad_weights_are_told(weights: Any) -> None:
+def test_bad_weights_are_refused(weights: Any) -> None:
     with pytest.raises(InputError, match="weights"):
         NETS["erf"].nngp_gradient(X, weights)

@@ -1,4 +1,4 @@
-"""Does a user's own activation get right averages, honest labels and the whole geometry?"""
+"""Does a user's own activation get correct averages, correct labels and the whole geometry?"""
 
 import threading
 from functools import cache
@@ -59,7 +59,7 @@ def own(name) -> Activation:
 
 
 @names
-def test_what_has_a_closed_form_is_said(name) -> None:
+def test_closed_forms_are_listed(name) -> None:
     closed = CLOSED.get(name, ("F", "G", "G2"))
     rest = ", ".join(part for part in PARTS if part not in closed)
     assert own(name).closed_forms == closed
@@ -162,12 +162,12 @@ def test_curvature_of_ones_own_survives_far_out(name) -> None:
 
 
 def test_a_thread_gives_the_closed_forms_of_the_main_thread() -> None:
-    made: list[Activation] = []
-    thread = threading.Thread(target=lambda: made.append(Activation.of(EXPRESSIONS["wave"])))
+    results: list[Activation] = []
+    thread = threading.Thread(target=lambda: results.append(Activation.of(EXPRESSIONS["wave"])))
     thread.start()
     thread.join()
     for part in PARTS:
-        assert getattr(made[0], part).expr == getattr(own("wave"), part).expr
+        assert getattr(results[0], part).expr == getattr(own("wave"), part).expr
 
 
 REFUSED = {

@@ -1,4 +1,4 @@
-"""Are the moments that germs pass through right beyond the digits of floats, from V = 1e-16 to 1e16?"""
+"""Are the moments of layers right beyond the digits of floats, from V = 1e-16 to 1e16?"""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, replace
@@ -41,11 +41,16 @@ from analytic.expressions.printer import numpy_names
 from analytic.expressions.symbols import V
 from analytic.expressions.twofold import Twofold, compile_twofold
 from analytic.geometry import nngp
-from analytic.geometry.kernel_jet import Passage
-from analytic.geometry.layer_moments import derived_passage, derived_textbook, passage, textbook
+from analytic.geometry.kernel_jet import LayerMoments
+from analytic.geometry.layer_moments import (
+    derivative_layer_moments,
+    layer_moments,
+    textbook_derivative_layer_moments,
+    textbook_layer_moments,
+)
 from density import some_and_all
 
-NAMES = [f.name for f in fields(Passage)]
+NAMES = [f.name for f in fields(LayerMoments)]
 VARIANCES = np.geomspace(1e-16, 1e16, 33)
 RANGE = 1e-290, 1e290  # beyond, a float may be 0 or infinite, and products of two are
 VALUES = {
@@ -64,13 +69,13 @@ def cases() -> Iterator[Any]:
     for act in ACTIVATIONS.values():
         for values in VALUES[act.parameters[0].name] if act.parameters else [{}]:
             one = act.fixed(**values) if values else act
-            yield pytest.param(one, passage, ("F", "G"), id=one.name)
-            yield pytest.param(one, derived_passage, ("G", "G2"), id=f"{one.name}'")
+            yield pytest.param(one, layer_moments, ("F", "G"), id=one.name)
+            yield pytest.param(one, derivative_layer_moments, ("G", "G2"), id=f"{one.name}'")
     for act in FURTHER:
-        yield pytest.param(act, passage, ("F", "G"), id=act.name)
-        yield pytest.param(act, derived_passage, ("G", "G2"), id=f"{act.name}'")
+        yield pytest.param(act, layer_moments, ("F", "G"), id=act.name)
+        yield pytest.param(act, derivative_layer_moments, ("G", "G2"), id=f"{act.name}'")
     for act in (*ROUGH, monomial(1)):
-        yield pytest.param(act, passage, ("F", "G"), id=act.name)
+        yield pytest.param(act, layer_moments, ("F", "G"), id=act.name)
 
 
 def orders(moment: Formula, variance: float) -> list[Any]:
@@ -83,23 +88,23 @@ def defined(act: Activation, parts: tuple[str, str], variance: float) -> dict[st
 
 
 def by_definition(one: Sequence[Any], other: Sequence[Any], v: Any) -> dict[str, Any]:
-    """Every field by the docstring of Passage, from two moments and their derivatives."""
-    (f, f1, f2), (g, g1, g2) = one, other
-    first, slope, ratio = v * f1 / f, v * g1 / g, f1 / g
+    """Every field by the docstring of LayerMoments, from two moments and their derivatives."""
+    (F, F1, F2), (G, G1, G2) = one, other
+    eps_F, eps_G, ratio = v * F1 / F, v * G1 / G, F1 / G
     return {
-        "f": f, "first": first, "second": first + v**2 * f2 / f - first**2,
-        "g": g, "slope": slope, "bend": slope + v**2 * g2 / g - slope**2, "stretch": 1 + 2 * slope,
-        "ratio": ratio, "turn": v * (f2 / g - f1 * g1 / g**2),
+        "F": F, "eps_F": eps_F, "rate_eps_F": eps_F + v**2 * F2 / F - eps_F**2,
+        "G": G, "eps_G": eps_G, "rate_eps_G": eps_G + v**2 * G2 / G - eps_G**2,
+        "one_plus_2_eps_G": 1 + 2 * eps_G, "ratio": ratio, "rate_ratio": v * (F2 / G - F1 * G1 / G**2),
     }  # fmt: skip
 
 
-def floats(layer: Passage, variances: Any = VARIANCES, xp: Any = np) -> dict[str, list[Any]]:
+def floats(layer: LayerMoments, variances: Any = VARIANCES, xp: Any = np) -> dict[str, list[Any]]:
     """Every field at each variance, with the digits of both halves."""
     exprs = sp.Tuple(*(sp.sympify(getattr(layer, name)) for name in NAMES))
     body = compile_twofold(xp, partial(_table, xp, numpy_names()), (V,), exprs)
     with np.errstate(all="ignore"):
-        found = body(Twofold(xp, xp.asarray(variances)))
-    return {name: exactly(value, len(variances)) for name, value in zip(NAMES, found, strict=True)}
+        values = body(Twofold(xp, xp.asarray(variances)))
+    return {name: exactly(value, len(variances)) for name, value in zip(NAMES, values, strict=True)}
 
 
 def exactly(value: Any, count: int) -> list[Any]:
@@ -118,7 +123,7 @@ def test_every_field_keeps_its_digits(act, maker, parts, dense) -> None:
         for k, variance in enumerate(variances):
             true = defined(act, parts, variance)
             for name, values in computed.items():
-                inside = abs(true[name]) < RANGE[1] and RANGE[0] < true["f"] < RANGE[1]
+                inside = abs(true[name]) < RANGE[1] and RANGE[0] < true["F"] < RANGE[1]
                 gap = abs(values[k] - true[name])
                 if inside and not gap <= DIGITS * abs(true[name]) + NEGLIGIBLE:
                     wrong.append((name, variance, mp.nstr(values[k], 20), mp.nstr(true[name], 20)))
@@ -128,54 +133,57 @@ def test_every_field_keeps_its_digits(act, maker, parts, dense) -> None:
 @pytest.mark.parametrize(
     "act", [erf, gelu, elu, gaussian, monomial(3), snake(1)], ids=lambda a: a.name
 )
-def test_the_textbook_face_is_the_definition(act) -> None:
-    for maker, parts in ((textbook, ("F", "G")), (derived_textbook, ("G", "G2"))):
+def test_the_textbook_form_is_the_definition(act) -> None:
+    for maker, parts in (
+        (textbook_layer_moments, ("F", "G")),
+        (textbook_derivative_layer_moments, ("G", "G2")),
+    ):
         with mp.workdps(40):
             for variance in (0.01, 1.0, 30.0):
                 true, layer = defined(act, parts, variance), maker(act)
                 for name in NAMES:
                     body = Formula(name, (V,), sp.sympify(getattr(layer, name)))
-                    found = body.mpmath(mpf(variance))
-                    assert abs(found - true[name]) <= mpf(10) ** -34 * (1 + abs(true[name])), name
+                    value = body.mpmath(mpf(variance))
+                    assert abs(value - true[name]) <= mpf(10) ** -34 * (1 + abs(true[name])), name
 
 
 def squared(f: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda z: f(z) ** 2
 
 
-def test_quadratures_pass_too() -> None:
-    """Tanh has no closed moments: averages of phi itself, with Hermite weights, judge its floats."""
+def test_quadratures_are_right_too() -> None:
+    """Tanh has no closed moments: its floats are compared with averages by Gauss-Hermite quadrature."""
     with mp.workdps(20):
         net = Network(tanh, mpf(1), mpf(0))
         for variance in (0.04, 2.5):
             F, G, G2 = (average(squared(net.phi(n)), mpf(variance), ())[:3] for n in range(3))
-            for maker, one, other in ((passage, F, G), (derived_passage, G, G2)):
+            for maker, one, other in ((layer_moments, F, G), (derivative_layer_moments, G, G2)):
                 true = by_definition(one, other, mpf(variance))
                 for name, (value,) in floats(maker(tanh), [variance]).items():
                     assert abs(value - true[name]) <= 1e-13 * (1 + abs(true[name])), name
 
 
-def test_torch_says_the_same() -> None:
+def test_torch_agrees_with_numpy() -> None:
     for act in (gelu, elu, snake(1)):
-        for maker in (passage, derived_passage):
-            found = floats(maker(act), torch.tensor(VARIANCES), torch)
+        for maker in (layer_moments, derivative_layer_moments):
+            tensors = floats(maker(act), torch.tensor(VARIANCES), torch)
             for name, values in floats(maker(act)).items():
-                for one, two in zip(found[name], values, strict=True):
+                for one, two in zip(tensors[name], values, strict=True):
                     assert abs(one - two) <= 1e-18 * abs(two) + NEGLIGIBLE, name
 
 
-def test_the_stretch_of_gabor_keeps_its_digits_far_out() -> None:
+def test_the_log_derivative_of_gabor_keeps_its_digits_far_out() -> None:
     """Its G is a quadrature, whose digits are those of floats, and G2 falls as V^(-1/2)."""
     with mp.workdps(60):
-        true = defined(gabor, ("G", "G2"), 1e6)["stretch"]
-    (found,) = floats(derived_passage(gabor), [1e6])["stretch"]
-    assert abs(found - true) <= 1e-11 * abs(true)
+        true = defined(gabor, ("G", "G2"), 1e6)["one_plus_2_eps_G"]
+    (value,) = floats(derivative_layer_moments(gabor), [1e6])["one_plus_2_eps_G"]
+    assert abs(value - true) <= 1e-11 * abs(true)
 
 
 @pytest.mark.parametrize("act", ROUGH, ids=lambda act: act.name)
-def test_a_kink_has_no_derived_passage(act) -> None:
+def test_a_kink_has_no_derivative_layer(act) -> None:
     with pytest.raises(InputError, match=r"E\[phi''\^2\] diverges"):
-        derived_passage(act)
+        derivative_layer_moments(act)
 
 
 def test_an_activation_fixed_is_the_one_made_with_its_number() -> None:
@@ -186,16 +194,16 @@ def test_an_activation_fixed_is_the_one_made_with_its_number() -> None:
         (cosine().fixed(w="1.3"), cosine(Rational(13, 10))),
         (snake().fixed(a=2), snake(2)),
     ]
-    for fixed, made in pairs:
+    for fixed, direct in pairs:
         assert fixed.parameters == ()
-        assert fixed.closed_forms == made.closed_forms
+        assert fixed.closed_forms == direct.closed_forms
         for part in ("phi", "F", "G", "G2"):
-            one, other = (getattr(act, part) for act in (fixed, made))
+            one, other = (getattr(act, part) for act in (fixed, direct))
             arguments = {one.args[0].name: "0.7"}
             assert one.args == other.args
             assert one.evaluate(30, **arguments) == other.evaluate(30, **arguments)
     assert sine().fixed(w="1.3").phi.expr == sp.sin(Rational(13, 10) * sp.Symbol("z", real=True))
-    assert cosine().fixed(w=2).elasticity == cosine(2).elasticity
+    assert cosine().fixed(w=2).log_derivative == cosine(2).log_derivative
 
 
 def test_wrong_names_and_numbers_are_not_fixed() -> None:
@@ -218,10 +226,10 @@ def test_the_variable_is_no_parameter() -> None:
         erf.fixed(z=1)
 
 
-def test_an_elasticity_is_fixed_with_its_activation() -> None:
+def test_the_log_derivative_is_fixed_with_its_activation() -> None:
     at = {"d": 3, "sigma": 1.0, "zeta": 0.5, "r": 0.7}
-    fixed, made = (nngp.ricci(act).numpy(**at) for act in (cosine().fixed(w=2), cosine(2)))
-    assert fixed == pytest.approx(made, rel=1e-14)  # the same expression, but for its order
+    fixed, direct = (nngp.ricci(act).numpy(**at) for act in (cosine().fixed(w=2), cosine(2)))
+    assert fixed == pytest.approx(direct, rel=1e-14)  # the same expression, but for its order
 
 
 def test_only_an_average_outside_its_domain_goes_absent() -> None:
