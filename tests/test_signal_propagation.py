@@ -67,7 +67,7 @@ def test_every_fixed_variance_of_a_quadratic_is_found() -> None:
     assert near(above.value, mpf(9) / 10, 29)
     assert below.stable
     assert near(above.slope, mpf(9) / 5, 28)
-    assert above.scale < 0
+    assert above.depth_scale < 0
     assert Signal(monomial(2), 1, "0.3", start="0.899").variance == below
     with pytest.raises(ArithmeticError, match="grows without bound from 1"):
         _ = Signal(monomial(2), 1, "0.3").variance
