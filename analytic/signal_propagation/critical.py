@@ -60,7 +60,7 @@ def critical_sigma(act: Activation, zeta: Any, digits: int = 30) -> Any:
     if not sigmas:
         raise ArithmeticError(
             f"{act.name} has no critical sigma at zeta = {zeta}: no variance up to "
-            f"{landscape(act).V[-1]:.0e} stays put there with chi_1 = 1."
+            f"{moment_grid(act).V[-1]:.0e} stays put there with chi_1 = 1."
         )
     return min(sigmas)
 
