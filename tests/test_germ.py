@@ -13,7 +13,7 @@ from mpmath import mp, mpf
 from sympy import Rational
 
 from analytic.activations import erf, exponential, gaussian, gelu, monomial, sine
-from analytic.checks.kernel_oracles import nested
+from analytic.checks.kernel_oracles import metric_by_differences
 from analytic.checks.oracles import Vector
 from analytic.expressions.symbols import V, d, s
 from analytic.geometry.kernel_jet import Flow, Germ, Passage, linear
@@ -78,7 +78,7 @@ def jet_of(kernel: Kernel, at: sp.Rational) -> list[list[sp.Float]]:
     with mp.workdps(DIGITS + 15):
         norm = mpf(at.p) / at.q
         c, (u, v) = mp.sqrt(norm), (mpf(part.p) / part.q for part in DIRECTION)
-        found = nested(on_vectors(kernel), [c * u, c * v])
+        found = metric_by_differences(on_vectors(kernel), [c * u, c * v])
         g, dg, ddg = (np.array(part) for part in (found.g, found.dg, found.ddg))
         orders = g, dg @ [u, v], ddg @ [u, v] @ [u, v]
         across = [m[0, 0] - u / v * m[0, 1] for m in orders]
@@ -171,7 +171,9 @@ def test_the_stretch_and_the_curvature_are_those_of_the_metric(name) -> None:
         assert equal(here.stretch, (a + at * b) / a)
         with mp.workdps(DIGITS + 15):
             unit = [mpf(k) / (7 if size == 3 else 5) for k in ((3, -4), (2, -3, 6))[size - 2]]
-            found = nested(on_vectors(kernel), [mp.sqrt(mpf(at.p) / at.q) * v for v in unit])
+            found = metric_by_differences(
+                on_vectors(kernel), [mp.sqrt(mpf(at.p) / at.q) * v for v in unit]
+            )
             assert equal(here.ricci(size), sp.Float(found.scalar(), mp.dps))
 
 

@@ -18,7 +18,7 @@ from analytic.activations import (
     tanh,
 )
 from analytic.activations.activation import activation
-from analytic.checks.oracles import averages
+from analytic.checks.oracles import squared_moment
 from analytic.expressions.arguments import InputError
 from analytic.expressions.symbols import z
 from analytic.signal_propagation import (
@@ -61,7 +61,7 @@ def test_the_gaussian_has_its_boundary_in_closed_form() -> None:
 def test_quadrature_of_phi_is_critical_on_the_boundary(act) -> None:
     sigma = critical_sigma(act, sp.sqrt(sp.Rational(1, 20)))
     with mp.workdps(32):
-        square, slope = averages(act, 0), averages(act, 1)
+        square, slope = squared_moment(act, 0), squared_moment(act, 1)
         V = mp.findroot(
             lambda V: sigma**2 * square(V, 0) + mpf(1) / 20 - V,
             (mpf("0.1"), mpf(3)), solver="anderson", tol=1e-30,

@@ -18,7 +18,7 @@ from analytic.activations import (
     tanh,
 )  # fmt: skip
 from analytic.activations.activation import activation
-from analytic.checks.oracles import averages, pair_average
+from analytic.checks.oracles import squared_moment, two_point_average
 from analytic.expressions.arguments import InputError
 from analytic.expressions.symbols import z
 from analytic.signal_propagation import Signal, critical_sigma, trajectory
@@ -48,7 +48,7 @@ def values(points: tuple) -> list[float]:
 def test_variance_settles_where_quadrature_of_phi_says(act, sigma, zeta) -> None:
     signal = Signal(act, sigma, zeta)
     with mp.workdps(35):
-        average, slopes = averages(act, 0), averages(act, 1)
+        average, slopes = squared_moment(act, 0), squared_moment(act, 1)
 
         def moved(V: object) -> object:
             return mpf(sigma) ** 2 * average(V, 0) + mpf(zeta) ** 2
@@ -134,7 +134,7 @@ def test_the_correlation_rests_where_quadrature_in_the_plane_says(act) -> None:
     V, point = signal.variance.value, signal.correlation
     assert 0 < point.value < 1
     with mp.workdps(16):
-        kernel, slope = (pair_average(act, order)(V, point.value * V, V) for order in (0, 1))
+        kernel, slope = (two_point_average(act, order)(V, point.value * V, V) for order in (0, 1))
         assert near((mpf("1.7") ** 2 * kernel + mpf("0.2") ** 2) / V, point.value, 13)
         assert near(mpf("1.7") ** 2 * slope, point.slope, 13)
 

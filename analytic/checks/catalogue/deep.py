@@ -11,13 +11,13 @@ from analytic.catalogue import catalogue
 from analytic.checks.catalogue.moments import parameters
 from analytic.checks.claims import Claim, Point
 from analytic.checks.kernel_oracles import (
-    at_radius,
-    layered_nngp,
-    layered_ntk,
-    nested_nngp,
-    nested_ntk,
+    nngp_by_differences,
+    nngp_by_layer_averages,
+    ntk_by_differences,
+    ntk_by_layer_averages,
+    oracle_at_radius,
 )
-from analytic.checks.oracles import Jet
+from analytic.checks.oracles import MetricJet
 
 SHAPES: tuple[Point, ...] = (
     {"d": 4, "sigma": "0.8", "zeta": "1.2", "xi": "0.4", "r": "0.4", "depth": 1},
@@ -25,8 +25,8 @@ SHAPES: tuple[Point, ...] = (
     {"d": 2, "sigma": "0.6", "zeta": "0.5", "xi": "1.3", "r": "1.4", "depth": 3},
     {"d": 2, "sigma": "0.9", "zeta": "0.7", "xi": "0.8", "r": 0, "depth": 2},
 )
-DIFFERENCES = {"nngp": nested_nngp, "ntk": nested_ntk}
-AVERAGES = {"nngp": layered_nngp, "ntk": layered_ntk}
+DIFFERENCES = {"nngp": nngp_by_differences, "ntk": ntk_by_differences}
+AVERAGES = {"nngp": nngp_by_layer_averages, "ntk": ntk_by_layer_averages}
 
 
 def _claims(act: Activation, kind: str) -> Iterator[Claim]:
@@ -34,8 +34,8 @@ def _claims(act: Activation, kind: str) -> Iterator[Claim]:
         route, jets, shapes = "averages layer by layer", AVERAGES, SHAPES[1:3]
     else:
         route, jets, shapes = "differences of the kernel", DIFFERENCES, SHAPES
-    reading = at_radius(jets[kind], act)
-    for what, read in (("magnification", Jet.volume), ("ricci", Jet.scalar)):
+    reading = oracle_at_radius(jets[kind], act)
+    for what, read in (("magnification", MetricJet.volume), ("ricci", MetricJet.scalar)):
         formula = catalogue[f"deep.{act.name}.{kind}.{what}"]
         names = {symbol.name for symbol in formula.args}
         points = tuple(

@@ -13,7 +13,7 @@ from mpmath import mp
 from analytic.activations import ACTIVATIONS, FURTHER, monomial, polynomial, relu
 from analytic.activations.activation import Activation, derivative
 from analytic.checks.claims import Claim, Point
-from analytic.checks.oracles import averages, pair_average
+from analytic.checks.oracles import squared_moment, two_point_average
 from analytic.expressions import quadrature
 from analytic.expressions.backends import compile_mpmath
 from analytic.expressions.expectation import Moment
@@ -54,7 +54,7 @@ def _one_point(act: Activation) -> Iterator[Claim]:
     for order, part in enumerate(("F", "G", "G2")):
         if part not in act.closed_forms or getattr(act, part).expr == 0:
             continue  # a straight line has no bend, and zero has no mutants
-        average = averages(act, order)
+        average = squared_moment(act, order)
         points = _points(act, {"V": "1.7"}, {"V": "0.3"})
         yield Claim(getattr(act, part), "quadrature", _plain(average), points)
 
@@ -80,7 +80,7 @@ def _everywhere(act: Activation) -> Iterator[Claim]:
 
 
 def _by_pairs(act: Activation, part: str, points: tuple[Point, ...]) -> Claim:
-    average = pair_average(act, ("kernel", "slope").index(part))
+    average = two_point_average(act, ("kernel", "slope").index(part))
     return Claim(getattr(act, part), "two-point quadrature", _in_order(average), points)
 
 
@@ -148,11 +148,11 @@ def _elu_by_conditioning(derived: bool) -> Claim:
             return mp.ncdf(mean / std) + tail
         return mean * mp.ncdf(mean / std) + std * mp.npdf(mean / std) + tail - mp.ncdf(-mean / std)
 
-    def other(kxx: Any, kxy: Any, kyy: Any) -> Any:
+    def oracle(kxx: Any, kxy: Any, kyy: Any) -> Any:
         std = mp.sqrt(kyy - kxy**2 / kxx)
         return quadrature.moment(lambda u: outer(u) * inner(kxy / kxx * u, std), kxx, kinks=[0])
 
-    return Claim(formula, "conditioning on u", other, GRAMS)
+    return Claim(formula, "conditioning on u", oracle, GRAMS)
 
 
 POLYNOMIAL = replace(polynomial([1, "1/2", "-1/3", "1/5"]), name="polynomial")

@@ -13,7 +13,7 @@ from analytic.activations.activation import Activation
 from analytic.catalogue import catalogue
 from analytic.checks.catalogue.moments import parameters
 from analytic.checks.claims import Claim
-from analytic.checks.oracles import Jet, averages, nngp_route
+from analytic.checks.oracles import MetricJet, nngp_metric_oracle, squared_moment
 
 SHAPES = (
     {"d": 2, "sigma": "0.6", "zeta": "0.5", "r": "1.4"},
@@ -22,18 +22,18 @@ SHAPES = (
 )
 
 
-def _by_metric(act: Activation, what: str, read: Callable[[Jet], Any]) -> Claim:
+def _by_metric(act: Activation, what: str, read: Callable[[MetricJet], Any]) -> Claim:
     """A function of d against the metric, its determinant or its curvature."""
     points = tuple({**shape, **values} for shape in SHAPES for values in parameters(act)[-1:])
     formula = catalogue[f"nngp.{act.name}.{what}"]
-    return Claim(formula, "metric by quadrature", nngp_route(act, read), points)
+    return Claim(formula, "metric by quadrature", nngp_metric_oracle(act, read), points)
 
 
 def _by_average(act: Activation, what: str, read: Callable[..., Any]) -> Claim:
     """A function of (sigma, zeta, r) against E[phi'^2] and E[t^2 phi'^2]."""
-    average = averages(act)
+    average = squared_moment(act)
 
-    def other(sigma: Any, zeta: Any, r: Any, **values: Any) -> Any:
+    def oracle(sigma: Any, zeta: Any, r: Any, **values: Any) -> Any:
         V = sigma**2 * r**2 + zeta**2
         plain, squared = (average(V, k, *values.values()) for k in (0, 2))
         share = sigma**2 * r**2 / V  # w.x/|x| given z has mean (share z)/r, the rest is noise
@@ -44,15 +44,15 @@ def _by_average(act: Activation, what: str, read: Callable[..., Any]) -> Claim:
         for shape in SHAPES[:2]
         for values in parameters(act)
     )
-    return Claim(catalogue[f"nngp.{act.name}.{what}"], "average over weights", other, points)
+    return Claim(catalogue[f"nngp.{act.name}.{what}"], "average over weights", oracle, points)
 
 
 def _claims(act: Activation) -> Iterator[Claim]:
     yield _by_average(act, "omega", lambda across, along: mp.log(across))
     yield _by_average(act, "tangential", lambda across, along: across)
     yield _by_average(act, "radial", lambda across, along: along)
-    yield _by_metric(act, "magnification", Jet.volume)
-    yield _by_metric(act, "ricci", Jet.scalar)
+    yield _by_metric(act, "magnification", MetricJet.volume)
+    yield _by_metric(act, "ricci", MetricJet.scalar)
 
 
 CLAIMS = {f"nngp.{name}": partial(_claims, act) for name, act in ACTIVATIONS.items()}

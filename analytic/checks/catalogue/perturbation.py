@@ -9,7 +9,7 @@ from typing import Any
 from mpmath import mp
 
 from analytic.checks.claims import Claim
-from analytic.checks.oracles import ray
+from analytic.checks.oracles import point_at_radius
 from analytic.perturbation import chi, fluctuation, magnification
 from analytic.perturbation.factors import derived_chi, derived_fluctuation
 from analytic.perturbation.polynomials import Network, monomial_network, volume
@@ -17,7 +17,7 @@ from analytic.perturbation.polynomials import Network, monomial_network, volume
 
 def _network(d: Any, q: Any, rho: Any) -> Network:
     """A monomial network at x and x_a of different lengths, in general position."""
-    x = ray(mp.mpf("1.3"), int(d))
+    x = point_at_radius(mp.mpf("1.3"), int(d))
     if d == 1:
         return monomial_network(int(q), x, [rho * mp.mpf("0.7")])
     across = [-x[1], x[0], *x[2:]]

@@ -14,8 +14,8 @@ from mpmath import mp
 
 from analytic.activations import gaussian
 from analytic.checks.claims import Claim, sample
-from analytic.checks.kernel_oracles import nested
-from analytic.checks.oracles import Jet, ray
+from analytic.checks.kernel_oracles import metric_by_differences
+from analytic.checks.oracles import MetricJet, point_at_radius
 from analytic.expressions.backends import compile_mpmath
 from analytic.expressions.formula import Formula
 from analytic.expressions.symbols import V, d, kxx, kxy, kyy, r, s
@@ -78,13 +78,13 @@ def _claims(name: str, laws: tuple[sp.Expr, sp.Expr], made: Germ, kernel: sp.Exp
     """Both laws and the Ricci scalar of the code's own algebra, against differences of the kernel."""
     body = compile_mpmath((*GRAM, *COEFFICIENTS), kernel)
 
-    def found(d: Any, r: Any, rest: dict[str, Any]) -> Jet:
+    def found(d: Any, r: Any, rest: dict[str, Any]) -> MetricJet:
         values = list(rest.values())
 
         def k(x: Any, y: Any) -> Any:
             return body(mp.fdot(x, x), mp.fdot(x, y), mp.fdot(y, y), *values)
 
-        return nested(k, ray(r, int(d)))
+        return metric_by_differences(k, point_at_radius(r, int(d)))
 
     def bent(r: Any, **rest: Any) -> Any:
         _, b, da = planar(found(2, r, rest), r)
@@ -110,8 +110,8 @@ def _claims(name: str, laws: tuple[sp.Expr, sp.Expr], made: Germ, kernel: sp.Exp
     ]
     fixed = ({}, {}, {"d": 3})
     return [
-        Claim(formula, "differences of the kernel", other, sample(formula, 1, **point))
-        for formula, other, point in zip(formulas, (bent, left, scalar), fixed, strict=True)
+        Claim(formula, "differences of the kernel", oracle, sample(formula, 1, **point))
+        for formula, oracle, point in zip(formulas, (bent, left, scalar), fixed, strict=True)
     ]
 
 

@@ -31,10 +31,10 @@ def _seen(place: Any) -> Any:
 def _begins() -> Claim:
     formula = Formula("angle from which a sample is seen", (x,), -atan(x))
 
-    def other(x: Any) -> Any:
+    def oracle(x: Any) -> Any:
         return _bisected(_seen(x), -mp.pi / 2, mp.pi / 2)
 
-    return Claim(formula, "bisection of <(x, 1), d(theta)>", other, sample(formula, 3))
+    return Claim(formula, "bisection of <(x, 1), d(theta)>", oracle, sample(formula, 3))
 
 
 def _counted() -> Claim:
@@ -44,7 +44,7 @@ def _counted() -> Claim:
     expr = (1 + z**3) * (pi - between) + (z + z**2) * between
     formula = Formula("angles by number of samples seen", (x1, x2, x3, z), expr)
 
-    def other(u: Any, **v: Any) -> Any:
+    def oracle(u: Any, **v: Any) -> Any:
         views = [_seen(place) for place in v.values()]
         grid = [mp.pi * k / 30 + mp.mpf("0.01") for k in range(61)]
         cuts = [
@@ -61,7 +61,7 @@ def _counted() -> Claim:
         {"x1": "-1.3", "x2": "0.4", "x3": "1.9", "u": "0.7"},
         {"x1": "0.2", "x2": "0.9", "x3": "3.1", "u": "-1.6"},
     )
-    return Claim(formula, "bisection and counting", other, points)
+    return Claim(formula, "bisection and counting", oracle, points)
 
 
 def _rest() -> Claim:
@@ -70,7 +70,7 @@ def _rest() -> Claim:
     size = sqrt((rho1 * x1 + rho2 * x2) ** 2 + (rho1 + rho2) ** 2)
     formula = Formula("rate of turning back", (charge, *data), -Abs(charge) * size)
 
-    def other(r: Any, x1: Any, x2: Any, rho1: Any, rho2: Any) -> Any:
+    def oracle(r: Any, x1: Any, x2: Any, rho1: Any, rho2: Any) -> Any:
         def turning(angle: Any) -> Any:
             """-dV/dtheta for residuals that stand still."""
 
@@ -88,11 +88,11 @@ def _rest() -> Claim:
         {"r": "1.3", "x1": "-0.4", "x2": "0.7", "rho1": "-0.8", "rho2": "-1.1"},
         {"r": "-0.6", "x1": "0.3", "x2": "1.6", "rho1": "1.4", "rho2": "0.5"},
     )
-    return Claim(formula, "slope of -dV/dtheta where it vanishes", other, points)
+    return Claim(formula, "slope of -dV/dtheta where it vanishes", oracle, points)
 
 
 def _affine() -> Claim:
-    def other(l1: Any, l0: Any) -> Any:
+    def oracle(l1: Any, l0: Any) -> Any:
         """A constant k by one neuron, the rest by two opposite ones: the best k, by trisection."""
 
         def cost(k: Any) -> Any:
@@ -112,7 +112,7 @@ def _affine() -> Claim:
         {"l1": "0.6", "l0": "-1.9"},
         {"l1": 0, "l0": 1},
     )
-    return Claim(affine_cost, "best of all splits, by trisection", other, points)
+    return Claim(affine_cost, "best of all splits, by trisection", oracle, points)
 
 
 ROUTES: dict[str, Settled] = {

@@ -40,7 +40,7 @@ def _boost() -> Claim:
     expr = dot(way, (moved.a, moved.b, moved.c))
     formula = Formula("p a + q b + s c after a time", (*way, *NEURON, *PULL, alpha, t), expr)
 
-    def other(g1: Any, g2: Any, alpha: Any, t: Any, **v: Any) -> Any:
+    def oracle(g1: Any, g2: Any, alpha: Any, t: Any, **v: Any) -> Any:
         def felt(z: Sequence[Any]) -> Any:
             return z[2] * (g1 * z[0] - g2 * z[1]) / alpha  # sum of rho_j f(x_j), rho_j held fixed
 
@@ -52,7 +52,7 @@ def _boost() -> Claim:
         {"a": "-0.4", "b": "1.5", "c": "2.1", "g1": -1, "g2": "0.3", "alpha": "0.8", "t": "-0.5"},
     )
     points = tuple({**point, "p": "0.7", "q": "-1.3", "s": "0.4"} for point in points)
-    return Claim(formula, "matrix exponential of the flow", other, points)
+    return Claim(formula, "matrix exponential of the flow", oracle, points)
 
 
 def _descent() -> Claim:
@@ -64,12 +64,12 @@ def _descent() -> Claim:
         "change of delta in a step", (*NEURON, x, y, alpha, eta), -((eta * residual / alpha) ** 2) * left
     )  # fmt: skip
 
-    def other(x: Any, y: Any, alpha: Any, eta: Any, **v: Any) -> Any:
+    def oracle(x: Any, y: Any, alpha: Any, eta: Any, **v: Any) -> Any:
         z = [v[s.name] for s in NEURON]
         step = shifted(z, gradient(loss(full(alpha), [(x, y)]), z), -eta)
         return _invariant(step) - _invariant(z)
 
-    return Claim(formula, "one step of gradient descent", other, active(formula, 3))
+    return Claim(formula, "one step of gradient descent", oracle, active(formula, 3))
 
 
 def _invariant(z: Sequence[Any]) -> Any:
@@ -85,7 +85,7 @@ def _sliding() -> Claim:
     expr = p * (n * ch - c * sh) + q * (c * ch - n * sh)
     formula = Formula("p n + q c on a ray", (p, q, n, c, *PULL, rho, x, alpha, t), expr)
 
-    def other(g1: Any, g2: Any, rho: Any, x: Any, alpha: Any, t: Any, **v: Any) -> Any:
+    def oracle(g1: Any, g2: Any, rho: Any, x: Any, alpha: Any, t: Any, **v: Any) -> Any:
         """Filippov: the mean of both velocities, in the one ratio that stays on the ray."""
         d = [part / mp.hypot(1, x) for part in (1, -x)]
         ratio = -(g1 * x + g2) / (rho * (1 + x**2))
@@ -102,7 +102,7 @@ def _sliding() -> Claim:
         {"n": "0.6", "c": "-1.4", "g1": "0.3", "g2": "0.7", "rho": "-0.9", "x": "1.5", "t": "0.3"},
     )
     points = tuple({**point, "p": "0.7", "q": "-1.3", "alpha": "1.7"} for point in points)
-    return Claim(formula, "Filippov's velocity by matrix exponential", other, points)
+    return Claim(formula, "Filippov's velocity by matrix exponential", oracle, points)
 
 
 ROUTES: dict[str, Settled] = {

@@ -11,7 +11,7 @@ from mpmath import mp, mpf
 from analytic.activations import erf, sine
 from analytic.activations.activation import Activation
 from analytic.checks.claims import Claim, Point
-from analytic.checks.oracles import averages
+from analytic.checks.oracles import squared_moment
 from analytic.expressions.formula import Formula
 from analytic.expressions.symbols import V
 from analytic.ledger.settlement import Settled, holds
@@ -49,7 +49,7 @@ def _curve(act: Activation) -> tuple[sp.Expr, sp.Expr]:
 
 
 def _claims(act: Activation, points: tuple[Point, ...]) -> tuple[Claim, Claim, Claim]:
-    outputs, slopes = averages(act, 0), averages(act)
+    outputs, slopes = squared_moment(act, 0), squared_moment(act)
 
     def by_quadrature(V: Any) -> Pair:
         F, G = outputs(V, 0), slopes(V, 0)

@@ -12,8 +12,13 @@ from analytic.activations import erf, gaussian
 from analytic.activations.activation import Activation
 from analytic.catalogue import catalogue
 from analytic.checks.claims import Claim, Point
-from analytic.checks.kernel_oracles import Network, at_radius, nested_nngp, nested_ntk
-from analytic.checks.oracles import Jet, ray
+from analytic.checks.kernel_oracles import (
+    WideNetwork,
+    nngp_by_differences,
+    ntk_by_differences,
+    oracle_at_radius,
+)
+from analytic.checks.oracles import MetricJet, point_at_radius
 from analytic.expressions.formula import Formula
 from analytic.expressions.symbols import V, d, depth, r, s, sigma, xi, zeta
 from analytic.ledger.beyond.radial import planar
@@ -56,19 +61,19 @@ def _metrics(act: Activation, layers: int) -> tuple[Claim, Claim]:
     def claim(name: str, expr: sp.Expr, kernel: Callable[..., Any]) -> Claim:
         formula = Formula(f"{name} metric, {act.name}, depth {layers}", ARGS, expr)
 
-        def other(**values: Any) -> Any:
-            net = Network(act, values["sigma"], values["zeta"], layers, values["xi"])
+        def oracle(**values: Any) -> Any:
+            net = WideNetwork(act, values["sigma"], values["zeta"], layers, values["xi"])
             vectors = ([values[f"{name}{k}"] for k in (1, 2)] for name in "xuv")
             return mixed(partial(kernel, net), *vectors)
 
-        return Claim(formula, "differences of the kernel", other, (POINT,))
+        return Claim(formula, "differences of the kernel", oracle, (POINT,))
 
     nngp, ntk = _layers(act, layers)
-    return claim("NNGP", nngp, Network.nngp), claim("NTK", ntk, Network.ntk)
+    return claim("NNGP", nngp, WideNetwork.nngp), claim("NTK", ntk, WideNetwork.ntk)
 
 
 def _found(
-    name: str, reading: Callable[..., Any], read: Callable[[Jet], Any], *shapes: Point
+    name: str, reading: Callable[..., Any], read: Callable[[MetricJet], Any], *shapes: Point
 ) -> Claim:
     formula = catalogue[name]
     names = {symbol.name for symbol in formula.args}
@@ -91,12 +96,14 @@ def _defect(act: Activation) -> Claim:
         f"b - 2a' at depth 2, {act.name}", (sigma, zeta, r), _second_layer(act)[1].subs(s, r**2)
     )
 
-    def other(sigma: Any, zeta: Any, r: Any) -> Any:
-        _, b, da = planar(nested_nngp(Network(act, sigma, zeta, 2), ray(r, 2)), r)
+    def oracle(sigma: Any, zeta: Any, r: Any) -> Any:
+        _, b, da = planar(
+            nngp_by_differences(WideNetwork(act, sigma, zeta, 2), point_at_radius(r, 2)), r
+        )
         return b - 2 * da
 
     points = ({"sigma": "1.1", "zeta": "0.4", "r": "0.9"},)
-    return Claim(formula, "differences of the kernel", other, points)
+    return Claim(formula, "differences of the kernel", oracle, points)
 
 
 def _seven(a: sp.Expr) -> sp.Expr:
@@ -111,27 +118,27 @@ def _at_depth_one(act: Activation, reading: Callable[..., Any]) -> Claim:
     a = sigma**2 * act.G.expr.subs(V, sigma**2 * s + zeta**2)
     formula = Formula("(7) at depth 1", (d, sigma, zeta, r), _seven(a))
     points = ({"d": 3, "sigma": "1.1", "zeta": "0.4", "r": "0.9"},)
-    return Claim(formula, "differences of the kernel", reading(Jet.scalar), points)
+    return Claim(formula, "differences of the kernel", reading(MetricJet.scalar), points)
 
 
-_nngp, _ntk = (at_radius(jet, gaussian) for jet in (nested_nngp, nested_ntk))
+_nngp, _ntk = (oracle_at_radius(jet, gaussian) for jet in (nngp_by_differences, ntk_by_differences))
 _shallow, _deeper = _metrics(erf, 2), _metrics(gaussian, 3)
 
 ROUTES: dict[str, Settled] = {
     "beyond/deep-nngp-metric": holds(
         _shallow[0],
         _deeper[0],
-        _found("deep.gaussian.nngp.magnification", _nngp, Jet.volume, *SHAPES),
+        _found("deep.gaussian.nngp.magnification", _nngp, MetricJet.volume, *SHAPES),
     ),
     "beyond/deep-ntk-metric": holds(
         _shallow[1],
         _deeper[1],
-        _found("deep.gaussian.ntk.magnification", _ntk, Jet.volume, *SHAPES),
+        _found("deep.gaussian.ntk.magnification", _ntk, MetricJet.volume, *SHAPES),
     ),
     "beyond/deep-curvature": Settled(
         (
-            _found("deep.gaussian.nngp.ricci", _nngp, Jet.scalar, SHAPES[0]),
-            _found("deep.gaussian.ntk.ricci", _ntk, Jet.scalar, *SHAPES),
+            _found("deep.gaussian.nngp.ricci", _nngp, MetricJet.scalar, SHAPES[0]),
+            _found("deep.gaussian.ntk.ricci", _ntk, MetricJet.scalar, *SHAPES),
             _defect(gaussian),
             _defect(erf),
             _at_depth_one(gaussian, _nngp),

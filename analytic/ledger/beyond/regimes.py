@@ -41,7 +41,7 @@ def _adaptive() -> Claim:
     expr = -sp.sign(charge) * m / alpha**2 * _residual * (p * x + q)
     formula = Formula("(p u' + q v')/delta in the limit", REDUCED, expr)
 
-    def other(p: Any, q: Any, **v: Any) -> Any:
+    def oracle(p: Any, q: Any, **v: Any) -> Any:
         with mp.workdps(3 * mp.dps):
             velocity = _moved(FAR, v)
 
@@ -50,7 +50,7 @@ def _adaptive() -> Claim:
 
             return rate(at, (v["r"], v["theta"]), velocity) / FAR
 
-    return Claim(formula, "flow of (a, b, c) with delta = 1e30", other, POINTS)
+    return Claim(formula, "flow of (a, b, c) with delta = 1e30", oracle, POINTS)
 
 
 def _kernel() -> Claim:
@@ -59,12 +59,12 @@ def _kernel() -> Claim:
     angular = _residual * charge / m * (cos(theta) - x * sin(theta))
     formula = Formula("p r'/|delta| + q theta' |delta|", REDUCED, -p * radial - q * angular)
 
-    def other(p: Any, q: Any, **v: Any) -> Any:
+    def oracle(p: Any, q: Any, **v: Any) -> Any:
         with mp.workdps(3 * mp.dps):
             r, angle = _moved(-FAR, v)
             return p * r / FAR + q * angle * FAR
 
-    return Claim(formula, "flow of (a, b, c) with delta = -1e30", other, POINTS)
+    return Claim(formula, "flow of (a, b, c) with delta = -1e30", oracle, POINTS)
 
 
 def _share() -> Claim:
@@ -72,7 +72,7 @@ def _share() -> Claim:
     args = (*NEURON, x, y, m, alpha)
     formula = Formula("tangential over radial rate", args, c**2 / (a**2 + b**2 + c**2))
 
-    def other(x: Any, y: Any, m: Any, alpha: Any, **v: Any) -> Any:
+    def oracle(x: Any, y: Any, m: Any, alpha: Any, **v: Any) -> Any:
         z = [v[s.name] for s in NEURON]
         r, angle = (part(z) for part in coordinates(m, alpha))
 
@@ -82,18 +82,20 @@ def _share() -> Claim:
         (dr, turn), (by_r, by_theta) = speeds(z, x, y, m, alpha), gradient(energy, (r, angle))
         return r * turn / (by_theta / r) / (dr / by_r)
 
-    return Claim(formula, "flow of (a, b, c) over slopes by r and theta", other, active(formula, 4))
+    return Claim(
+        formula, "flow of (a, b, c) over slopes by r and theta", oracle, active(formula, 4)
+    )
 
 
 def _share_by_delta() -> Claim:
     size = sqrt(delta**2 + 4 * (alpha * charge / m) ** 2)
     formula = Formula("tangential over radial rate by delta", ARGS, (1 + delta / size) / 2)
 
-    def other(**v: Any) -> Any:
+    def oracle(**v: Any) -> Any:
         c, norm = recovered(**v)
         return c**2 / (c**2 + norm**2)
 
-    return Claim(formula, "Newton's method for r and delta", other, sample(formula, 3))
+    return Claim(formula, "Newton's method for r and delta", oracle, sample(formula, 3))
 
 
 def _default() -> tuple[Claim, Claim]:

@@ -10,7 +10,7 @@ from mpmath import mp, mpf
 from analytic.activations import relu, relu_power
 from analytic.activations.activation import Activation
 from analytic.checks.claims import Claim, Point
-from analytic.checks.kernel_oracles import Network
+from analytic.checks.kernel_oracles import WideNetwork
 from analytic.checks.oracles import Vector
 from analytic.expressions.formula import Formula
 from analytic.expressions.symbols import exponent, sigma, xi, zeta
@@ -23,7 +23,7 @@ POINT: Point = {"sigma": "0.7", "zeta": "0.5", "xi": "1.3", "x1": "0.6", "x2": "
 
 def _squared_distance(act: Activation, values: dict[str, Any], step: Any) -> Any:
     """Theta(x, x) - 2 Theta(x, y) + Theta(y, y) for y = x + step e."""
-    net = Network(act, values["sigma"], values["zeta"], 1, values["xi"])
+    net = WideNetwork(act, values["sigma"], values["zeta"], 1, values["xi"])
     at: Vector = [values[f"x{k}"] for k in (1, 2)]
     there = [c + step * values[f"e{k}"] for k, c in enumerate(at, 1)]
     return net.ntk(at, at) - 2 * net.ntk(at, there) + net.ntk(there, there)
@@ -36,12 +36,12 @@ def _constant() -> Claim:
     expr = xi**2 / sp.pi * (1 + dot(x, x)) * angle
     formula = Formula("squared NTK distance of ReLU over a step", (sigma, zeta, xi, *x, *e), expr)
 
-    def other(**values: Any) -> Any:
+    def oracle(**values: Any) -> Any:
         near = mpf(10) ** -mp.dps
         with mp.workdps(4 * mp.dps):
             return _squared_distance(relu, values, near) / near
 
-    return Claim(formula, "the kernel near the diagonal", other, (POINT,))
+    return Claim(formula, "the kernel near the diagonal", oracle, (POINT,))
 
 
 def _exponent() -> Claim:
@@ -49,7 +49,7 @@ def _exponent() -> Claim:
     args = (exponent, sigma, zeta, xi, *x, *e)
     formula = Formula("exponent of the squared NTK distance", args, 2 * exponent - 1)
 
-    def other(q: Any, **values: Any) -> Any:
+    def oracle(q: Any, **values: Any) -> Any:
         act = relu_power(sp.Rational(str(q)))
         near = mpf(10) ** (-3 * mp.dps)  # the next power is |x - y|^2
         with mp.workdps(12 * mp.dps):
@@ -57,7 +57,7 @@ def _exponent() -> Claim:
             return mp.log(one / two, 2)
 
     points = tuple({**POINT, "q": q} for q in ("0.75", 1, "1.25"))
-    return Claim(formula, "the kernel near the diagonal", other, points)
+    return Claim(formula, "the kernel near the diagonal", oracle, points)
 
 
 ROUTES: dict[str, Settled] = {"beyond/relu-tangent-metric": holds(_constant(), _exponent())}

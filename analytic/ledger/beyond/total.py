@@ -16,7 +16,7 @@ from mpmath import mp, mpf
 from analytic.activations import ACTIVATIONS, gaussian, gelu, monomial
 from analytic.activations.activation import Activation
 from analytic.checks.claims import Claim, Point
-from analytic.checks.oracles import Jet, nngp_route, omega_jet, ray
+from analytic.checks.oracles import MetricJet, nngp_metric_oracle, omega_jet, point_at_radius
 from analytic.expressions.formula import Formula
 from analytic.expressions.symbols import V, d, q, r, s, sigma, w, zeta
 from analytic.geometry import nngp
@@ -47,10 +47,10 @@ def _disc(act: Activation) -> Claim:
     name = f"total curvature of a disc, {act.name}"
     formula, density = Formula(name, (sigma, zeta, r), total.subs(s, r**2)), _density(act)
 
-    def other(sigma: Any, zeta: Any, r: Any) -> Any:
+    def oracle(sigma: Any, zeta: Any, r: Any) -> Any:
         return mp.quad(lambda at: density(at, sigma, zeta), [0, r / 4, r / 2, r])
 
-    return Claim(formula, "integral of the curvature", other, SETTINGS)
+    return Claim(formula, "integral of the curvature", oracle, SETTINGS)
 
 
 def _plane() -> Claim:
@@ -59,7 +59,7 @@ def _plane() -> Claim:
         "total curvature of monomials", (q, sigma, zeta), 2 * sp.pi * (1 - q / sp.sqrt(2 * q - 1))
     )
 
-    def other(q: Any, sigma: Any, zeta: Any) -> Any:
+    def oracle(q: Any, sigma: Any, zeta: Any) -> Any:
         density, unit = _density(monomial(int(q))), zeta / sigma
 
         def over_angle(angle: Any) -> Any:
@@ -68,7 +68,7 @@ def _plane() -> Claim:
         return mp.quad(over_angle, [0, mp.pi / 4, mp.pi / 2])
 
     points = tuple({"q": k, "sigma": "0.8", "zeta": "0.6"} for k in (2, 3))
-    return Claim(formula, "integral of the curvature", other, points)
+    return Claim(formula, "integral of the curvature", oracle, points)
 
 
 def _planar_curvature() -> Claim:
@@ -79,7 +79,7 @@ def _planar_curvature() -> Claim:
     formula = Formula("R of a plane", (r, *jets), expr.subs(s, r**2))
 
     def textbook(r: Any, o0: Any, o1: Any, o2: Any) -> Any:
-        return omega_jet(ray(r, 2), (o0, o1, o2, mpf(3) / 7)).scalar()
+        return omega_jet(point_at_radius(r, 2), (o0, o1, o2, mpf(3) / 7)).scalar()
 
     shapes = ({"o1": "0.4", "o2": "0.3"}, {"o1": "0.4", "o2": "-0.9"}, {"o1": "-0.1", "o2": "0.2"})
     points = tuple({"r": "1.3", "o0": "0.2", **shape} for shape in shapes)
@@ -91,16 +91,16 @@ def _turns(
 ) -> Claim:
     """The radius at which R changes its sign, where sigma^2 r^2 + zeta^2 is the variance."""
     formula = Formula(name, (sigma, zeta, *act.parameters), sp.sqrt(variance - zeta**2) / sigma)
-    curvature = nngp_route(act, Jet.scalar)
+    curvature = nngp_metric_oracle(act, MetricJet.scalar)
 
-    def other(sigma: Any, zeta: Any, **parameters: Any) -> Any:
+    def oracle(sigma: Any, zeta: Any, **parameters: Any) -> Any:
         def at(r: Any) -> Any:
             return curvature(d=2, sigma=sigma, zeta=zeta, r=r, **parameters)
 
         guess = near(sigma, zeta, *parameters.values())
         return mp.findroot(at, (guess * mpf("0.9"), guess * mpf("1.1")), solver="anderson")
 
-    return Claim(formula, "root of textbook curvature", other, points)
+    return Claim(formula, "root of textbook curvature", oracle, points)
 
 
 def _sine() -> Claim:
@@ -134,9 +134,9 @@ def _minima() -> Claim:
     """How often R of monomials turns on its way out."""
     formula = Formula("stationary radii of R, monomials", (d, q, zeta), sp.S.One)
 
-    def other(d: Any, q: Any, zeta: Any) -> Any:
+    def oracle(d: Any, q: Any, zeta: Any) -> Any:
         """Changes of sign of the differences of textbook curvature, on a grid from 1e-2 to 1e2."""
-        curvature = nngp_route(monomial(int(q)), Jet.scalar)
+        curvature = nngp_metric_oracle(monomial(int(q)), MetricJet.scalar)
         with mp.workdps(15):
             radii = [zeta * mpf(10) ** (mpf(k) / 5) for k in range(-10, 11)]
             values = [curvature(d=d, sigma=mpf(1), zeta=zeta, r=r) for r in radii]
@@ -144,7 +144,7 @@ def _minima() -> Claim:
         return sum(a != b for a, b in pairwise(steps))
 
     points = tuple({"d": d, "q": q, "zeta": "0.7"} for d, q in ((2, 2),))
-    return Claim(formula, "changes of sign along a ray", other, points)
+    return Claim(formula, "changes of sign along a ray", oracle, points)
 
 
 def _one_positive_root() -> Claim:
@@ -152,14 +152,14 @@ def _one_positive_root() -> Claim:
     formula = Formula("positive roots of dR/dt, monomials", (d, q), sp.S.One)
     t = sp.Symbol("t", positive=True)
 
-    def other(**values: Any) -> Any:
+    def oracle(**values: Any) -> Any:
         size, degree = int(values["d"]), int(values["q"])
         R = nngp.ricci(monomial(degree)).expr.subs({d: size, sigma: 1, zeta: 1, r: sp.sqrt(t)})
         numerator = sp.fraction(sp.cancel(sp.diff(sp.cancel(R), t)))[0]
         return sp.Poly(numerator, t).count_roots(0, sp.oo)
 
     points = tuple({"d": d, "q": q} for d in (2, 3, 11, 40) for q in (2, 3, 7))
-    return Claim(formula, "Sturm's theorem", other, points)
+    return Claim(formula, "Sturm's theorem", oracle, points)
 
 
 ROUTES: dict[str, Settled] = {

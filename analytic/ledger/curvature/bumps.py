@@ -13,7 +13,7 @@ from mpmath import mp, mpf
 from sympy.combinatorics.permutations import Permutation
 
 from analytic.checks.claims import Claim, sample
-from analytic.checks.oracles import Jet, network_jet
+from analytic.checks.oracles import MetricJet, network_jet
 from analytic.checks.oracles import determinant as det
 from analytic.expressions.formula import Formula
 from analytic.finite.bumps import bumps, determinant
@@ -67,20 +67,20 @@ class Net:
         return [dot(self.b, column) for column in zip(*self.w)]
 
 
-def _claim(name: str, net: Net, other: Callable[[Net], Any], expr: sp.Expr | None = None) -> Claim:
+def _claim(name: str, net: Net, oracle: Callable[[Net], Any], expr: sp.Expr | None = None) -> Claim:
     """At moderate points, where no exponential drowns another."""
     expr = STATEMENTS[name](net) if expr is None else expr
     args = tuple(sorted(expr.free_symbols, key=str))
     formula = Formula(f"({name}), n={len(net.w)}, d={len(net.x)}", args, expr)
     points = tuple({k: value / 4 for k, value in point.items()} for point in sample(formula, 3))
-    route = other.__name__.strip("_").replace("_", " ")
-    return Claim(formula, route, lambda **values: other(net.at(values)), points)
+    route = oracle.__name__.strip("_").replace("_", " ")
+    return Claim(formula, route, lambda **values: oracle(net.at(values)), points)
 
 
 # Routes.
 
 
-def _jet(net: Net) -> Jet:
+def _jet(net: Net) -> MetricJet:
     slopes = [[mp.diff(lambda t: mp.erf(t / mp.sqrt(2)), z, k) for k in (1, 2, 3)] for z in net.z]
     return network_jet(slopes, net.w)
 
@@ -211,10 +211,10 @@ _sides = (sp.exp((x1 + sign * root * x2 - 2 * b) ** 2 / 4) for sign in (1, -1))
 _S = sp.exp((x1 + b) ** 2) + sum(_sides)
 
 
-def _pairs(name: str, other: Callable[[Net], Any], exprs: Iterable[sp.Expr]) -> Settled:
+def _pairs(name: str, oracle: Callable[[Net], Any], exprs: Iterable[sp.Expr]) -> Settled:
     """Of units 1 and 2, 2 and 3, 1 and 3."""
     nets = map(CIRCLE.units, ((0, 1), (1, 2), (0, 2)))
-    return holds(*(_claim(name, net, other, e) for net, e in zip(nets, exprs, strict=True)))
+    return holds(*(_claim(name, net, oracle, e) for net, e in zip(nets, exprs, strict=True)))
 
 
 ROUTES: dict[str, Settled] = {

@@ -91,7 +91,7 @@ def _slope() -> Claim:
     expr = 2 * sum(slopes[j] * sp.prod(w[j] @ way for way in ways) for j in atoms)
     formula = Formula("(A.2)", (*np.concatenate([*w, x, b, m, *ways]),), expr)
 
-    def other(**values: Any) -> Any:
+    def oracle(**values: Any) -> Any:
         x, c, u, v, *w = (given(values, letter, 2) for letter in ("x", *"cuv", "w1", "w2", "w3"))
         b, m = (given(values, letter, 3) for letter in "bm")
 
@@ -101,7 +101,7 @@ def _slope() -> Claim:
 
         return mp.diff(metric, 0)
 
-    return Claim(formula, "derivative of the metric", other, sample(formula, 2))
+    return Claim(formula, "derivative of the metric", oracle, sample(formula, 2))
 
 
 def _tangential() -> Claim:
@@ -115,14 +115,14 @@ def _tangential() -> Claim:
     args = (*J.flat, *H[:, *np.triu_indices(2)].flat, *c, *u, *v)
     formula = Formula("Christoffel symbols of a surface", args, c @ inverse(J.T @ J) @ bracket / 2)
 
-    def other(**values: Any) -> Any:
+    def oracle(**values: Any) -> Any:
         c, u, v = (given(values, way, 2) for way in "cuv")
         rows = [given(values, f"j{k}", 2).tolist() for k in (1, 2, 3)]
         turned = [u @ symmetric(f"h{k}_", 2, 2, values) @ v for k in (1, 2, 3)]
         tangent, _ = mp.qr_solve(mp.matrix(rows), mp.matrix(turned))
         return dot(c, tangent)
 
-    return Claim(formula, "tangential part of the second derivative", other, sample(formula, 2))
+    return Claim(formula, "tangential part of the second derivative", oracle, sample(formula, 2))
 
 
 def _christoffel(at: Curvature, ways: Ways) -> Any:
@@ -187,12 +187,12 @@ def _slope_of_inverse() -> Claim:
     c, e = (_SPACE.up @ vector(way, 3) for way in "ce")
     formula = Formula("(A.9), d=3", _SPACE.symbols("gt", "ace"), -_SPACE.t("a", c, e))
 
-    def other(**values: Any) -> Any:
+    def oracle(**values: Any) -> Any:
         g, t = (symmetric(kind, k, 3, values) for k, kind in ((2, "g"), (3, "t")))
         a, c, e = (given(values, way, 3) for way in "ace")
         return mp.diff(lambda step: solved(g + step * (t @ a), c, e), 0)
 
-    return Claim(formula, "derivative of the inverse", other, sample(formula, 2))
+    return Claim(formula, "derivative of the inverse", oracle, sample(formula, 2))
 
 
 def _lowered() -> tuple[Claim, ...]:

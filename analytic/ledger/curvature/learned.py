@@ -49,10 +49,10 @@ def _moved(name: str, args: Vector, expr: sp.Expr, given: Given) -> Claim:
     """u.g.v, against the two-point kernel moved at both ends."""
     formula = Formula(name, (*args, *x, *u, *v), expr)
 
-    def other(**values: Any) -> Any:
+    def oracle(**values: Any) -> Any:
         return mixed(given(values), *(_vector(values, letter) for letter in "xuv"))
 
-    return Claim(formula, "differences of the kernel", other, sample(formula, 2))
+    return Claim(formula, "differences of the kernel", oracle, sample(formula, 2))
 
 
 def _cubic(bias: Any) -> Kernel:
@@ -65,7 +65,7 @@ def _from_features() -> Claim:
     expr = _by_kernel(lambda a, b: (c**2 + dot(a, b)) ** 2)
     formula = Formula("(F.5), by features", (c, *x, *u, *v), expr)
 
-    def other(c: Any, **values: Any) -> Any:
+    def oracle(c: Any, **values: Any) -> Any:
         at, *ways = (_vector(values, letter) for letter in "xuv")
 
         def features(t: Any, way: Vector) -> list[Any]:
@@ -79,7 +79,7 @@ def _from_features() -> Claim:
         )
         return dot(first, second)
 
-    return Claim(formula, "derivatives of the features", other, sample(formula, 2))
+    return Claim(formula, "derivatives of the features", oracle, sample(formula, 2))
 
 
 def _from_kernel() -> Claim:
@@ -146,7 +146,7 @@ def _volume(d: int) -> Claim:
     symbols = tuple(sp.Symbol(name, real=True) for name in names.values())
     formula = Formula(f"(F.11), d={d}", (c, *symbols, *at), S.det() ** 2 * base)
 
-    def other(**values: Any) -> Any:
+    def oracle(**values: Any) -> Any:
         rows = [[values[names[min(i, j), max(i, j)]] for j in range(d)] for i in range(d)]
         kernel = _cubic(values["c"])
 
@@ -156,7 +156,7 @@ def _volume(d: int) -> Claim:
         here, units = _vector(values, "x", d), [[int(i == j) for j in range(d)] for i in range(d)]
         return determinant([[mixed(carried, here, one, two) for two in units] for one in units])
 
-    return Claim(formula, "determinant of the differences", other, sample(formula, 2))
+    return Claim(formula, "determinant of the differences", oracle, sample(formula, 2))
 
 
 def _cauchy(a: Vector, b: Vector) -> Any:

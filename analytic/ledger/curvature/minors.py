@@ -46,10 +46,10 @@ def _leibniz_twice(g: np.ndarray) -> Any:
 def _matrix(name: str, d: int, expr: Any) -> Claim:
     formula = Formula(f"{name}, d={d}", Chart(d).symbols("g"), expr)
 
-    def other(**values: Any) -> Any:
+    def oracle(**values: Any) -> Any:
         return determinant(symmetric("g", 2, d, values).tolist())
 
-    return Claim(formula, "elimination", other, sample(formula, 2))
+    return Claim(formula, "elimination", oracle, sample(formula, 2))
 
 
 def _volumes(plane: Units, space: Units) -> tuple[Claim, ...]:
@@ -80,10 +80,10 @@ def _cofactors(d: int) -> Claim:
     expr = total / (factorial(d - 1) * _leibniz(g))
     formula = Formula(f"(B.25), d={d}", Chart(d).symbols("g", "ce"), expr)
 
-    def other(**values: Any) -> Any:
+    def oracle(**values: Any) -> Any:
         return solved(symmetric("g", 2, d, values), *(given(values, way, d) for way in "ce"))
 
-    return Claim(formula, "linear system", other, sample(formula, 2))
+    return Claim(formula, "linear system", oracle, sample(formula, 2))
 
 
 def _slope(units: Units) -> Claim:
@@ -92,11 +92,11 @@ def _slope(units: Units) -> Claim:
     for w, rate in zip(map(np.array, units.weights), rates(units), strict=True):
         total += sp.Rational(2, units.n) * rate * sp.prod(w @ vector(way, units.d) for way in "auv")
 
-    def other(**values: Any) -> Any:
+    def oracle(**values: Any) -> Any:
         return slope(units, values, *(given(values, way, units.d) for way in "auv"))
 
     formula = along(units, "(B.26)", total, "auv")
-    return Claim(formula, "derivative of the metric", other, sample(formula, 2))
+    return Claim(formula, "derivative of the metric", oracle, sample(formula, 2))
 
 
 def _raised(at: Curvature, ways: Ways) -> Any:
@@ -178,7 +178,7 @@ def _symmetrised() -> tuple[Claim, ...]:
         "(B.39)": (il * jm - im * jl) ** 2,
     }
 
-    def other(**values: Any) -> Any:
+    def oracle(**values: Any) -> Any:
         rows = rows_of(units, values)
         at = {
             (k, part): determinant([rows[n] for n in (k, *part)]) for k in (i, j) for part in (l, m)
@@ -187,7 +187,7 @@ def _symmetrised() -> tuple[Claim, ...]:
         return crossed - 2 * mp.fprod(at.values())
 
     formulas = [Formula(name, units.symbols[:18], expr) for name, expr in exprs.items()]
-    return tuple(Claim(f, "minors by elimination", other, sample(f, 2)) for f in formulas)
+    return tuple(Claim(f, "minors by elimination", oracle, sample(f, 2)) for f in formulas)
 
 
 def _exchange() -> Claim:
@@ -196,7 +196,7 @@ def _exchange() -> Claim:
     i, j, l, m, M = 0, 1, 2, 3, units.minor
     formula = Formula("M_ij M_lm", units.symbols[:8], M(i, j) * M(l, m))
 
-    def other(**values: Any) -> Any:
+    def oracle(**values: Any) -> Any:
         rows = rows_of(units, values)
 
         def area(i: int, j: int) -> Any:
@@ -204,7 +204,7 @@ def _exchange() -> Claim:
 
         return area(i, l) * area(j, m) - area(i, m) * area(j, l)
 
-    return Claim(formula, "the other side, by elimination", other, sample(formula, 3))
+    return Claim(formula, "the other side, by elimination", oracle, sample(formula, 3))
 
 
 def _plane_scalars(units: Units) -> tuple[Claim, ...]:

@@ -11,7 +11,7 @@ import sympy as sp
 from mpmath import mp
 
 from analytic.checks.claims import Claim, sample
-from analytic.checks.oracles import Jet, determinant, network_jet
+from analytic.checks.oracles import MetricJet, determinant, network_jet
 from analytic.expressions.formula import Formula
 from analytic.finite.forms import given, symmetric, vector
 from analytic.finite.units import Units
@@ -33,7 +33,7 @@ def rows_of(units: Units, values: Values) -> list[list[Any]]:
     return [[value(w, values) for w in row] for row in units.weights]
 
 
-def network(units: Units, values: Values) -> Jet:
+def network(units: Units, values: Values) -> MetricJet:
     pairs = zip(units.slopes, units.bends, strict=True)
     slopes = [(value(p, values), value(pp, values), THIRD) for p, pp in pairs]
     return network_jet(slopes, rows_of(units, values))
@@ -44,10 +44,10 @@ def volume(units: Units, name: str, expr: Any) -> Claim:
     args = units.symbols[: -units.n]
     formula = Formula(f"{name}, n={units.n}, d={units.d}", args, expr)
 
-    def other(**values: Any) -> Any:
+    def oracle(**values: Any) -> Any:
         return determinant(network(units, values).g)
 
-    return Claim(formula, "determinant of the metric", other, sample(formula, 2))
+    return Claim(formula, "determinant of the metric", oracle, sample(formula, 2))
 
 
 def along(units: Units, name: str, expr: Any, vectors: str) -> Formula:
@@ -109,10 +109,10 @@ def _inverse() -> Claim:
     expr = c @ adjugate @ e / (g11 * g22 - g12**2)
     formula = Formula("inverse of a plane metric", Chart(2).symbols("g", "ce"), expr)
 
-    def other(**values: Any) -> Any:
+    def oracle(**values: Any) -> Any:
         return solved(symmetric("g", 2, 2, values), *(given(values, way, 2) for way in "ce"))
 
-    return Claim(formula, "linear system", other, sample(formula, 3))
+    return Claim(formula, "linear system", oracle, sample(formula, 3))
 
 
 def _surface() -> Claim:
@@ -130,7 +130,7 @@ def _surface() -> Claim:
     args = (*g, *first, *second, *u, *v, *a, *b)
     formula = Formula("Riemann tensor of a surface", args, R / 2 * area)
 
-    def other(**values: Any) -> Any:
+    def oracle(**values: Any) -> Any:
         def entry(*index: int) -> Any:
             name = "g" + "".join(str(i + 1) for i in sorted(index[:2]))
             name += "".join("xy"[i] for i in sorted(index[2:]))
@@ -139,7 +139,7 @@ def _surface() -> Claim:
         jet = (np.frompyfunc(entry, k, 1)(*np.indices((2,) * k)) for k in (2, 3, 4))
         return lowered(curvature_of_jet(*jet), {way: given(values, way, 2) for way in "uvab"})
 
-    return Claim(formula, "textbook curvature", other, sample(formula, 2))
+    return Claim(formula, "textbook curvature", oracle, sample(formula, 2))
 
 
 def _three_terms() -> Claim:
@@ -166,7 +166,7 @@ def _antisymmetric(units: Units) -> Claim:
         sides = (w[j] @ u) * (w[j] @ v) * (w[k] @ c) * (w[k] @ e)
         expr += sp.Rational(4, n**2) * rate[j] * rate[k] * turned * sides
 
-    def other(**values: Any) -> Any:
+    def oracle(**values: Any) -> Any:
         a, b, *sides = (given(values, way, 2) for way in ways)
 
         def both(a: Any, b: Any) -> Any:
@@ -175,7 +175,7 @@ def _antisymmetric(units: Units) -> Claim:
         return both(a, b) - both(b, a)
 
     formula = along(units, "(B.11)", expr, ways)
-    return Claim(formula, "derivatives of the metric", other, sample(formula, 2))
+    return Claim(formula, "derivatives of the metric", oracle, sample(formula, 2))
 
 
 def _density(at: Curvature, ways: Ways) -> Any:
@@ -229,11 +229,11 @@ def _identity() -> Claim:
     i, j, k, M = 0, 1, 2, _THREE.minor
     formula = Formula("-M_jk M_ij M_ik", _THREE.symbols[:6], -M(j, k) * M(i, j) * M(i, k))
 
-    def other(**values: Any) -> Any:
+    def oracle(**values: Any) -> Any:
         i, j, k = rows_of(_THREE, values)
         return cycle(i, j, k) - cycle(i, k, j)
 
-    return Claim(formula, "the bracket itself", other, sample(formula, 3))
+    return Claim(formula, "the bracket itself", oracle, sample(formula, 3))
 
 
 ROUTES: dict[str, Settled] = {

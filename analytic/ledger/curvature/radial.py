@@ -8,7 +8,7 @@ import sympy as sp
 from mpmath import mp
 
 from analytic.checks.claims import Claim, sample
-from analytic.checks.oracles import Jet, determinant, omega_jet, ray
+from analytic.checks.oracles import MetricJet, determinant, omega_jet, point_at_radius
 from analytic.expressions.formula import Formula
 from analytic.expressions.symbols import d, r
 from analytic.ledger.settlement import Settled, dot, holds, reals, threefold
@@ -24,26 +24,26 @@ def _vector(values: dict[str, Any], name: str) -> list[Any]:
     return [values[f"{name}{k}"] for k in (1, 2, 3)]
 
 
-def _jet(values: dict[str, Any]) -> Jet:
+def _jet(values: dict[str, Any]) -> MetricJet:
     """In three dimensions at the point x, or in d at a point of norm r."""
-    at = ray(values["r"], int(values["d"])) if "r" in values else _vector(values, "x")
+    at = point_at_radius(values["r"], int(values["d"])) if "r" in values else _vector(values, "x")
     return omega_jet(at, (values["o0"], values["o1"], values["o2"], THIRD))
 
 
-def _in_d(name: str, expr: sp.Expr, route: str, other: Any) -> Claim:
+def _in_d(name: str, expr: sp.Expr, route: str, oracle: Any) -> Claim:
     """A scalar statement, tried in dimensions 2, 3 and 4."""
     formula = Formula(name, (d, r, *JET), expr)
     points = tuple(sample(formula, 1, seed=k, d=k)[0] for k in (2, 3, 4))
-    return Claim(formula, route, lambda **values: other(_jet(values), values), points)
+    return Claim(formula, route, lambda **values: oracle(_jet(values), values), points)
 
 
-def _at_x(name: str, args: tuple[sp.Symbol, ...], expr: sp.Expr, route: str, other: Any) -> Claim:
+def _at_x(name: str, args: tuple[sp.Symbol, ...], expr: sp.Expr, route: str, oracle: Any) -> Claim:
     """A tensor statement in three dimensions, contracted with as many vectors as it has indices."""
     formula = Formula(name, (*JET, *x, *args), expr)
-    return Claim(formula, route, lambda **values: other(_jet(values), values), sample(formula, 3))
+    return Claim(formula, route, lambda **values: oracle(_jet(values), values), sample(formula, 3))
 
 
-def _inverse(jet: Jet) -> Any:
+def _inverse(jet: MetricJet) -> Any:
     return mp.matrix(jet.g) ** -1
 
 
@@ -67,7 +67,7 @@ def _moving_metric(values: dict[str, Any]) -> Any:
     return mp.diff(moved, 0)
 
 
-def _riemann(jet: Jet, values: dict[str, Any]) -> Any:
+def _riemann(jet: MetricJet, values: dict[str, Any]) -> Any:
     tensor = jet.curvature().riemann
     vectors = [_vector(values, name) for name in "uvwy"]
     for vector in vectors:  # each contraction takes the leading index away
@@ -75,9 +75,9 @@ def _riemann(jet: Jet, values: dict[str, Any]) -> Any:
     return tensor
 
 
-def _traces(jet: Jet, values: dict[str, Any]) -> tuple[Any, Any, Any, Any]:
+def _traces(jet: MetricJet, values: dict[str, Any]) -> tuple[Any, Any, Any, Any]:
     """tr g^-1, tr g^-2, x.g^-1 x, x.g^-2 x."""
-    inverse, at = _inverse(jet), ray(values["r"], int(values["d"]))
+    inverse, at = _inverse(jet), point_at_radius(values["r"], int(values["d"]))
     square = inverse * inverse
     size = range(len(at))
     return (

@@ -40,8 +40,8 @@ def _rate(k: int, V: sp.Expr = _V) -> Moment:
 
 def _over_weights(name: str, expr: sp.Expr, average: sp.Expr) -> Claim:
     """A statement after Stein's lemma, against the average that it started from."""
-    other = Formula(name, ARGS, average).mpmath
-    return Claim(Formula(name, ARGS, expr), "average over weights", other, (POINT,))
+    oracle = Formula(name, ARGS, average).mpmath
+    return Claim(Formula(name, ARGS, expr), "average over weights", oracle, (POINT,))
 
 
 def _outer(k: int, rate: Moment) -> Claim:
@@ -78,7 +78,7 @@ def _price() -> Claim:
     formula = Formula("(D.18)", args, sigma**2 * second + sigma**2 * xi**2 * _square(2, V))
     first, bent = (compile_mpmath((z,), _slopes[k] ** 2) for k in (1, 2))
 
-    def other(sigma: Any, zeta: Any, xi: Any, r: Any) -> Any:
+    def oracle(sigma: Any, zeta: Any, xi: Any, r: Any) -> Any:
         def bracket(s: Any) -> Any:
             G, G2 = (quadrature.moment(f, sigma**2 * s + zeta**2) for f in (first, bent))
             return (sigma**2 + xi**2) * G + sigma**2 * xi**2 * G2 * (1 + s)
@@ -87,7 +87,7 @@ def _price() -> Claim:
 
     point = {"sigma": "0.7", "zeta": "0.5", "xi": "1.3", "r": "1.1"}
     reason = "a difference of quadratures of 30 digits"
-    return Claim(formula, "numerical derivative", other, (point,), 18, reason)
+    return Claim(formula, "numerical derivative", oracle, (point,), 18, reason)
 
 
 def _radial(act: Activation) -> Claim:
@@ -97,10 +97,10 @@ def _radial(act: Activation) -> Claim:
     expr = Psi * dot(u, v) + 2 * (sp.diff(Psi, s) - c) * dot(x, u) * dot(x, v)
     formula = Formula(f"(D.19), {act.name}", ARGS, expr.subs(s, dot(x, x)))
 
-    def other(**values: Any) -> Any:
+    def oracle(**values: Any) -> Any:
         return mixed(partial(theta, act, values), *(vector(values, name) for name in "xuv"))
 
-    return Claim(formula, "differences of the kernel", other, (POINT, *sample(formula, 1)))
+    return Claim(formula, "differences of the kernel", oracle, (POINT, *sample(formula, 1)))
 
 
 ROUTES: dict[str, Settled] = {

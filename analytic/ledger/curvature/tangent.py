@@ -11,7 +11,7 @@ from mpmath import mp
 from analytic.activations import polynomial
 from analytic.activations.activation import Activation
 from analytic.checks.claims import Claim, Point
-from analytic.checks.kernel_oracles import Network
+from analytic.checks.kernel_oracles import WideNetwork
 from analytic.expressions.formula import Formula
 from analytic.expressions.symbols import xi
 from analytic.ledger.curvature.weights import (
@@ -68,7 +68,7 @@ def metric(mean: Mean) -> sp.Expr:
 def theta(act: Activation, values: dict[str, Any], one: Any, two: Any) -> Any:
     """The tangent kernel composed from the closed forms of E[phi phi] and E[phi' phi']."""
     open_ = {symbol.name: values[symbol.name] for symbol in act.parameters}
-    return Network(act, values["sigma"], values["zeta"], 1, values["xi"], open_).ntk(one, two)
+    return WideNetwork(act, values["sigma"], values["zeta"], 1, values["xi"], open_).ntk(one, two)
 
 
 def _moved(act: Activation, values: dict[str, Any], both: bool, order: tuple[int, int]) -> Any:
@@ -84,10 +84,10 @@ def _moved(act: Activation, values: dict[str, Any], both: bool, order: tuple[int
 
 
 def _at(
-    point: Point, name: str, expr: sp.Expr, other: Callable[..., Any], route: str = DIFFERENCES
+    point: Point, name: str, expr: sp.Expr, oracle: Callable[..., Any], route: str = DIFFERENCES
 ) -> Claim:
     args = tuple(symbol for symbol in (*ARGS, *y, p, q) if symbol.name in point)
-    return Claim(Formula(name, args, expr), route, other, (point,))
+    return Claim(Formula(name, args, expr), route, oracle, (point,))
 
 
 def _steps(point: Point, names: tuple[str, ...], lines: Steps, both: bool) -> tuple[Claim, ...]:
@@ -101,11 +101,11 @@ def _steps(point: Point, names: tuple[str, ...], lines: Steps, both: bool) -> tu
 def _metric(act: Activation, mean: Mean, point: Point) -> Claim:
     """(D.12), against its definition (D.11)."""
 
-    def other(**values: Any) -> Any:
+    def oracle(**values: Any) -> Any:
         diagonal, one = (_moved(act, values, both, (1, 1)) for both in (True, False))
         return diagonal / 2 - one
 
-    return _at(point, f"tangent metric, {act.name}", metric(mean), other)
+    return _at(point, f"tangent metric, {act.name}", metric(mean), oracle)
 
 
 ROUTES: dict[str, Settled] = {

@@ -54,11 +54,11 @@ def _changed() -> Settled:
     climb = p * radial * slope_r + q * angular * slope_theta
     formula = Formula("p r' + q theta'", FLOW, -climb)
 
-    def other(p: Any, q: Any, **v: Any) -> Any:
+    def oracle(p: Any, q: Any, **v: Any) -> Any:
         r, angle = _speeds(v)
         return p * r + q * angle
 
-    claim = Claim(formula, "flow of (a, b, c)", other, active(formula, 3))
+    claim = Claim(formula, "flow of (a, b, c)", oracle, active(formula, 3))
     return Settled((claim,), Formula("p r' + q theta' as printed", FLOW, climb))
 
 
@@ -68,12 +68,12 @@ def _metric() -> Claim:
     expr = p**2 * (m / alpha) ** 2 * (a**2 + b**2 + c**2) + q**2 / (a**2 + b**2)
     formula = Formula("quadratic form of P", args, expr)
 
-    def other(p: Any, q: Any, m: Any, alpha: Any, **v: Any) -> Any:
+    def oracle(p: Any, q: Any, m: Any, alpha: Any, **v: Any) -> Any:
         z = [v[s.name] for s in NEURON]
         by_r, by_theta = (gradient(part, z) for part in coordinates(m, alpha))
         return sum((p * one + q * two) ** 2 for one, two in zip(by_r, by_theta, strict=True))
 
-    return Claim(formula, "derivatives of r and theta by (a, b, c)", other, sample(formula, 3))
+    return Claim(formula, "derivatives of r and theta by (a, b, c)", oracle, sample(formula, 3))
 
 
 def _locally() -> Settled:
@@ -84,12 +84,12 @@ def _locally() -> Settled:
     true = -p * radial * slope_r - q * (m / alpha) ** 2 * c**2 * by_tau
     formula = Formula("p r' + q tau'", FLOW, true)
 
-    def other(p: Any, q: Any, **v: Any) -> Any:
+    def oracle(p: Any, q: Any, **v: Any) -> Any:
         change, angle = _speeds(v)
         at = coordinates(v["m"], v["alpha"])[0]([v[s.name] for s in NEURON])
         return p * change + q * at * angle
 
-    claim = Claim(formula, "flow of (a, b, c)", other, active(formula, 3))
+    claim = Claim(formula, "flow of (a, b, c)", oracle, active(formula, 3))
     printed = p * radial * slope_r + q * c**2 * by_tau
     return Settled((claim,), Formula("p r' + q tau' as printed", FLOW, printed))
 
@@ -112,7 +112,7 @@ def _by_invariant() -> Settled:
     printed = flow(charge, lambda s: scale * (charge**2 / s + s), lambda s: s / charge**2)
     formula = Formula("p r' + q theta' by delta", args, -true)
 
-    def other(p: Any, q: Any, theta: Any, x: Any, y: Any, **v: Any) -> Any:
+    def oracle(p: Any, q: Any, theta: Any, x: Any, y: Any, **v: Any) -> Any:
         c, size = recovered(**v)
         z = (size * mp.cos(theta), -size * mp.sin(theta), c)
         r, angle = speeds(z, x, y, v["m"], v["alpha"])
@@ -123,7 +123,7 @@ def _by_invariant() -> Settled:
         {"delta": "-1.4", "r": "0.9", "theta": "0.5", "x": "0.8", "y": "0.4", **shared},
         {"delta": "2.3", "r": "-1.6", "theta": "2.6", "x": "-1.1", "y": "-0.7", **shared},
     )
-    claim = Claim(formula, "flow of (a, b, c)", other, points)
+    claim = Claim(formula, "flow of (a, b, c)", oracle, points)
     return Settled((claim,), Formula("p r' + q theta' by delta as printed", args, printed))
 
 
@@ -137,13 +137,13 @@ def _plane() -> Settled:
     given = (dr, turn)
     printed = dot(WAY, d) * dot(given, d) + charge**2 * dot(WAY, t) * dot(given, t)
 
-    def other(p: Any, q: Any, r: Any, theta: Any, dr: Any, dtheta: Any) -> Any:
+    def oracle(p: Any, q: Any, r: Any, theta: Any, dr: Any, dtheta: Any) -> Any:
         def at(w: Vector) -> Any:
             return abs(w[0]) * (p * mp.cos(w[1]) + q * mp.sin(w[1]))
 
         return rate(at, (r, theta), (dr, dtheta))
 
-    claim = Claim(formula, "differences of (u, v)", other, sample(formula, 4))
+    claim = Claim(formula, "differences of (u, v)", oracle, sample(formula, 4))
     return Settled((claim,), Formula("p u' + q v' as printed", args, printed))
 
 

@@ -182,14 +182,14 @@ def _gradients() -> Claim:
     def gradient(at: Any, z: list[Any], k: int) -> Any:
         return mp.diff(lambda t: network(at, [*z[:k], t, *z[k + 1 :]]), z[k])
 
-    def other(x: Any, y: Any, **units: Any) -> Any:
+    def oracle(x: Any, y: Any, **units: Any) -> Any:
         z = [units[name] for name in names]
         return sum(gradient(x, z, k) * gradient(y, z, k) for k in range(6))
 
     point = {"a1": "1.3", "a2": "-0.8", "b1": "0.2", "b2": "-0.9", "c1": "0.7", "c2": "-1.6"}
     places = (("0.5", "0.9"), ("-0.6", "0.7"), ("0.4", "1.7"), ("-0.3", "-1.2"))
     points = tuple(point | {"x": p, "y": q} for p, q in places)
-    return Claim(formula, "derivatives by every parameter", other, points)
+    return Claim(formula, "derivatives by every parameter", oracle, points)
 
 
 def _limits() -> tuple[Claim, Claim]:
@@ -218,20 +218,20 @@ def _by_slopes() -> Claim:
     expr = (A**2 * x * y + B**2) / 6 + A**3 * Abs(x - y) ** 3 / (96 * B)
     formula = Formula("K_RF of uniform weights", (x, y, A, B), expr)
 
-    def other(x: Any, y: Any, A: Any, B: Any) -> Any:
+    def oracle(x: Any, y: Any, A: Any, B: Any) -> Any:
         return biases_first(ramp, x, y, A, B)
 
-    return Claim(formula, "mean of K_a over slopes", other, INSIDE)
+    return Claim(formula, "mean of K_a over slopes", oracle, INSIDE)
 
 
 def _finite() -> Claim:
     """(35) for uniform slopes and biases, at any x."""
     formula = Formula("mean of K_a(x, x)", (x, A, B), (A**2 * x**2 + B**2) / 6)
 
-    def other(x: Any, A: Any, B: Any) -> Any:
+    def oracle(x: Any, A: Any, B: Any) -> Any:
         return biases_first(ramp, x, x, A, B)
 
-    return Claim(formula, "exact rule on cubic pieces", other, sample(formula, 4))
+    return Claim(formula, "exact rule on cubic pieces", oracle, sample(formula, 4))
 
 
 ROUTES: dict[str, Settled] = {

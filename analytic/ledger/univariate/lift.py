@@ -55,22 +55,22 @@ def _same_function() -> Settled:
     formula = Formula("a neuron in canonical form", args, output(atan2(-b, a)))
     printed = Formula("a neuron in the printed form", args, output(atan(-b / a)))
 
-    def other(a: Any, b: Any, c: Any, x: Any, alpha: Any, m: Any) -> Any:
+    def oracle(a: Any, b: Any, c: Any, x: Any, alpha: Any, m: Any) -> Any:
         return full(alpha)((a, b, c), x)
 
     points = tuple({**facing, "alpha": "1.7", "m": 5} for facing in FACING)
-    claim = Claim(formula, "network of the form (1), where it is active", other, points)
+    claim = Claim(formula, "network of the form (1), where it is active", oracle, points)
     return Settled((claim, _angle()), printed)
 
 
 def _angle() -> Claim:
     formula = Formula("angle of a neuron", (a, b), atan2(-b, a))
 
-    def other(a: Any, b: Any) -> Any:
+    def oracle(a: Any, b: Any) -> Any:
         return mp.im(mp.log(mp.mpc(a, -b)))
 
     points = tuple({"a": one, "b": two} for one, two in ((3, 4), (-3, 4), (-3, -4), (0, -2)))
-    return Claim(formula, "logarithm of a - ib", other, points)
+    return Claim(formula, "logarithm of a - ib", oracle, points)
 
 
 def _balance() -> Claim:
@@ -79,19 +79,19 @@ def _balance() -> Claim:
     expr = -2 * c * (a * x - b) * residual / alpha
     formula = Formula("speed of c^2", (*NEURON, x, y, alpha), expr)
 
-    def other(x: Any, y: Any, alpha: Any, **v: Any) -> Any:
+    def oracle(x: Any, y: Any, alpha: Any, **v: Any) -> Any:
         z = [v[s.name] for s in NEURON]
         velocity = downhill(loss(full(alpha), [(x, y)]), z)
         return rate(lambda z: z[0] ** 2 + z[1] ** 2, z, velocity)
 
-    return Claim(formula, "speed of a^2 + b^2 along the flow", other, active(formula, 3))
+    return Claim(formula, "speed of a^2 + b^2 along the flow", oracle, active(formula, 3))
 
 
 def _kept() -> Claim:
     """delta of one neuron with one sample after a time in which everything has changed."""
     formula = Formula("delta", (*NEURON, x, y), c**2 - a**2 - b**2)
 
-    def other(x: Any, y: Any, **v: Any) -> Any:
+    def oracle(x: Any, y: Any, **v: Any) -> Any:
         alpha = mp.mpf("1.7")
 
         def flow(_: Any, z: Any) -> list[Any]:
@@ -103,7 +103,7 @@ def _kept() -> Claim:
         return c**2 - a**2 - b**2
 
     point = {"a": "1.2", "b": "-0.7", "c": "0.4", "x": "0.8", "y": "1.9"}
-    return Claim(formula, "delta after half a unit of time", other, (point,))
+    return Claim(formula, "delta after half a unit of time", oracle, (point,))
 
 
 def _uniquely() -> tuple[Claim, Claim]:
@@ -129,10 +129,10 @@ def _uniquely() -> tuple[Claim, Claim]:
 def _readout() -> Settled:
     """(45), which as printed takes alpha = m for granted."""
 
-    def other(**v: Any) -> Any:
+    def oracle(**v: Any) -> Any:
         return recovered(**v)[0] ** 2
 
-    claim = Claim(c_squared, "Newton's method for r and delta", other, sample(c_squared, 4))
+    claim = Claim(c_squared, "Newton's method for r and delta", oracle, sample(c_squared, 4))
     printed = (delta + sqrt(delta**2 + 4 * charge**2)) / 2
     return Settled((claim,), Formula("c^2 as printed", ARGS, printed))
 
@@ -153,7 +153,7 @@ def _gradients() -> Settled:
 
     formula = Formula("slope of the loss", args, along(-1, alpha))
 
-    def other(alpha: Any, x1: Any, x2: Any, y1: Any, y2: Any, **v: Any) -> Any:
+    def oracle(alpha: Any, x1: Any, x2: Any, y1: Any, y2: Any, **v: Any) -> Any:
         z, direction = ([v[one.name] for one in group] for group in (NEURON, way))
         return rate(loss(full(alpha), [(x1, y1), (x2, y2)]), z, direction)
 
@@ -162,7 +162,7 @@ def _gradients() -> Settled:
         {"a": "1.2", "b": "-0.7", "c": "0.4", "p": "0.6", "q": "1.3", "s": "-0.9", **data},
         {"a": "-0.5", "b": "-1.8", "c": "-2.3", "p": "1.1", "q": "-0.4", "s": "0.7", **data},
     )
-    claim = Claim(formula, "differences of the loss", other, points)
+    claim = Claim(formula, "differences of the loss", oracle, points)
     return Settled((claim,), Formula("slope of the loss as printed", args, along(1, sp.S.One)))
 
 

@@ -29,14 +29,14 @@ def _taylor() -> Claim:
     a, s = reals("a s")
     formula = Formula("f(ax)", (a, x, s), (a * x - s) ** 2 * sp.exp(a * x))
 
-    def other(a: Any, x: Any, s: Any) -> Any:
+    def oracle(a: Any, x: Any, s: Any) -> Any:
         def curvature(t: Any) -> Any:
             return (2 + 4 * (t - s) + (t - s) ** 2) * mp.exp(t)
 
         return mp.quad(lambda t: (a * x - t) * curvature(t), [s, a * x])
 
     points = ({"a": "1.4", "x": "0.9", "s": "-0.3"}, {"a": "-0.7", "x": "-1.1", "s": "0.2"})
-    return Claim(formula, "quadrature of (ax - u) f''(u)", other, points)
+    return Claim(formula, "quadrature of (ax - u) f''(u)", oracle, points)
 
 
 def _gap() -> Settled:
@@ -45,13 +45,13 @@ def _gap() -> Settled:
     after = 2 * p * t + k * t**2
     formula = Formula("what (32) gives beyond a gap", args, p + 2 * p * g + after)
 
-    def other(p: Any, k: Any, g: Any, t: Any) -> Any:
+    def oracle(p: Any, k: Any, g: Any, t: Any) -> Any:
         at = 1 + g + t
         first = mp.quad(lambda u: (at - u) * 2 * p, [0, 1])
         return first + mp.quad(lambda u: (at - u) * 2 * k, [1 + g, at])
 
     points = ({"p": "0.8", "k": "-1.3", "g": "0.6", "t": "0.9"}, {"p": -1, "k": 2, "g": 1, "t": 2})
-    claim = Claim(formula, "quadrature over both intervals", other, points)
+    claim = Claim(formula, "quadrature over both intervals", oracle, points)
     return Settled((claim,), Formula("f by (31)", args, p + after))
 
 
@@ -83,10 +83,10 @@ def _projected() -> Settled:
     total = B * (p**2 * length + p * k * length**2 + k**2 * length**3 / 3)
     formula = Formula("norm of the projection to H_a", (a, p, k, B), total / Abs(a) ** 3)
 
-    def other(a: Any, p: Any, k: Any, B: Any) -> Any:
+    def oracle(a: Any, p: Any, k: Any, B: Any) -> Any:
         return _represented(a, 1 / B, p, k)
 
-    claim = Claim(formula, "representation found at two places", other, sample(formula, 3))
+    claim = Claim(formula, "representation found at two places", oracle, sample(formula, 3))
     return _against((claim,), total / Abs(a))
 
 
@@ -118,10 +118,14 @@ def _split() -> tuple[Settled, Settled, Settled]:
         return mid - slope**2 / (4 * bend)
 
     def settled(
-        name: str, args: tuple[sp.Symbol, ...], at: Callable[[int], sp.Expr], route: str, other: Any
+        name: str,
+        args: tuple[sp.Symbol, ...],
+        at: Callable[[int], sp.Expr],
+        route: str,
+        oracle: Any,
     ) -> Settled:
         formula = Formula(name, (*args, *law), at(3))
-        return _against((Claim(formula, route, other, sample(formula, 3)),), at(1))
+        return _against((Claim(formula, route, oracle, sample(formula, 3)),), at(1))
 
     return (
         settled("cost of a split", (beta1, beta2), objective, "norms in each H_a", paid),
@@ -148,10 +152,10 @@ def _pairs() -> Settled:
     among = 2 * edge**3 / 3 + 2 * edge * x * y + Abs(x - y) ** 3 / 3
     printed = A**5 / (64 * B) * (among + tail)
 
-    def other(x: Any, y: Any, A: Any, B: Any) -> Any:
+    def oracle(x: Any, y: Any, A: Any, B: Any) -> Any:
         return biases_first(ramp, x, y, A, B)
 
-    return _against((Claim(formula, "mean over units", other, INSIDE), _not_cubic()), printed)
+    return _against((Claim(formula, "mean over units", oracle, INSIDE), _not_cubic()), printed)
 
 
 def _not_cubic() -> Claim:
@@ -159,14 +163,14 @@ def _not_cubic() -> Claim:
     expr = A**3 / (8 * B) * (edge / u) ** 4 * Abs(u - y) / 2
     formula = Formula("curvature of a section beyond B/A", (u, y, A, B), expr)
 
-    def other(u: Any, y: Any, A: Any, B: Any) -> Any:
+    def oracle(u: Any, y: Any, A: Any, B: Any) -> Any:
         with mp.workdps(110):  # second differences lose two thirds of the digits
             h = mp.mpf(10) ** -30
             values = [biases_first(ramp, u + n * h, y, A, B) for n in (-1, 0, 1)]
             return (values[0] - 2 * values[1] + values[2]) / h**2
 
     points = ({"u": "1.7", "y": "0.3", "A": "1.2", "B": "0.9"}, {"u": -3, "y": -2, "A": 1, "B": 1})
-    return Claim(formula, "second differences of the mean over units", other, points)
+    return Claim(formula, "second differences of the mean over units", oracle, points)
 
 
 def _parabola() -> Settled:
@@ -176,7 +180,7 @@ def _parabola() -> Settled:
     affine = 4 * c[1] ** 2 + 12 * (c[0] - B**2 * c[2]) ** 2 / B**2
     formula = Formula("norm of a parabola", (*c, B), bent + affine)
 
-    def other(c0: Any, c1: Any, c2: Any, B: Any) -> Any:
+    def oracle(c0: Any, c1: Any, c2: Any, B: Any) -> Any:
         """The least E[g^2] of all g, quadratic in b for each slope, with f(x) = E[g [ax - b]_+]."""
         powers = [(a, n) for a in (1, -1) for n in range(3)]
         places = [B * mp.mpf(k) / 2 for k in range(-2, 3)]  # f is of degree four at most
@@ -193,7 +197,7 @@ def _parabola() -> Settled:
         g = mp.lu_solve(system, values)[:6]
         return sum(g[i] * system[i, j] * g[j] for i in range(6) for j in range(6))
 
-    claim = Claim(formula, "least mean square of a representation", other, sample(formula, 3))
+    claim = Claim(formula, "least mean square of a representation", oracle, sample(formula, 3))
     return _against((claim,), bent)
 
 
@@ -202,12 +206,12 @@ def _tangent() -> Claim:
     at = sp.Symbol("x", positive=True)
     formula = Formula("tangent norm of a section", (at, ec2), at**3 / 3 + ec2 * (at + at**3))
 
-    def other(x: Any, ec2: Any) -> Any:
+    def oracle(x: Any, ec2: Any) -> Any:
         ramps = pieces(lambda b: (x - b) ** 2, [0, x])
         return ramps + ec2 * (1 + x**2) * pieces(lambda b: mp.mpf(1), [0, x])
 
     points = ({"x": "0.6", "ec2": "1/3"}, {"x": "0.9", "ec2": "1.7"})
-    return Claim(formula, "K_NTK(x, x)", other, points)
+    return Claim(formula, "K_NTK(x, x)", oracle, points)
 
 
 def _any_split() -> Settled:
@@ -219,7 +223,7 @@ def _any_split() -> Settled:
     first = at**4 / 4 - 7 * at**5 / 60 + p * (at**2 - at**4 / 6) + 4 * p**2 / 3
     printed = first + ec2**3 * (at + at**5 / 3) - 2 * p * ec2**2 * at**2 + 4 * p**2 * ec2 / 3
 
-    def other(x: Any, p: Any, ec2: Any) -> Any:
+    def oracle(x: Any, p: Any, ec2: Any) -> Any:
         def active(u: Any) -> Any:
             return (x - u + 2 * p) ** 2 + ((ec2 - 2 * p * u) ** 2 + (ec2 * x) ** 2) / ec2
 
@@ -229,7 +233,7 @@ def _any_split() -> Settled:
         return pieces(active, [0, x]) + pieces(beyond, [x, 1])
 
     points = ({"x": "0.6", "p": "0.7", "ec2": "1/3"}, {"x": "0.9", "p": -2, "ec2": "1.7"})
-    claim = Claim(formula, "f1'', f2' and (f3/u)' of that split", other, points)
+    claim = Claim(formula, "f1'', f2' and (f3/u)' of that split", oracle, points)
     return _against((claim, _tangent()), printed)
 
 

@@ -56,7 +56,7 @@ def _mean() -> Claim:
     expr = (r1 * dot(lifted(x), d(theta1)) + r2 * dot(lifted(x), d(theta2))) / 2
     formula = Formula("mean over two particles", (*PARTICLES, x), expr)
 
-    def other(x: Any, **v: Any) -> Any:
+    def oracle(x: Any, **v: Any) -> Any:
         alpha, z = mp.mpf("1.7"), []
         for k in (1, 2):
             norm = mp.mpf(3) / (k + 1)  # any will do: c makes up for it
@@ -65,7 +65,7 @@ def _mean() -> Claim:
         return full(alpha)(z, x)
 
     points = tuple({**where, "x": "0.2"} for where in (TURNED, OTHER))
-    return Claim(formula, "network of the form (1)", other, points)
+    return Claim(formula, "network of the form (1)", oracle, points)
 
 
 def _energy() -> Claim:
@@ -78,12 +78,12 @@ def _energy() -> Claim:
     expr += sum(dot(one, two) for one in units for two in units) / 8
     formula = Formula("loss of two particles", (*PARTICLES, *X, *Y), expr)
 
-    def other(**v: Any) -> Any:
+    def oracle(**v: Any) -> Any:
         w, places = _read(v)
         return loss(canonical, [(p, v[f"y{k}"]) for k, p in enumerate(places, 1)])(w)
 
     points = _points({"y1": ("0.8", "-1.3"), "y2": ("-0.4", "0.6"), "y3": ("1.5", "0.2")})
-    return Claim(formula, "half the squared residuals", other, points)
+    return Claim(formula, "half the squared residuals", oracle, points)
 
 
 RESIDUALS = {"rho1": ("0.8", "-1.3"), "rho2": ("-0.4", "0.6"), "rho3": ("1.5", "0.2")}
@@ -109,11 +109,11 @@ def _field() -> tuple[Claim, Claim]:
     }
 
     def component(k: int) -> Any:
-        def other(**v: Any) -> Any:
+        def oracle(**v: Any) -> Any:
             w, data = _data(v)
             return 2 * gradient(loss(canonical, data), w)[k]
 
-        return other
+        return oracle
 
     route = "m times the gradient of the loss"
     one, two = (
@@ -137,11 +137,11 @@ def _weak() -> Claim:
         total += slope + sp.diff(psi, angle) * r * dot(_pull(k), t(angle))
     formula = Formula("change of a mean", (*PARTICLES, *X, *RHO), -total / 2)
 
-    def other(**v: Any) -> Any:
+    def oracle(**v: Any) -> Any:
         w, data = _data(v)
         return rate(_observable, w, downhill(loss(canonical, data), w, 2))
 
-    return Claim(formula, "particles that go downhill, m times as fast", other, _points(RESIDUALS))
+    return Claim(formula, "particles that go downhill, m times as fast", oracle, _points(RESIDUALS))
 
 
 def _density() -> Claim:
@@ -153,7 +153,7 @@ def _density() -> Claim:
     formula = Formula("div(mu grad V)", (charge, theta, g1, g2), div)
     moved = sp.lambdify((charge, theta), mu, "mpmath")
 
-    def other(r: Any, theta: Any, g1: Any, g2: Any) -> Any:
+    def oracle(r: Any, theta: Any, g1: Any, g2: Any) -> Any:
         """The density at a point after a step: what was there before, by the volume it now has."""
 
         def after(step: Any) -> Any:
@@ -172,7 +172,7 @@ def _density() -> Claim:
 
         return mp.diff(after, 0)
 
-    return Claim(formula, "density carried along", other, sample(formula, 2))
+    return Claim(formula, "density carried along", oracle, sample(formula, 2))
 
 
 def _residual(j: int) -> Claim:
@@ -184,12 +184,12 @@ def _residual(j: int) -> Claim:
             total += sum(s * dot(lifted(X[j]), way) * dot(_pull(k), way) for s, way in ways)
     formula = Formula(f"speed of residual {j + 1}", (*PARTICLES, *X, *RHO), -total / 2)
 
-    def other(**v: Any) -> Any:
+    def oracle(**v: Any) -> Any:
         w, data = _data(v)
         place = data[j][0]
         return rate(lambda w: canonical(w, place), w, downhill(loss(canonical, data), w, 2))
 
-    return Claim(formula, "particles that go downhill, m times as fast", other, _points(RESIDUALS))
+    return Claim(formula, "particles that go downhill, m times as fast", oracle, _points(RESIDUALS))
 
 
 _residuals = holds(*(_residual(j) for j in range(3)))

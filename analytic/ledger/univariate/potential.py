@@ -23,8 +23,8 @@ def _tangent() -> Claim:
     def z(unit: tuple[sp.Symbol, ...], place: sp.Expr) -> sp.Expr:
         return unit[0] * place - unit[1]
 
-    def kernel(place: sp.Expr, other: sp.Expr, seeing: list[tuple[sp.Symbol, ...]]) -> sp.Expr:
-        terms = (z(u, place) * z(u, other) + u[2] ** 2 * (1 + place * other) for u in seeing)
+    def kernel(first: sp.Expr, second: sp.Expr, seeing: list[tuple[sp.Symbol, ...]]) -> sp.Expr:
+        terms = (z(u, first) * z(u, second) + u[2] ** 2 * (1 + first * second) for u in seeing)
         return sum(terms) / alpha**2
 
     (p, y1), (q, y2) = data
@@ -34,7 +34,7 @@ def _tangent() -> Claim:
     args = (*units[0], *units[1], *data[0], *data[1], x, alpha)
     formula = Formula("speed of the function", args, expr)
 
-    def other(x: Any, alpha: Any, **v: Any) -> Any:
+    def oracle(x: Any, alpha: Any, **v: Any) -> Any:
         z = [v[s.name] for s in (*units[0], *units[1])]
         pairs = [(v["x1"], v["y1"]), (v["x2"], v["y2"])]
         model = full(alpha)
@@ -43,7 +43,7 @@ def _tangent() -> Claim:
     point = {"a1": "1.3", "b1": "-1.9", "c1": "0.7", "a2": "0.8", "b2": "0.4", "c2": "-1.6"}
     point |= {"x1": "-0.6", "x2": "1.2", "y1": "0.5", "y2": "-0.9", "alpha": "1.7"}
     points = tuple(point | {"x": place} for place in ("0.7", "2.2"))
-    return Claim(formula, "gradient flow of the parameters", other, points)
+    return Claim(formula, "gradient flow of the parameters", oracle, points)
 
 
 def _potential() -> Claim:
@@ -52,14 +52,14 @@ def _potential() -> Claim:
     expr = -own * dot(lifted(x), t(theta)) * (y - s * dot(lifted(x), d(phi)))
     formula = Formula("angular slope of V", (own, theta, s, phi, x, y), expr)
 
-    def other(r: Any, theta: Any, **v: Any) -> Any:
+    def oracle(r: Any, theta: Any, **v: Any) -> Any:
         return mp.diff(lambda angle: _V(canonical, (v["s"], v["phi"]), r, angle, **v), theta)
 
     points = (
         {"r": "1.3", "theta": "0.4", "s": "-0.7", "phi": "1.1", "x": "0.6", "y": "0.9"},
         {"r": "-0.8", "theta": "2.9", "s": "1.9", "phi": "2.4", "x": "-1.5", "y": "-0.3"},
     )
-    return Claim(formula, "slope of -F + K for a measure that stands still", other, points)
+    return Claim(formula, "slope of -F + K for a measure that stands still", oracle, points)
 
 
 def _V(model: Any, others: Any, r: Any, theta: Any, x: Any, y: Any, **_: Any) -> Any:
@@ -76,7 +76,7 @@ def _charges() -> Settled:
     formula = Formula("radial slope of V", args, own * (c * (a * x - b) / alpha - y))
     printed = own * (c * (a * x - b) / sp.sqrt(a**2 + b**2) - y)
 
-    def other(theta: Any, alpha: Any, **v: Any) -> Any:
+    def oracle(theta: Any, alpha: Any, **v: Any) -> Any:
         neuron = v["a"], v["b"], v["c"]
         return mp.diff(lambda r: _V(full(alpha), neuron, r, theta, **v), mp.mpf(1))
 
@@ -100,7 +100,7 @@ def _charges() -> Settled:
             "alpha": "0.6",
         },
     )
-    claim = Claim(formula, "slope of -F + K for a measure that stands still", other, points)
+    claim = Claim(formula, "slope of -F + K for a measure that stands still", oracle, points)
     return Settled((claim,), Formula("radial slope of V as printed", args, printed))
 
 

@@ -47,10 +47,10 @@ def _beside(rho: Any, s: Any, x: Any, right: bool) -> tuple[Any, Any]:
     In the paper's order A_k sees x and A_(k+1) does not on a right ray; on a left ray it is the
     other way round.
     """
-    other = x + 1 if right else x - 1
-    seen = (1 + x * other) / mp.sqrt(1 + x**2)
+    neighbour = x + 1 if right else x - 1
+    seen = (1 + x * neighbour) / mp.sqrt(1 + x**2)
     rest = (s - rho * mp.sqrt(1 + x**2)) / seen if right else -s / seen
-    return slopes([(x, rho), (other, rest)], x, right)
+    return slopes([(x, rho), (neighbour, rest)], x, right)
 
 
 def _transition() -> Settled:
@@ -73,12 +73,12 @@ def _transition() -> Settled:
         for name, right in (("right", True), ("left", False))
     ]
 
-    def other(r: Any, **v: Any) -> Any:
+    def oracle(r: Any, **v: Any) -> Any:
         before, after = _beside(**v, right=True)
         return r**2 * before * after
 
     charged = tuple({**point, "r": "-1.3"} for point in points[3:5])
-    claims.append(Claim(product, "slopes on both sides of a right ray", other, charged))
+    claims.append(Claim(product, "slopes on both sides of a right ray", oracle, charged))
     return Settled(tuple(claims), printed)
 
 
@@ -130,12 +130,12 @@ def _ray(right: bool) -> Settled:
     formula = Formula(f"{name} ray", args, Piecewise((pull, _condition(right)), (0, True)))
     printed = Piecewise((pull, _condition(right, printed=True)), (0, True))
 
-    def other(r: Any, **v: Any) -> Any:
+    def oracle(r: Any, **v: Any) -> Any:
         before, after = (-r * slope for slope in slopes(_pairs(v), v["x2"], right))
         return int(before > 0 > after) - int(before < 0 < after)
 
     points = tuple({**point, "r": ("0.8", "-1.7")[k % 2]} for k, point in enumerate(_points()))
-    claim = Claim(formula, "angular speeds on both sides", other, points)
+    claim = Claim(formula, "angular speeds on both sides", oracle, points)
     return Settled((claim,), Formula(f"{name} ray as printed", args, printed))
 
 
@@ -146,11 +146,11 @@ def _datum() -> Settled:
     def either(printed: bool) -> sp.Expr:
         return Piecewise((1, Or(*(_condition(way, printed) for way in (True, False)))), (0, True))
 
-    def other(**v: Any) -> Any:
+    def oracle(**v: Any) -> Any:
         return max(_opposed(slopes(_pairs(v), v["x2"], right)) for right in (True, False))
 
     formula = Formula("a sample that attracts or repels", args, either(False))
-    claim = Claim(formula, "slopes on both sides of both rays", other, _points())
+    claim = Claim(formula, "slopes on both sides of both rays", oracle, _points())
     printed = Formula("lemma 2 as printed", args, either(True))
     return Settled((claim,), printed)
 
