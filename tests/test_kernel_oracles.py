@@ -160,7 +160,7 @@ def test_routes_of_one_call_share_their_jets() -> None:
 
     oracle = oracle_at_radius(jet, monomial(2))
     point = {"d": 2, "sigma": mpf(1), "zeta": mpf(0), "r": mpf(1)}
-    oracle(MetricJet.volume)(**point), reading(MetricJet.scalar)(**point)
+    oracle(MetricJet.volume)(**point), oracle(MetricJet.scalar)(**point)
     with mp.workdps(20):
         oracle(MetricJet.volume)(**point)
     assert seen == [35, 20]

@@ -44,7 +44,7 @@ class Claim:
     @cached_property
     def route_values(self) -> tuple[Callable[[], Any], ...]:
         """The oracle's value at each point, computed on first use."""
-        return tuple(cache(partial(self._other_at, point)) for point in self.points)
+        return tuple(cache(partial(self._oracle_at, point)) for point in self.points)
 
     def _oracle_at(self, point: Point) -> Any:
         with mp.workdps(self.digits + 10):

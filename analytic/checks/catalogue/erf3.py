@@ -1,4 +1,4 @@
-"""Both erf3.* formulas: against derivatives of erf itself and textbook curvature of the metric."""
+"""Claims about both erf3.* formulas, by numerical derivatives of erf and textbook curvature."""
 
 from __future__ import annotations
 

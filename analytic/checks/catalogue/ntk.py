@@ -1,4 +1,4 @@
-"""Every ntk.* formula: against differences of the kernel, or averages over the weights."""
+"""Claims about every ntk.* formula, by differences of the kernel or averages over the weights."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from mpmath import mp
 
-from analytic.activations import ACTIVATIONS
+from analytic.activations import ACTIVATIONS, relu
 from analytic.activations.activation import Activation
 from analytic.catalogue import catalogue
 from analytic.checks.catalogue.moments import GRAMS, parameters
@@ -29,7 +29,7 @@ PAIR: Point = {**GRAMS[0], "xy": "-0.3", "xi": "1.3"}
 
 
 def _kernel(act: Activation) -> Claim:
-    """The slope under the readout by Price's theorem, from the kernel alone."""
+    """The tangent kernel from E[phi phi] alone: its derivative is E[phi' phi'] by Price's theorem."""
     kernel = act.kernel.mpmath
 
     def oracle(kxx: Any, kxy: Any, kyy: Any, xy: Any, xi: Any, **values: Any) -> Any:
@@ -42,10 +42,12 @@ def _kernel(act: Activation) -> Claim:
 
 def _claims(act: Activation) -> Iterator[Claim]:
     yield _kernel(act)
+    if act.name == "relu":
+        return  # phi' jumps: there is no metric
     if act.name == "elu":  # its kernel is a quadrature, too slow to differentiate
-        route, reading = "average over weights", oracle_at_radius(ntk_by_weight_average, act)
+        route, oracle_of = "average over weights", oracle_at_radius(ntk_by_weight_average, act)
     else:
-        route, reading = "differences of the kernel", oracle_at_radius(ntk_by_differences, act)
+        route, oracle_of = "differences of the kernel", oracle_at_radius(ntk_by_differences, act)
     values = parameters(act)[-1]
     points = tuple({**shape, **values} for shape in SHAPES)
     for what, read, where in (
@@ -53,7 +55,7 @@ def _claims(act: Activation) -> Iterator[Claim]:
         ("ricci", MetricJet.scalar, points),
         ("origin", MetricJet.scalar, ({**ORIGIN, **values},)),
     ):
-        yield Claim(catalogue[f"ntk.{act.name}.{what}"], route, reading(read), where)
+        yield Claim(catalogue[f"ntk.{act.name}.{what}"], route, oracle_of(read), where)
 
 
-CLAIMS = {f"ntk.{name}": partial(_claims, act) for name, act in ACTIVATIONS.items()}
+CLAIMS = {f"ntk.{act.name}": partial(_claims, act) for act in (*ACTIVATIONS.values(), relu)}

@@ -1,4 +1,4 @@
-"""Every perturbation.* formula: against the averages over weights that define it."""
+"""Claims about every perturbation.* formula, by the averages over weights that define it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _chi(d: Any, q: Any, rho: Any) -> Any:
 
 
 def _fluctuation(d: Any, q: Any) -> Any:
-    """Half the second variation of the volume over its value, averaged over a unit."""
+    """Half the second variation of the volume, averaged over the weights of a unit, over the volume."""
     net = _network(d, q, mp.mpf(1))
     _, metric = net.average
 
@@ -51,8 +51,8 @@ def _magnification(d: Any, q: Any, rho: Any, ratio: Any, n: Any) -> Any:
 
 def _isserlis(expr: Callable[[int], Any], q: Any, **values: Any) -> Any:
     derived = expr(int(q))
-    named = {symbol: values[symbol.name] for symbol in derived.free_symbols}
-    return mp.mpmathify(derived.subs(named).evalf(mp.dps))
+    point = {symbol: values[symbol.name] for symbol in derived.free_symbols}
+    return mp.mpmathify(derived.subs(point).evalf(mp.dps))
 
 
 POINTS = (
