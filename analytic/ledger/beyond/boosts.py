@@ -14,7 +14,7 @@ from analytic.expressions.symbols import alpha, x
 from analytic.ledger.settlement import Settled, dot, holds, reals, shifted
 from analytic.ledger.univariate.lift import NEURON, a, active, b, c, y
 from analytic.ledger.univariate.network import downhill, full, gradient, loss
-from analytic.relu_dynamics import Neuron, boosted
+from analytic.relu_dynamics import Neuron, lorentz_boost
 
 PULL = g1, g2 = reals("g1 g2")
 t = sp.Symbol("t", real=True)
@@ -36,7 +36,7 @@ def _after(
 def _boost() -> Claim:
     """All three parameters in one combination, by the code's own boost."""
     way = reals("p q s")
-    moved = boosted(Neuron(*NEURON), PULL, alpha, t)
+    moved = lorentz_boost(Neuron(*NEURON), PULL, alpha, t)
     expr = dot(way, (moved.a, moved.b, moved.c))
     formula = Formula("p a + q b + s c after a time", (*way, *NEURON, *PULL, alpha, t), expr)
 
