@@ -13,8 +13,14 @@ from mpmath import mp, mpf
 from analytic.expressions.arguments import InputError
 from analytic.expressions.backends import compile_mpmath
 from analytic.expressions.symbols import d as dimension
-from analytic.perturbation import chi, exact_chi, exact_fluctuation, fluctuation, magnification
-from analytic.perturbation import factors as made
+from analytic.perturbation import (
+    chi,
+    exact_chi,
+    exact_fluctuation,
+    factors,
+    fluctuation,
+    magnification,
+)
 from analytic.perturbation.linear import coefficient, posterior_spread, posterior_volume
 from analytic.perturbation.polynomials import gaussian_mean, odd_factorial, polynomial
 
@@ -64,10 +70,11 @@ def test_chi_is_the_ratio_of_brute_force_moments(q, x_a, square) -> None:
 def test_what_the_moments_give_is_what_the_polynomials_hold(q) -> None:
     lines = [(sp.Rational(p.slope), sp.Rational(p.level)) for p in polynomial(q)]
     stated = sum(
-        (slope * dimension + level) * made.rho ** (2 * k) for k, (slope, level) in enumerate(lines)
+        (slope * dimension + level) * factors.rho ** (2 * k)
+        for k, (slope, level) in enumerate(lines)
     )
-    assert sp.expand(made.derived_chi(q) - stated) == 0
-    kappa = made.derived_fluctuation(q)
+    assert sp.expand(factors.derived_chi(q) - stated) == 0
+    kappa = factors.derived_fluctuation(q)
     assert [kappa.subs(dimension, k) for k in (1, 2, 3)] == [
         exact_fluctuation(k, q) for k in (1, 2, 3)
     ]

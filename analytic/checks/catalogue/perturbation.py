@@ -12,10 +12,10 @@ from analytic.checks.claims import Claim
 from analytic.checks.oracles import point_at_radius
 from analytic.perturbation import chi, fluctuation, magnification
 from analytic.perturbation.factors import derived_chi, derived_fluctuation
-from analytic.perturbation.polynomials import Network, monomial_network, volume
+from analytic.perturbation.polynomials import PolynomialNetwork, monomial_network, volume
 
 
-def _network(d: Any, q: Any, rho: Any) -> Network:
+def _network(d: Any, q: Any, rho: Any) -> PolynomialNetwork:
     """A monomial network at x and x_a of different lengths, in general position."""
     x = point_at_radius(mp.mpf("1.3"), int(d))
     if d == 1:
@@ -38,7 +38,7 @@ def _fluctuation(d: Any, q: Any) -> Any:
     _, metric = net.average
 
     def along(*unit: Any) -> Any:
-        step = net.seen(*unit)[1] - metric
+        step = net.unit_terms(*unit)[1] - metric
         return mp.diff(lambda e: volume(metric + e * step), 0, 2) / 2
 
     return net.mean(along) / volume(metric)

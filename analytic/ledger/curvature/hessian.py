@@ -13,7 +13,7 @@ from mpmath import mp
 
 from analytic.checks.claims import Claim, sample
 from analytic.expressions.formula import Formula
-from analytic.finite.forms import components, given, inverse, symmetric, vector
+from analytic.finite.forms import components, inverse, symmetric, vector, vector_values
 from analytic.geometry.riemann import Curvature, curvature_of_jet
 from analytic.ledger.settlement import Settled, dot, holds, reals, threefold
 
@@ -66,7 +66,9 @@ class Chart:
             # second derivatives drop out where the statement does not name them
             spare = {key: mp.mpf(k * k + 3) / 7 for k, key in enumerate(components("q", 4, d))}
             jet = (symmetric(kind, k, d, spare | values) for k, kind in enumerate("gtq", start=2))
-            return read(curvature_of_jet(*jet), {way: given(values, way, d) for way in vectors})
+            return read(
+                curvature_of_jet(*jet), {way: vector_values(values, way, d) for way in vectors}
+            )
 
         return Claim(formula, "textbook curvature", textbook, sample(formula, 2))
 
@@ -92,8 +94,10 @@ def _slope() -> Claim:
     formula = Formula("(A.2)", (*np.concatenate([*w, x, b, m, *ways]),), expr)
 
     def oracle(**values: Any) -> Any:
-        x, c, u, v, *w = (given(values, letter, 2) for letter in ("x", *"cuv", "w1", "w2", "w3"))
-        b, m = (given(values, letter, 3) for letter in "bm")
+        x, c, u, v, *w = (
+            vector_values(values, letter, 2) for letter in ("x", *"cuv", "w1", "w2", "w3")
+        )
+        b, m = (vector_values(values, letter, 3) for letter in "bm")
 
         def metric(step: Any) -> Any:
             slopes = [mp.cos(dot(w[j], x + step * c) + b[j]) for j in atoms]
@@ -116,8 +120,8 @@ def _tangential() -> Claim:
     formula = Formula("Christoffel symbols of a surface", args, c @ inverse(J.T @ J) @ bracket / 2)
 
     def oracle(**values: Any) -> Any:
-        c, u, v = (given(values, way, 2) for way in "cuv")
-        rows = [given(values, f"j{k}", 2).tolist() for k in (1, 2, 3)]
+        c, u, v = (vector_values(values, way, 2) for way in "cuv")
+        rows = [vector_values(values, f"j{k}", 2).tolist() for k in (1, 2, 3)]
         turned = [u @ symmetric(f"h{k}_", 2, 2, values) @ v for k in (1, 2, 3)]
         tangent, _ = mp.qr_solve(mp.matrix(rows), mp.matrix(turned))
         return dot(c, tangent)
@@ -189,7 +193,7 @@ def _slope_of_inverse() -> Claim:
 
     def oracle(**values: Any) -> Any:
         g, t = (symmetric(kind, k, 3, values) for k, kind in ((2, "g"), (3, "t")))
-        a, c, e = (given(values, way, 3) for way in "ace")
+        a, c, e = (vector_values(values, way, 3) for way in "ace")
         return mp.diff(lambda step: solved(g + step * (t @ a), c, e), 0)
 
     return Claim(formula, "derivative of the inverse", oracle, sample(formula, 2))

@@ -15,7 +15,7 @@ from mpmath import mp
 from analytic.checks.claims import Claim, sample
 from analytic.checks.oracles import determinant
 from analytic.expressions.formula import Formula
-from analytic.finite.forms import Minors, given, inverse, symmetric, vector
+from analytic.finite.forms import Minors, inverse, symmetric, vector, vector_values
 from analytic.finite.units import Units
 from analytic.geometry.riemann import Curvature
 from analytic.ledger.curvature.hessian import Chart, Read, Ways, lowered, scalar, solved
@@ -81,7 +81,9 @@ def _cofactors(d: int) -> Claim:
     formula = Formula(f"(B.25), d={d}", Chart(d).symbols("g", "ce"), expr)
 
     def oracle(**values: Any) -> Any:
-        return solved(symmetric("g", 2, d, values), *(given(values, way, d) for way in "ce"))
+        return solved(
+            symmetric("g", 2, d, values), *(vector_values(values, way, d) for way in "ce")
+        )
 
     return Claim(formula, "linear system", oracle, sample(formula, 2))
 
@@ -93,7 +95,7 @@ def _slope(units: Units) -> Claim:
         total += sp.Rational(2, units.n) * rate * sp.prod(w @ vector(way, units.d) for way in "auv")
 
     def oracle(**values: Any) -> Any:
-        return slope(units, values, *(given(values, way, units.d) for way in "auv"))
+        return slope(units, values, *(vector_values(values, way, units.d) for way in "auv"))
 
     formula = along(units, "(B.26)", total, "auv")
     return Claim(formula, "derivative of the metric", oracle, sample(formula, 2))
@@ -156,8 +158,8 @@ def _tensors(units: Units, *names: str) -> list[Claim]:
         "B.29": (lambda: _spelled(units, gathered=True), lowered, "uvab"),
         "B.30": (lambda: sums.riemann(u, v, a, b), lowered, "uvab"),
         "B.31": (lambda: sums.riemann(up @ c, v, a, b), _raised, "cvab"),
-        "B.32": (lambda: sums.raised(c, v, a, b), _raised, "cvab"),
-        "B.33": (lambda: sum(sums.raised(e, v, e, b) for e in basis), _ricci, "vb"),
+        "B.32": (lambda: sums.riemann_raised(c, v, a, b), _raised, "cvab"),
+        "B.33": (lambda: sum(sums.riemann_raised(e, v, e, b) for e in basis), _ricci, "vb"),
         "B.34": (lambda: sums.ricci(v, b), _ricci, "vb"),
         "B.35": (lambda: sum(up[i] * sums.ricci(*basis[list(i)]) for i in indices), scalar, ""),
         "B.36": (lambda: sums.scalar(), scalar, ""),

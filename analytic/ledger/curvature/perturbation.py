@@ -17,24 +17,24 @@ from analytic.expressions.symbols import d, q, r, ratio, rho, s
 from analytic.ledger.curvature.radial import ROUTES as RADIAL
 from analytic.ledger.settlement import Settled, dot, holds, reals
 from analytic.perturbation import chi, fluctuation, linear
-from analytic.perturbation.polynomials import Network, monomial_network, volume
+from analytic.perturbation.polynomials import PolynomialNetwork, monomial_network, volume
 
-Average = Callable[[Network], Any]
+Average = Callable[[PolynomialNetwork], Any]
 
 
-def _cubic(d: Any = 2) -> Network:
+def _cubic(d: Any = 2) -> PolynomialNetwork:
     """No symmetry: phi is neither odd nor even, and no input lies on an axis."""
     parts = (("0.3", "1", "0.5", "-0.2"), ("0.6", "-0.9")[: int(d)], ("0.8", "0.5")[: int(d)])
-    return Network(*([mpf(c) for c in part] for part in parts))
+    return PolynomialNetwork(*([mpf(c) for c in part] for part in parts))
 
 
-def _monomial(d: Any, q: Any, rho: Any = "0.6", r: Any = "1.3") -> Network:
+def _monomial(d: Any, q: Any, rho: Any = "0.6", r: Any = "1.3") -> PolynomialNetwork:
     """Inputs of lengths r and 1."""
     across = [mp.sqrt(1 - mpf(rho) ** 2), *[mpf(0)] * (int(d) - 2)][: int(d) - 1]
     return monomial_network(int(q), [mpf(r), *(0 * c for c in across)], [mpf(rho), *across])
 
 
-def _given(make: Callable[[], Network], values: dict[str, Average]) -> Point:
+def _given(make: Callable[[], PolynomialNetwork], values: dict[str, Average]) -> Point:
     """Averages of a network as values of symbols, with digits to spare."""
     with mp.workdps(60):
         network = make()
@@ -47,7 +47,7 @@ _square, _chi, _level = sp.symbols("square chi level", positive=True)
 _datum = mpf("1.7")  # a ratio, for what does not depend on it
 
 
-def _learnt(net: Network, ratio: Any) -> Any:
+def _learnt(net: PolynomialNetwork, ratio: Any) -> Any:
     return net.first_order(ratio, volume) / volume(net.average[1])
 
 
@@ -83,7 +83,7 @@ def _erratum(name: str, args: Any, printed: Any, kappa: Any, *routes: tuple[Any,
     return Settled(tuple(claims), replace(true, name=f"{name} as printed", expr=printed))
 
 
-_general = _given(_cubic, {"chi": Network.chi, "square": Network.square})
+_general = _given(_cubic, {"chi": PolynomialNetwork.chi, "square": PolynomialNetwork.square})
 _kappa, _data = -_square / 8 - d**2 / 8 + d / 4, (ratio - 1) * (_chi - d) / 4
 _errata = {
     "curvature/E.15": _erratum(
@@ -113,7 +113,7 @@ def _mean(body: Callable[..., Any]) -> Average:
     return lambda net: net.mean(partial(body, net.at))
 
 
-def _degree(net: Network) -> int:
+def _degree(net: PolynomialNetwork) -> int:
     return len(net.phi) - 1
 
 
@@ -139,7 +139,7 @@ def _identity(
 ) -> Settled:
     """Averages `given` fill the right-hand side at each point, and `find` is the left-hand side."""
 
-    def network(**values: Any) -> Network:
+    def network(**values: Any) -> PolynomialNetwork:
         return make(**{k: v for k, v in values.items() if k not in given})
 
     points = tuple({**one, **_given(partial(network, **one), given)} for one in at)
@@ -151,7 +151,7 @@ def _steps(*settled: Settled) -> Settled:
     return holds(*(claim for one in settled for claim in one.claims))
 
 
-def _output(net: Network) -> Any:
+def _output(net: PolynomialNetwork) -> Any:
     """E[f^2] of two units over every sign of their readout, which average as Gaussian weights do."""
     alone, signs = net.mean(lambda w, z_a, z: net.at(z)), product((1, -1), repeat=2)
     pairs = [(v[i] * v[j], i == j) for v in signs for i, j in product(range(2), repeat=2)]
@@ -182,7 +182,7 @@ ROUTES: dict[str, Settled] = _errata | {
     "curvature/E.20": _identity(
         "(E.20)", (_omega, _rate, s, _level, _first, _second),
         sp.exp(-_omega) / _level * (_first - 2 * _rate / (1 + 2 * s * _rate) * _second),
-        Network.chi, _cubic, {}, first=_length, second=_along, level=lambda net: net.average[0],
+        PolynomialNetwork.chi, _cubic, {}, first=_length, second=_along, level=lambda net: net.average[0],
         s=lambda net: dot(net.x, net.x), Omega=lambda net: mp.log(_slope(net)),
         rate=lambda net: _bent(net) / _slope(net),  # by Price's theorem
     ),
@@ -210,7 +210,7 @@ ROUTES: dict[str, Settled] = _errata | {
     "curvature/E.28": _identity(
         "(E.28)", (d, q, _first, _second),
         (2 * q - 1) / _norm * _in_d * _first - 2 * (q - 1) / _norm * _second,
-        Network.chi, partial(_monomial, r=1), *_shapes, first=_powers(-2), second=_powers(0),
+        PolynomialNetwork.chi, partial(_monomial, r=1), *_shapes, first=_powers(-2), second=_powers(0),
     ),
     "curvature/E.31": _identity(
         "(E.31)", (q, rho), sp.hyper((-q, -q), (sp.S.Half,), rho**2),
@@ -222,7 +222,7 @@ ROUTES: dict[str, Settled] = _errata | {
         partial(_flat, r=1), *_pairs,
     ),
     "curvature/E.33": _identity(
-        "(E.33)", (d, q, rho), chi.expr, Network.chi, _monomial,
+        "(E.33)", (d, q, rho), chi.expr, PolynomialNetwork.chi, _monomial,
         {"d": 2, "q": 4, "rho": "-0.3"}, {"d": 3, "q": 2, "rho": "0.9"}, {"d": 1, "q": 3, "rho": 1},
     ),
     "curvature/E.34": _identity(
@@ -230,11 +230,11 @@ ROUTES: dict[str, Settled] = _errata | {
     ),
     "curvature/E.35": replace(_quadratic, printed=_plus),  # a sign that the text allows
     "curvature/E.36": _identity(
-        "(E.36)", (d, q), d + 2 * q, Network.chi, partial(_monomial, rho=0), *_shapes
+        "(E.36)", (d, q), d + 2 * q, PolynomialNetwork.chi, partial(_monomial, rho=0), *_shapes
     ),
     "curvature/E.37": _identity(
         "(E.37)", (d, q), _odd(2 * q - 1) / _norm * ((2 * q - 1) * d + 2 * q),
-        Network.chi, partial(_monomial, rho=1), *_shapes, {"d": 1, "q": 6},
+        PolynomialNetwork.chi, partial(_monomial, rho=1), *_shapes, {"d": 1, "q": 6},
     ),
     "curvature/E.39": holds(Claim(
         Formula("(E.39)", (_y, r), _y**2 / r**2 - 1), "error of a linear network",

@@ -13,7 +13,7 @@ from mpmath import mp
 from analytic.checks.claims import Claim, sample
 from analytic.checks.oracles import MetricJet, determinant, network_jet
 from analytic.expressions.formula import Formula
-from analytic.finite.forms import given, symmetric, vector
+from analytic.finite.forms import symmetric, vector, vector_values
 from analytic.finite.units import Units
 from analytic.geometry.riemann import Curvature, curvature_of_jet
 from analytic.ledger.curvature import finite
@@ -34,7 +34,7 @@ def rows_of(units: Units, values: Values) -> list[list[Any]]:
 
 
 def network(units: Units, values: Values) -> MetricJet:
-    pairs = zip(units.slopes, units.bends, strict=True)
+    pairs = zip(units.slopes, units.second_derivatives, strict=True)
     slopes = [(value(p, values), value(pp, values), THIRD) for p, pp in pairs]
     return network_jet(slopes, rows_of(units, values))
 
@@ -62,14 +62,14 @@ def curved(units: Units, name: str, expr: Any, read: Read, vectors: str = "") ->
 
     def textbook(**values: Any) -> Any:
         at = network(units, values).curvature()
-        return read(at, {way: given(values, way, units.d) for way in vectors})
+        return read(at, {way: vector_values(values, way, units.d) for way in vectors})
 
     return Claim(formula, "textbook curvature", textbook, sample(formula, 2))
 
 
 def slope(units: Units, values: Values, way: Any, u: Any, v: Any) -> Any:
     """The derivative along a vector of u.g.v, where phi' is p + pp z up to higher terms."""
-    slopes = [[value(e, values) for e in part] for part in (units.slopes, units.bends)]
+    slopes = [[value(e, values) for e in part] for part in (units.slopes, units.second_derivatives)]
 
     def metric(step: Any) -> Any:
         total = 0
@@ -110,7 +110,9 @@ def _inverse() -> Claim:
     formula = Formula("inverse of a plane metric", Chart(2).symbols("g", "ce"), expr)
 
     def oracle(**values: Any) -> Any:
-        return solved(symmetric("g", 2, 2, values), *(given(values, way, 2) for way in "ce"))
+        return solved(
+            symmetric("g", 2, 2, values), *(vector_values(values, way, 2) for way in "ce")
+        )
 
     return Claim(formula, "linear system", oracle, sample(formula, 3))
 
@@ -137,7 +139,9 @@ def _surface() -> Claim:
             return values.get(name, mp.mpf(4) / 3)  # other second derivatives do not matter
 
         jet = (np.frompyfunc(entry, k, 1)(*np.indices((2,) * k)) for k in (2, 3, 4))
-        return lowered(curvature_of_jet(*jet), {way: given(values, way, 2) for way in "uvab"})
+        return lowered(
+            curvature_of_jet(*jet), {way: vector_values(values, way, 2) for way in "uvab"}
+        )
 
     return Claim(formula, "textbook curvature", oracle, sample(formula, 2))
 
@@ -153,7 +157,7 @@ def _three_terms() -> Claim:
 
 def rates(units: Units) -> list[Any]:
     """phi' phi'' of each unit."""
-    return [p * pp for p, pp in zip(units.slopes, units.bends, strict=True)]
+    return [p * pp for p, pp in zip(units.slopes, units.second_derivatives, strict=True)]
 
 
 def _antisymmetric(units: Units) -> Claim:
@@ -167,7 +171,7 @@ def _antisymmetric(units: Units) -> Claim:
         expr += sp.Rational(4, n**2) * rate[j] * rate[k] * turned * sides
 
     def oracle(**values: Any) -> Any:
-        a, b, *sides = (given(values, way, 2) for way in ways)
+        a, b, *sides = (vector_values(values, way, 2) for way in ways)
 
         def both(a: Any, b: Any) -> Any:
             return slope(units, values, a, *sides[:2]) * slope(units, values, b, *sides[2:])
@@ -200,7 +204,7 @@ def _triples(units: Units, term: Callable[[int, int, int], Any]) -> Any:
 
 def _density_steps(units: Units) -> dict[str, Claim]:
     """(B.12), (B.13), (B.15) and, for three units, (B.16)."""
-    w, M, (p, pp) = units.weights, units.minor, (units.slopes, units.bends)
+    w, M, (p, pp) = units.weights, units.minor, (units.slopes, units.second_derivatives)
     (g11, g12), (_, g22) = units.metric()
 
     def plain(i: int, j: int, k: int) -> Any:
