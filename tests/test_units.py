@@ -188,8 +188,8 @@ SINGULAR = {
 
 
 @pytest.mark.parametrize(("told", "given"), SINGULAR.items(), ids=SINGULAR)
-def test_singular_metrics_are_refused_with_the_reason(told: str, vector_values: tuple) -> None:
-    rows, slopes = vector_values
+def test_singular_metrics_are_refused_with_the_reason(told: str, given: tuple) -> None:
+    rows, slopes = given
     units = Units(rows, slopes, slopes)
     assert units.metric().shape == (units.d, units.d)  # which is no reason to refuse
     if not units.symbols:
@@ -215,9 +215,9 @@ BAD = {
 
 
 @pytest.mark.parametrize(("told", "given"), BAD.items(), ids=BAD)
-def test_bad_units_are_refused(told: str, vector_values: tuple) -> None:
+def test_bad_units_are_refused(told: str, given: tuple) -> None:
     with pytest.raises(InputError, match=told):
-        Units(*vector_values)
+        Units(*given)
 
 
 def test_bad_networks_are_refused() -> None:

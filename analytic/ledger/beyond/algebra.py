@@ -22,7 +22,7 @@ from analytic.expressions.symbols import V, d, kxx, kxy, kyy, r, s
 from analytic.geometry.kernel_jet import Germ, Passage, linear
 from analytic.geometry.layer_moments import textbook
 from analytic.ledger.beyond.radial import planar
-from analytic.ledger.settlement import Settled, holds
+from analytic.ledger.verification import Verification, holds
 
 GRAM = (kxx, kxy, kyy)
 COEFFICIENTS = m0, m1, n0, n1, n2 = sp.symbols("m0:2 n0:3", positive=True)
@@ -137,4 +137,4 @@ def _routes() -> list[Claim]:
     ]
 
 
-ROUTES: dict[str, Settled] = {"beyond/kernel-algebra": holds(*_routes())}
+ROUTES: dict[str, Verification] = {"beyond/kernel-algebra": holds(*_routes())}

@@ -22,9 +22,9 @@ from analytic.checks.oracles import MetricJet, point_at_radius
 from analytic.expressions.formula import Formula
 from analytic.expressions.symbols import V, d, depth, r, s, sigma, xi, zeta
 from analytic.ledger.beyond.radial import planar
-from analytic.ledger.settlement import Settled, dot, holds, mixed, reals
+from analytic.ledger.verification import Verification, dot, holds, metric_along, real_symbols
 
-x, u, v = (reals(f"{name}1 {name}2") for name in "xuv")
+x, u, v = (real_symbols(f"{name}1 {name}2") for name in "xuv")
 ARGS = (sigma, zeta, xi, *x, *u, *v)
 POINT: Point = {"sigma": "1.1", "zeta": "0.5", "xi": "1.3", "x1": "0.6", "x2": "-0.9", "u1": "1.2",
                 "u2": "0.4", "v1": "-0.3", "v2": "0.8"}  # fmt: skip
@@ -64,7 +64,7 @@ def _metrics(act: Activation, layers: int) -> tuple[Claim, Claim]:
         def oracle(**values: Any) -> Any:
             net = WideNetwork(act, values["sigma"], values["zeta"], layers, values["xi"])
             vectors = ([values[f"{name}{k}"] for k in (1, 2)] for name in "xuv")
-            return mixed(partial(kernel, net), *vectors)
+            return metric_along(partial(kernel, net), *vectors)
 
         return Claim(formula, "differences of the kernel", oracle, (POINT,))
 
@@ -124,7 +124,7 @@ def _at_depth_one(act: Activation, reading: Callable[..., Any]) -> Claim:
 _nngp, _ntk = (oracle_at_radius(jet, gaussian) for jet in (nngp_by_differences, ntk_by_differences))
 _shallow, _deeper = _metrics(erf, 2), _metrics(gaussian, 3)
 
-ROUTES: dict[str, Settled] = {
+ROUTES: dict[str, Verification] = {
     "beyond/deep-nngp-metric": holds(
         _shallow[0],
         _deeper[0],
@@ -135,7 +135,7 @@ ROUTES: dict[str, Settled] = {
         _deeper[1],
         _found("deep.gaussian.ntk.magnification", _ntk, MetricJet.volume, *SHAPES),
     ),
-    "beyond/deep-curvature": Settled(
+    "beyond/deep-curvature": Verification(
         (
             _found("deep.gaussian.nngp.ricci", _nngp, MetricJet.scalar, SHAPES[0]),
             _found("deep.gaussian.ntk.ricci", _ntk, MetricJet.scalar, *SHAPES),

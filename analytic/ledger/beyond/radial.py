@@ -22,9 +22,9 @@ from analytic.expressions.formula import Formula
 from analytic.expressions.symbols import V, d, r, s, sigma, xi, zeta
 from analytic.geometry import ntk
 from analytic.geometry.radial import RadialMetric, origin_curvature
-from analytic.ledger.settlement import Settled, holds, reals
+from analytic.ledger.verification import Verification, holds, real_symbols
 
-HIGHEST = mpf(3) / 8  # the last derivatives of a jet: no curvature depends on them
+HIGHEST = mpf(3) / 8  # an arbitrary value of the highest derivatives, on which no curvature depends
 SHAPES: tuple[Point, ...] = (
     {"d": 3, "sigma": "0.6", "zeta": "0.5", "xi": "1.3", "r": "1.4"},
     {"d": 2, "sigma": "1.1", "zeta": "0.2", "xi": "0.7", "r": "0.9"},
@@ -41,7 +41,7 @@ def _textbook(a: Sequence[Any], b: Sequence[Any], r: Any, d: Any) -> Any:
 
 
 def planar(jet: MetricJet, r: Any) -> tuple[Any, Any, Any]:
-    """a, b and a' of a radial metric, from its entries and their derivatives at `ray(r, 2)`."""
+    """a, b and a' of a radial metric, from its entries and derivatives at `point_at_radius(r, 2)`."""
     x, y = point_at_radius(r, 2)
     b = jet.g[0][1] / (x * y)
     rate = (jet.dg[0][1][0] - b * y) / (2 * x**2 * y)  # of b
@@ -57,8 +57,8 @@ def _in_d(
 
 
 def _any_metric() -> Claim:
-    """What the code says of Taylor polynomials around s = r^2."""
-    jets = (sp.Symbol("a0", positive=True), *reals("a1 a2 b0 b1"))
+    """The general formula of the code, for Taylor polynomials around s = r^2."""
+    jets = (sp.Symbol("a0", positive=True), *real_symbols("a1 a2 b0 b1"))
     a0, a1, a2, b0, b1 = jets
     t = s - r**2
     curvature = RadialMetric(a0 + a1 * t + a2 * t**2 / 2, b0 + b1 * t).scalar_curvature()
@@ -71,7 +71,7 @@ def _any_metric() -> Claim:
 
 def _any_tangent_metric() -> Claim:
     """a = Psi, b = 2(Psi' - c)."""
-    jets = (sp.Symbol("P0", positive=True), *reals("P1 P2 c0 c1"))
+    jets = (sp.Symbol("P0", positive=True), *real_symbols("P1 P2 c0 c1"))
     P0, P1, P2, c0, c1 = jets
     along = P0 + 2 * r**2 * (P1 - c0)
     rate = 3 * P1 - 2 * c0 + 2 * r**2 * (P2 - c1)  # of the eigenvalue along x
@@ -110,7 +110,7 @@ def _limit(curvature: Callable[[Any], Any], digits: int) -> Any:
 
 def _risen() -> Claim:
     """a = a0 + a1 r + a2 s, and along x a + r a_r - 2 c s: the metric has a limit, its rates have none."""
-    jets = (sp.Symbol("a0", positive=True), *reals("a1 a2 c"))
+    jets = (sp.Symbol("a0", positive=True), *real_symbols("a1 a2 c"))
     a0, a1, _, c = jets
     formula = Formula("R at a bare origin", (d, *jets), origin_curvature(a0, c, a1))
 
@@ -140,7 +140,7 @@ def _bare_elu() -> Claim:
 
 
 def _quadratic() -> tuple[Claim, Claim]:
-    """phi = z^2/sqrt(3): nothing but rational functions is left."""
+    """phi = z^2/sqrt(3), for which the curvature is a rational function."""
     S, m, t = sigma**2 + xi**2, sigma**2 * xi**2, r**2
     p, rest, beta = S * sigma**2 + m, S * zeta**2 + m, 2 * S * sigma**2
     alpha, eps = p * t + rest, rest + (p + beta) * t
@@ -165,7 +165,9 @@ def _quadratic() -> tuple[Claim, Claim]:
     )
 
 
-def _found(name: str, route: str, oracle: Callable[..., Any], points: tuple[Point, ...]) -> Claim:
+def _catalogue_claim(
+    name: str, route: str, oracle: Callable[..., Any], points: tuple[Point, ...]
+) -> Claim:
     return Claim(catalogue[name], route, oracle, points)
 
 
@@ -175,20 +177,24 @@ _differences, _averages = (
 )
 _origin: tuple[Point, ...] = ({"d": 4, "sigma": "0.8", "zeta": "1.2", "xi": "0.4"},)
 
-ROUTES: dict[str, Settled] = {
+ROUTES: dict[str, Verification] = {
     "beyond/radial-ricci": holds(_any_metric()),
     "beyond/ntk-ricci": holds(
         _any_tangent_metric(),
-        _found(
+        _catalogue_claim(
             "ntk.erf.ricci", "differences of the kernel", _differences(MetricJet.scalar), SHAPES
         ),
-        _found("ntk.erf.ricci", "average over weights", _averages(MetricJet.scalar), SHAPES),
+        _catalogue_claim(
+            "ntk.erf.ricci", "average over weights", _averages(MetricJet.scalar), SHAPES
+        ),
     ),
     "beyond/ntk-origin": holds(
-        _found(
+        _catalogue_claim(
             "ntk.erf.origin", "differences of the kernel", _differences(MetricJet.scalar), _origin
         ),
-        _found("ntk.erf.origin", "average over weights", _averages(MetricJet.scalar), _origin),
+        _catalogue_claim(
+            "ntk.erf.origin", "average over weights", _averages(MetricJet.scalar), _origin
+        ),
         _flat_origin(),
     ),
     "beyond/bare-origin": holds(_risen(), _bare_elu()),

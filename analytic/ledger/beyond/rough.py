@@ -14,9 +14,9 @@ from analytic.checks.kernel_oracles import WideNetwork
 from analytic.checks.oracles import Vector
 from analytic.expressions.formula import Formula
 from analytic.expressions.symbols import exponent, sigma, xi, zeta
-from analytic.ledger.settlement import Settled, dot, holds, reals
+from analytic.ledger.verification import Verification, dot, holds, real_symbols
 
-x, e = reals("x1 x2"), reals("e1 e2")
+x, e = real_symbols("x1 x2"), real_symbols("e1 e2")
 POINT: Point = {"sigma": "0.7", "zeta": "0.5", "xi": "1.3", "x1": "0.6", "x2": "-0.9", "e1": "0.8",
                 "e2": "0.5"}  # fmt: skip
 
@@ -30,7 +30,7 @@ def _squared_distance(act: Activation, values: dict[str, Any], step: Any) -> Any
 
 
 def _constant() -> Claim:
-    """What the squared distance of x and x + t e is over t, as t falls to 0."""
+    """The limit for t -> 0 of the squared NTK distance of x and x + t e, divided by t."""
     V = sigma**2 * dot(x, x) + zeta**2
     angle = sigma / sp.sqrt(V) * sp.sqrt(dot(e, e) - sigma**2 * dot(x, e) ** 2 / V)
     expr = xi**2 / sp.pi * (1 + dot(x, x)) * angle
@@ -45,7 +45,7 @@ def _constant() -> Claim:
 
 
 def _exponent() -> Claim:
-    """How fast the squared distance falls, from the kernel at two tiny steps."""
+    """The exponent with which the squared distance vanishes, from the kernel at two tiny steps."""
     args = (exponent, sigma, zeta, xi, *x, *e)
     formula = Formula("exponent of the squared NTK distance", args, 2 * exponent - 1)
 
@@ -60,4 +60,4 @@ def _exponent() -> Claim:
     return Claim(formula, "the kernel near the diagonal", oracle, points)
 
 
-ROUTES: dict[str, Settled] = {"beyond/relu-tangent-metric": holds(_constant(), _exponent())}
+ROUTES: dict[str, Verification] = {"beyond/relu-tangent-metric": holds(_constant(), _exponent())}

@@ -1,7 +1,8 @@
-r"""Total curvature of the NNGP's plane by Gauss and Bonnet, and where its curvature changes sign.
+r"""Total curvature of the two-dimensional NNGP metric by Gauss-Bonnet, and where its sign changes.
 
-Around a circle of radius r the ray $\rho = \sqrt{as}$ of a surface of revolution grows by
-$\dot\rho = (1+s\Omega')/\sqrt{1+2s\Omega'}$ a unit of length, which is 1 at a smooth origin.
+As a surface of revolution, it has at the coordinate radius r the circumference $2\pi\rho$ with
+$\rho = \sqrt{as}$, and $d\rho/d(\text{arc length}) = (1+s\Omega')/\sqrt{1+2s\Omega'}$, which is 1 at a
+smooth origin.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from analytic.checks.oracles import MetricJet, nngp_metric_oracle, omega_jet, po
 from analytic.expressions.formula import Formula
 from analytic.expressions.symbols import V, d, q, r, s, sigma, w, zeta
 from analytic.geometry import nngp
-from analytic.ledger.settlement import Settled, holds, reals
+from analytic.ledger.verification import Verification, holds, real_symbols
 
 SETTINGS: tuple[Point, ...] = (
     {"sigma": "0.8", "zeta": "0.6", "r": "1.7"},
@@ -29,7 +30,7 @@ SETTINGS: tuple[Point, ...] = (
 
 
 def _density(act: Activation) -> Callable[[Any, Any, Any], Any]:
-    """Half the curvature times the area of a unit of radius; textbook curvature has judged both."""
+    """R/2 times the area element per radius; `nngp.ricci` and `nngp.magnification` have their own claims."""
     curvature, volume = nngp.ricci(act).mpmath, nngp.magnification(act).mpmath
 
     def density(r: Any, sigma: Any, zeta: Any) -> Any:
@@ -40,10 +41,10 @@ def _density(act: Activation) -> Callable[[Any, Any, Any], Any]:
 
 
 def _disc(act: Activation) -> Claim:
-    """Inside the circle of radius r."""
+    """The total curvature inside the circle of radius r."""
     G = act.G.expr.subs(V, sigma**2 * s + zeta**2)
-    bend = s * sp.diff(sp.log(G), s)
-    total = 2 * sp.pi * (1 - (1 + bend) / sp.sqrt(1 + 2 * bend))
+    elasticity = s * sp.diff(sp.log(G), s)
+    total = 2 * sp.pi * (1 - (1 + elasticity) / sp.sqrt(1 + 2 * elasticity))
     name = f"total curvature of a disc, {act.name}"
     formula, density = Formula(name, (sigma, zeta, r), total.subs(s, r**2)), _density(act)
 
@@ -54,7 +55,7 @@ def _disc(act: Activation) -> Claim:
 
 
 def _plane() -> Claim:
-    """Monomials on the whole plane, whatever the scales."""
+    """The total curvature of the whole plane for monomials; it does not depend on sigma and zeta."""
     formula = Formula(
         "total curvature of monomials", (q, sigma, zeta), 2 * sp.pi * (1 - q / sp.sqrt(2 * q - 1))
     )
@@ -72,8 +73,8 @@ def _plane() -> Claim:
 
 
 def _planar_curvature() -> Claim:
-    """R in d = 2, whose sign is that of its factors."""
-    jets = reals("o0 o1 o2")
+    """R in d = 2, factored so that its sign can be read off."""
+    jets = real_symbols("o0 o1 o2")
     o0, o1, o2 = jets
     expr = -4 * sp.exp(-o0) * s * o1 * (o1 + s * o2) / (1 + 2 * s * o1) ** 2
     formula = Formula("R of a plane", (r, *jets), expr.subs(s, r**2))
@@ -86,10 +87,10 @@ def _planar_curvature() -> Claim:
     return Claim(formula, "textbook curvature", textbook, points)
 
 
-def _turns(
+def _sign_change_radius(
     name: str, act: Activation, variance: sp.Expr, near: Any, points: tuple[Point, ...]
 ) -> Claim:
-    """The radius at which R changes its sign, where sigma^2 r^2 + zeta^2 is the variance."""
+    """The radius at which R changes sign, stated by the preactivation variance sigma^2 r^2 + zeta^2 there."""
     formula = Formula(name, (sigma, zeta, *act.parameters), sp.sqrt(variance - zeta**2) / sigma)
     curvature = nngp_metric_oracle(act, MetricJet.scalar)
 
@@ -104,17 +105,17 @@ def _turns(
 
 
 def _sine() -> Claim:
-    """Negative inside, positive outside."""
+    """R of sine is negative inside this radius and positive outside."""
     outer = 1 + sp.LambertW(sp.exp(-1 - 2 * w**2 * zeta**2))
     variance = zeta**2 + outer / (2 * w**2)
     points = ({"sigma": "0.8", "zeta": "0.6", "w": "1.3"},)
-    return _turns(
+    return _sign_change_radius(
         "turning radius, sine", ACTIVATIONS["sine"], variance, lambda a, b, w: 0.8 / (a * w), points
     )
 
 
 def _gaussian() -> tuple[Claim, Claim]:
-    """Positive in a ring that is there for zeta < 1 only."""
+    """R of the Gaussian activation is positive in a ring, which exists for zeta < 1 only."""
     inner = zeta / (sp.sqrt(3 * (1 + 2 * zeta**2)) - 2 * zeta)
     points = ({"sigma": "0.8", "zeta": "0.6"},)
 
@@ -125,13 +126,13 @@ def _gaussian() -> tuple[Claim, Claim]:
         return mp.sqrt(1 - zeta**2) / sigma
 
     return (
-        _turns("inner radius of the ring", gaussian, inner, start, points),
-        _turns("outer radius of the ring", gaussian, sp.S.One, end, points),
+        _sign_change_radius("inner radius of the ring", gaussian, inner, start, points),
+        _sign_change_radius("outer radius of the ring", gaussian, sp.S.One, end, points),
     )
 
 
 def _minima() -> Claim:
-    """How often R of monomials turns on its way out."""
+    """The number of extrema of R as a function of the radius, for monomials."""
     formula = Formula("stationary radii of R, monomials", (d, q, zeta), sp.S.One)
 
     def oracle(d: Any, q: Any, zeta: Any) -> Any:
@@ -148,7 +149,7 @@ def _minima() -> Claim:
 
 
 def _one_positive_root() -> Claim:
-    """The numerator of dR/dt at zeta = 1; other zeta only stretch the ray."""
+    """The number of positive roots of dR/dt at zeta = 1; other zeta only rescale t."""
     formula = Formula("positive roots of dR/dt, monomials", (d, q), sp.S.One)
     t = sp.Symbol("t", positive=True)
 
@@ -162,7 +163,7 @@ def _one_positive_root() -> Claim:
     return Claim(formula, "Sturm's theorem", oracle, points)
 
 
-ROUTES: dict[str, Settled] = {
+ROUTES: dict[str, Verification] = {
     "beyond/gauss-bonnet": holds(_disc(gelu), _disc(gaussian)),
     "beyond/total-monomial": holds(_plane()),
     "beyond/planar-sign": holds(_planar_curvature(), _sine(), *_gaussian()),

@@ -18,12 +18,12 @@ from analytic.expressions.formula import Formula
 from analytic.expressions.symbols import kxx, kxy, kyy, sigma, xi, z, zeta
 from analytic.ledger.curvature.gaussian import PHI
 from analytic.ledger.curvature.weights import APART, vector, x, y
-from analytic.ledger.settlement import Settled, dot, holds, reals
+from analytic.ledger.verification import Verification, dot, holds, real_symbols
 
 
 def _empirical() -> Claim:
     """(D.2) for two units, against the gradient of the network by every parameter."""
-    units = [reals(f"v{j} b{j} w{j}1 w{j}2") for j in (1, 2)]
+    units = [real_symbols(f"v{j} b{j} w{j}1 w{j}2") for j in (1, 2)]
     slope, phi = derivative(PHI), compile_mpmath((z,), PHI)
     total = sp.S.Zero
     for readout, bias, *w in units:
@@ -34,8 +34,8 @@ def _empirical() -> Claim:
     formula = Formula("empirical tangent kernel", (*flat, *x, *y), total / 2)
 
     def gradient(values: dict[str, Any], at: list[Any]) -> list[Any]:
-        def output(**given: Any) -> Any:
-            rows = ([given[symbol.name] for symbol in unit] for unit in units)
+        def output(**parameters: Any) -> Any:
+            rows = ([parameters[symbol.name] for symbol in unit] for unit in units)
             return sum(a * phi(dot(w, at) + b) for a, b, *w in rows) / mp.sqrt(2)
 
         names = [symbol.name for symbol in flat]
@@ -93,7 +93,7 @@ def _by_weights() -> Claim:
     return _wide(act, "Gauss-Hermite nodes for every weight", oracle)
 
 
-ROUTES: dict[str, Settled] = {
+ROUTES: dict[str, Verification] = {
     "curvature/D.2": holds(_empirical()),
     "curvature/D.3": holds(_by_quadrature(), _by_weights()),
 }

@@ -13,7 +13,7 @@ from analytic.checks.claims import Claim, sample
 from analytic.checks.oracles import MetricJet, nngp_metric_oracle, squared_moment, two_point_average
 from analytic.expressions.formula import Formula
 from analytic.expressions.symbols import d, r, sigma, zeta
-from analytic.ledger.settlement import Settled, holds, reals, threefold
+from analytic.ledger.verification import Verification, holds, printed_times_three, real_symbols
 
 _variance = sigma**2 * r**2 + zeta**2
 
@@ -25,7 +25,7 @@ def _in_d(formula: Formula, read: Callable[[MetricJet], Any]) -> Claim:
 
 
 def _erf_kernel() -> Claim:
-    x, y = reals("x1 x2"), reals("y1 y2")
+    x, y = real_symbols("x1 x2"), real_symbols("y1 y2")
 
     def inner(a: Any, b: Any) -> Any:
         return sigma**2 * sum(p * q for p, q in zip(a, b, strict=True)) + zeta**2
@@ -71,12 +71,12 @@ _ricci = Formula(
 )
 _log = -sp.log(1 + 2 * _variance) / 2 + sp.log(2 * sigma**2 / sp.pi)
 
-ROUTES: dict[str, Settled] = {
+ROUTES: dict[str, Verification] = {
     "curvature/C.24": holds(_erf_kernel()),
     "curvature/C.25": holds(
         _slope("erf G", 2 / (sp.pi * sp.sqrt(1 + 2 * _variance)), lambda mean, sigma: mean)
     ),
     "curvature/C.26": holds(_slope("erf Omega", _log, lambda mean, sigma: mp.log(sigma**2 * mean))),
     "curvature/C.27": holds(_in_d(_magnification, MetricJet.volume)),
-    "curvature/C.28": threefold(_in_d(_ricci, MetricJet.scalar)),
+    "curvature/C.28": printed_times_three(_in_d(_ricci, MetricJet.scalar)),
 }

@@ -13,7 +13,7 @@ from analytic.checks.claims import Claim, Point, sample
 from analytic.checks.oracles import two_point_average
 from analytic.expressions.formula import Formula
 from analytic.expressions.symbols import q
-from analytic.ledger.settlement import Settled, holds, reals
+from analytic.ledger.verification import Verification, holds, real_symbols
 
 rho = sp.Symbol("rho", real=True)
 ell = sp.Symbol("ell", integer=True, nonnegative=True)
@@ -67,7 +67,7 @@ def _correlations() -> tuple[Point, ...]:
 
 
 def _inversion(degree: int) -> Claim:
-    t = reals("t")[0]
+    t = real_symbols("t")[0]
     terms = [
         sum(c * t**n for n, c in enumerate(_hermite(degree - 2 * m)))
         / (2**m * sp.factorial(m) * sp.factorial(degree - 2 * m))
@@ -157,7 +157,7 @@ def _scaled_kernel() -> Claim:
     return Claim(formula, "two-point quadrature", oracle, points)
 
 
-ROUTES: dict[str, Settled] = {
+ROUTES: dict[str, Verification] = {
     "curvature/C.30-C.31": holds(_scaled_kernel()),
     "curvature/C.34": holds(_mehler(5), _mehler(6)),
     "curvature/C.35": holds(_inversion(5), _inversion(6)),

@@ -14,7 +14,7 @@ from analytic.checks.claims import Claim, Point, sample
 from analytic.checks.oracles import MetricJet, nngp_metric_oracle, squared_moment
 from analytic.expressions.formula import Formula
 from analytic.expressions.symbols import d, q, r, sigma, zeta
-from analytic.ledger.settlement import Settled, holds, threefold
+from analytic.ledger.verification import Verification, holds, printed_times_three
 
 MONOMIAL = monomial()
 _variance = sigma**2 * r**2 + zeta**2
@@ -130,13 +130,15 @@ _corrected_ricci = Formula(
 )
 _spread = ((2, 2), (3, 3), (4, 4))
 
-ROUTES: dict[str, Settled] = {
+ROUTES: dict[str, Verification] = {
     "curvature/C.29": holds(_average("monomial k(x, x)", _variance**q, 0)),
     "curvature/C.44": holds(_average("monomial G", q**2 / (2 * q - 1) * _variance ** (q - 1), 1)),
     "curvature/C.45": holds(_in_d(_magnification, MetricJet.volume, *_spread)),
-    "curvature/C.46": threefold(_in_d(_corrected_ricci, MetricJet.scalar, *_spread)),
+    "curvature/C.46": printed_times_three(_in_d(_corrected_ricci, MetricJet.scalar, *_spread)),
     "curvature/C.47": holds(_in_d(_magnification_without_bias, MetricJet.volume, *_spread)),
-    "curvature/C.48": threefold(_in_d(_ricci_without_bias, MetricJet.scalar, (3, 2), (4, 3))),
+    "curvature/C.48": printed_times_three(
+        _in_d(_ricci_without_bias, MetricJet.scalar, (3, 2), (4, 3))
+    ),
     "curvature/C.49": holds(_derivative()),
     "curvature/C.50": holds(_quadratic()),
     "curvature/C.51": holds(_threshold()),

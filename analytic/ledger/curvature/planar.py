@@ -1,4 +1,4 @@
-"""Finite networks of two inputs, (B.1) to (B.16), in weights w, slopes p and bends pp."""
+"""Finite networks of two inputs, (B.1) to (B.16), in weights w, slopes p and second derivatives pp."""
 
 from __future__ import annotations
 
@@ -17,15 +17,23 @@ from analytic.finite.forms import symmetric, vector, vector_values
 from analytic.finite.units import Units
 from analytic.geometry.riemann import Curvature, curvature_of_jet
 from analytic.ledger.curvature import finite
-from analytic.ledger.curvature.hessian import Chart, Read, Values, Ways, lowered, scalar, solved
-from analytic.ledger.settlement import Settled, dot, holds, reals, threefold
+from analytic.ledger.curvature.hessian import (
+    Chart,
+    Read,
+    Values,
+    Ways,
+    inverse_along,
+    riemann_along,
+    scalar,
+)
+from analytic.ledger.verification import Verification, dot, holds, printed_times_three, real_symbols
 
 _THREE = Units.generic(3, 2)
-THIRD = mp.mpf(7) / 5  # phi''': no curvature depends on it
+THIRD = mp.mpf(7) / 5  # an arbitrary value of phi''', on which no curvature depends
 
 
 def value(entry: sp.Expr, values: Values) -> Any:
-    """A symbol's value, zero where none is given; a whole number as it stands."""
+    """The value of a symbol, 0 if there is none; an integer unchanged."""
     return mp.mpf(int(entry)) if entry.is_Integer else values.get(entry.name, mp.mpf(0))
 
 
@@ -56,8 +64,8 @@ def along(units: Units, name: str, expr: Any, vectors: str) -> Formula:
     return Formula(f"{name}, n={units.n}, d={units.d}", (*units.symbols, *ways), expr)
 
 
-def curved(units: Units, name: str, expr: Any, read: Read, vectors: str = "") -> Claim:
-    """An expression against what textbook curvature of the network's metric reads."""
+def curvature_claim(units: Units, name: str, expr: Any, read: Read, vectors: str = "") -> Claim:
+    """A claim about an expression, with `read` of the textbook curvature of the network as oracle."""
     formula = along(units, name, expr, vectors)
 
     def textbook(**values: Any) -> Any:
@@ -110,7 +118,7 @@ def _inverse() -> Claim:
     formula = Formula("inverse of a plane metric", Chart(2).symbols("g", "ce"), expr)
 
     def oracle(**values: Any) -> Any:
-        return solved(
+        return inverse_along(
             symmetric("g", 2, 2, values), *(vector_values(values, way, 2) for way in "ce")
         )
 
@@ -119,9 +127,9 @@ def _inverse() -> Claim:
 
 def _surface() -> Claim:
     """(B.9) for any plane metric, R being twice Gauss's curvature by the formula of Brioschi."""
-    E, F, G = g = reals("g11 g12 g22")
-    Ex, Ey, Fx, Fy, Gx, Gy = first = reals("g11x g11y g12x g12y g22x g22y")
-    second = reals("g11yy g12xy g22xx")
+    E, F, G = g = real_symbols("g11 g12 g22")
+    Ex, Ey, Fx, Fy, Gx, Gy = first = real_symbols("g11x g11y g12x g12y g22x g22y")
+    second = real_symbols("g11yy g12xy g22xx")
     corner = -second[0] / 2 + second[1] - second[2] / 2
     one = sp.Matrix([[corner, Ex / 2, Fx - Ey / 2], [Fy - Gx / 2, E, F], [Gy / 2, F, G]])
     two = sp.Matrix([[0, Ey / 2, Gx / 2], [Ey / 2, E, F], [Gx / 2, F, G]])
@@ -139,7 +147,7 @@ def _surface() -> Claim:
             return values.get(name, mp.mpf(4) / 3)  # other second derivatives do not matter
 
         jet = (np.frompyfunc(entry, k, 1)(*np.indices((2,) * k)) for k in (2, 3, 4))
-        return lowered(
+        return riemann_along(
             curvature_of_jet(*jet), {way: vector_values(values, way, 2) for way in "uvab"}
         )
 
@@ -166,9 +174,9 @@ def _antisymmetric(units: Units) -> Claim:
     a, b, u, v, c, e = (vector(way, 2) for way in ways)
     expr = 0
     for j, k in permutations(range(n), 2):
-        turned = (w[j] @ a) * (w[k] @ b) - (w[j] @ b) * (w[k] @ a)
+        wedge = (w[j] @ a) * (w[k] @ b) - (w[j] @ b) * (w[k] @ a)
         sides = (w[j] @ u) * (w[j] @ v) * (w[k] @ c) * (w[k] @ e)
-        expr += sp.Rational(4, n**2) * rate[j] * rate[k] * turned * sides
+        expr += sp.Rational(4, n**2) * rate[j] * rate[k] * wedge * sides
 
     def oracle(**values: Any) -> Any:
         a, b, *sides = (vector_values(values, way, 2) for way in ways)
@@ -221,10 +229,10 @@ def _density_steps(units: Units) -> dict[str, Claim]:
     three = sp.Rational(2, 27) * M(0, 1) * M(1, 2) * M(2, 0) * p[0] * p[1] * p[2] * inner
     R = -_triples(units, minors) / (g11 * g22 - g12**2) ** 2
     return {
-        "B.12": curved(units, "(B.12)", _triples(units, plain), _density),
-        "B.13": curved(units, "(B.13)", _triples(units, exchanged), _density),
-        "B.15": curved(units, "(B.15)", R, scalar),
-        "B.16": curved(units, "(B.16)", three, _density),
+        "B.12": curvature_claim(units, "(B.12)", _triples(units, plain), _density),
+        "B.13": curvature_claim(units, "(B.13)", _triples(units, exchanged), _density),
+        "B.15": curvature_claim(units, "(B.15)", R, scalar),
+        "B.16": curvature_claim(units, "(B.16)", three, _density),
     }
 
 
@@ -240,13 +248,16 @@ def _identity() -> Claim:
     return Claim(formula, "the bracket itself", oracle, sample(formula, 3))
 
 
-ROUTES: dict[str, Settled] = {
+ROUTES: dict[str, Verification] = {
     "curvature/B.1": finite.ROUTES["curvature/2"],
     "curvature/B.2-B.6": holds(*_volumes(_THREE)),
     "curvature/B.8": holds(_inverse()),
     "curvature/B.9": holds(_surface()),
-    "curvature/B.10": threefold(_three_terms()),
+    "curvature/B.10": printed_times_three(_three_terms()),
     "curvature/B.11": holds(_antisymmetric(_THREE)),
     "curvature/B.14": holds(_identity()),
-    **{f"curvature/{key}": threefold(claim) for key, claim in _density_steps(_THREE).items()},
+    **{
+        f"curvature/{key}": printed_times_three(claim)
+        for key, claim in _density_steps(_THREE).items()
+    },
 }

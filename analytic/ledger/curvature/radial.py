@@ -11,11 +11,11 @@ from analytic.checks.claims import Claim, sample
 from analytic.checks.oracles import MetricJet, determinant, omega_jet, point_at_radius
 from analytic.expressions.formula import Formula
 from analytic.expressions.symbols import d, r
-from analytic.ledger.settlement import Settled, dot, holds, reals, threefold
+from analytic.ledger.verification import Verification, dot, holds, printed_times_three, real_symbols
 
-THIRD = mp.mpf(3) / 8  # Omega''': no statement here depends on it
-o0, o1, o2 = JET = (*reals("o0"), sp.Symbol("o1", positive=True), *reals("o2"))
-x, u, v, w, y = (reals(f"{name}1 {name}2 {name}3") for name in "xuvwy")
+THIRD = mp.mpf(3) / 8  # an arbitrary value of Omega''', on which no statement here depends
+o0, o1, o2 = JET = (*real_symbols("o0"), sp.Symbol("o1", positive=True), *real_symbols("o2"))
+x, u, v, w, y = (real_symbols(f"{name}1 {name}2 {name}3") for name in "xuvwy")
 _s = r**2
 _stretch = 1 + 2 * _s * o1
 
@@ -57,14 +57,14 @@ def _moving_metric(values: dict[str, Any]) -> Any:
     start = dot(at, at)
     jet = [values["o0"], values["o1"], values["o2"], THIRD]
 
-    def moved(t: Any) -> Any:
+    def contracted_metric(t: Any) -> Any:
         here = [p + t * q for p, q in zip(at, to, strict=True)]
         step = dot(here, here) - start
         value = mp.fsum(c * step**k / mp.factorial(k) for k, c in enumerate(jet))
         slope = mp.fsum(c * step**k / mp.factorial(k) for k, c in enumerate(jet[1:]))
         return mp.exp(value) * (dot(a, b) + 2 * slope * dot(here, a) * dot(here, b))
 
-    return mp.diff(moved, 0)
+    return mp.diff(contracted_metric, 0)
 
 
 def _riemann(jet: MetricJet, values: dict[str, Any]) -> Any:
@@ -138,9 +138,9 @@ _contracted = _in_d(
     lambda jet, values: jet.scalar(),
 )
 
-ROUTES: dict[str, Settled] = {
+ROUTES: dict[str, Verification] = {
     "curvature/6": holds(_volume),
-    "curvature/7": threefold(_ricci),
+    "curvature/7": printed_times_three(_ricci),
     "curvature/C.13": holds(_volume),
     "curvature/C.14": holds(
         _at_x(
@@ -162,7 +162,7 @@ ROUTES: dict[str, Settled] = {
             lambda jet, values: _moving_metric(values),
         )
     ),
-    "curvature/C.16": threefold(_tensor),
+    "curvature/C.16": printed_times_three(_tensor),
     "curvature/C.17": holds(
         _at_x(
             "inverse on x",
@@ -175,7 +175,7 @@ ROUTES: dict[str, Settled] = {
     "curvature/C.18": holds(
         _in_d("x.g^-1 x", _xgx, "inverse of the matrix", lambda jet, values: _traces(jet, values)[2])
     ),
-    "curvature/C.20": threefold(_contracted),
+    "curvature/C.20": printed_times_three(_contracted),
     "curvature/C.21": holds(
         _in_d(
             "tr^2 - tr of the inverse squared",
@@ -192,5 +192,5 @@ ROUTES: dict[str, Settled] = {
             lambda jet, values: _traces(jet, values)[0] * _traces(jet, values)[2] - _traces(jet, values)[3],
         )
     ),
-    "curvature/C.23": threefold(_ricci),
+    "curvature/C.23": printed_times_three(_ricci),
 }  # fmt: skip

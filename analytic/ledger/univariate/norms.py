@@ -13,20 +13,20 @@ from sympy import Abs
 from analytic.checks.claims import Claim, sample
 from analytic.expressions.formula import Formula
 from analytic.expressions.symbols import A, B, ec2, u, x, y
-from analytic.ledger.settlement import Settled, holds, reals
 from analytic.ledger.univariate.kernels import INSIDE, biases_first, pieces, ramp
+from analytic.ledger.verification import Verification, holds, real_symbols
 
 edge = B / A
 
 
-def _against(claims: tuple[Claim, ...], printed: sp.Expr) -> Settled:
+def _against(claims: tuple[Claim, ...], printed: sp.Expr) -> Verification:
     true = claims[0].statement
-    return Settled(claims, replace(true, name=f"{true.name} as printed", expr=printed))
+    return Verification(claims, replace(true, name=f"{true.name} as printed", expr=printed))
 
 
 def _taylor() -> Claim:
     """(30) for f(t) = (t - s)^2 e^t, which vanishes at s with its slope."""
-    a, s = reals("a s")
+    a, s = real_symbols("a s")
     formula = Formula("f(ax)", (a, x, s), (a * x - s) ** 2 * sp.exp(a * x))
 
     def oracle(a: Any, x: Any, s: Any) -> Any:
@@ -39,9 +39,9 @@ def _taylor() -> Claim:
     return Claim(formula, "quadrature of (ax - u) f''(u)", oracle, points)
 
 
-def _gap() -> Settled:
+def _gap() -> Verification:
     """(32) on [0, 1] and from 1 + g on: f = p u^2, then a parabola with f'' = 2k, at 1 + g + t."""
-    p, k, g, t = args = reals("p k g t")
+    p, k, g, t = args = real_symbols("p k g t")
     after = 2 * p * t + k * t**2
     formula = Formula("what (32) gives beyond a gap", args, p + 2 * p * g + after)
 
@@ -52,7 +52,7 @@ def _gap() -> Settled:
 
     points = ({"p": "0.8", "k": "-1.3", "g": "0.6", "t": "0.9"}, {"p": -1, "k": 2, "g": 1, "t": 2})
     claim = Claim(formula, "quadrature over both intervals", oracle, points)
-    return Settled((claim,), Formula("f by (31)", args, p + after))
+    return Verification((claim,), Formula("f by (31)", args, p + after))
 
 
 def _represented(a: Any, height: Any, p: Any, k: Any) -> Any:
@@ -71,14 +71,14 @@ def _represented(a: Any, height: Any, p: Any, k: Any) -> Any:
     return height * pieces(lambda b: (g[0] + g[1] * b) ** 2, [0, top])
 
 
-def _price(a: Any, height: Any) -> Any:
-    """What one unit of squared curvature costs in H_a for each unit of length."""
+def _unit_cost(a: Any, height: Any) -> Any:
+    """The squared norm in H_a of a unit of curvature, per unit of length."""
     return _represented(a, height, mp.mpf(1), 0) * abs(a) * height
 
 
-def _projected() -> Settled:
+def _projected() -> Verification:
     """(33) and (34) for f'' = p + k|u| and biases uniform on [0, B]."""
-    a, p, k = reals("a p k")
+    a, p, k = real_symbols("a p k")
     length = B / Abs(a)
     total = B * (p**2 * length + p * k * length**2 + k**2 * length**3 / 3)
     formula = Formula("norm of the projection to H_a", (a, p, k, B), total / Abs(a) ** 3)
@@ -90,9 +90,9 @@ def _projected() -> Settled:
     return _against((claim,), total / Abs(a))
 
 
-def _split() -> tuple[Settled, Settled, Settled]:
-    """(37), (38), (39) at one u for two slopes: densities m1, m2 and chances q1, q2."""
-    a1, a2, F, beta1, beta2 = reals("a1 a2 F beta1 beta2")
+def _split() -> tuple[Verification, Verification, Verification]:
+    """(37), (38), (39) at one u for two slopes, of densities m1, m2 and probabilities q1, q2."""
+    a1, a2, F, beta1, beta2 = real_symbols("a1 a2 F beta1 beta2")
     m1, m2, q1, q2 = sp.symbols("m1 m2 q1 q2", positive=True)
     law = (a1, a2, m1, m2, q1, q2)
 
@@ -103,51 +103,59 @@ def _split() -> tuple[Settled, Settled, Settled]:
     def weight(n: int) -> sp.Expr:
         return q1 * Abs(a1) ** n * m1 + q2 * Abs(a2) ** n * m2
 
-    def paid(beta1: Any, beta2: Any, a1: Any, a2: Any, m1: Any, m2: Any, q1: Any, q2: Any) -> Any:
-        return q1 * beta1**2 * _price(a1, m1) + q2 * beta2**2 * _price(a2, m2)
+    def cost_of_split(
+        beta1: Any, beta2: Any, a1: Any, a2: Any, m1: Any, m2: Any, q1: Any, q2: Any
+    ) -> Any:
+        return q1 * beta1**2 * _unit_cost(a1, m1) + q2 * beta2**2 * _unit_cost(a2, m2)
 
     def stationary(F: Any, a1: Any, a2: Any, m1: Any, m2: Any, q1: Any, q2: Any) -> Any:
-        first, second = 2 * _price(a1, m1), 2 * _price(a2, m2)
+        first, second = 2 * _unit_cost(a1, m1), 2 * _unit_cost(a2, m2)
         lagrange = mp.matrix([[first, 0, 1], [0, second, 1], [q1, q2, 0]])
         return mp.lu_solve(lagrange, mp.matrix([0, 0, F]))[0]
 
     def vertex(F: Any, q1: Any, q2: Any, **law: Any) -> Any:
-        """The lowest point of the parabola through three admissible splits."""
-        left, mid, right = (paid(t, (F - q1 * t) / q2, q1=q1, q2=q2, **law) for t in (-1, 0, 1))
+        """The minimum of the parabola through the costs of three admissible splits."""
+        left, mid, right = (
+            cost_of_split(t, (F - q1 * t) / q2, q1=q1, q2=q2, **law) for t in (-1, 0, 1)
+        )
         slope, bend = (right - left) / 2, (right + left) / 2 - mid
         return mid - slope**2 / (4 * bend)
 
-    def settled(
+    def verification(
         name: str,
         args: tuple[sp.Symbol, ...],
         at: Callable[[int], sp.Expr],
         route: str,
         oracle: Any,
-    ) -> Settled:
+    ) -> Verification:
         formula = Formula(name, (*args, *law), at(3))
         return _against((Claim(formula, route, oracle, sample(formula, 3)),), at(1))
 
     return (
-        settled("cost of a split", (beta1, beta2), objective, "norms in each H_a", paid),
-        settled(
+        verification(
+            "cost of a split", (beta1, beta2), objective, "norms in each H_a", cost_of_split
+        ),
+        verification(
             "the cheapest f_a''",
             (F,),
             lambda n: Abs(a1) ** n * m1 * F / weight(n),
             "Lagrange's equations",
             stationary,
         ),
-        settled("the least cost", (F,), lambda n: F**2 / weight(n), "parabola of splits", vertex),
+        verification(
+            "the least cost", (F,), lambda n: F**2 / weight(n), "parabola of splits", vertex
+        ),
     )
 
 
-def _pairs() -> Settled:
+def _pairs() -> Verification:
     """Theorem 5 for uniform weights and |x|, |y| <= B/A: <K(., x), K(., y)> has to be K(x, y).
 
     There f'' = nu |u - x|/2, f' and f differ from those of the integral by E[a^2] x/4 and E[b^2]/4.
     """
-    bent = (A**2 * x * y + B**2) / 12 + A**3 * Abs(x - y) ** 3 / (96 * B)
+    curvature_part = (A**2 * x * y + B**2) / 12 + A**3 * Abs(x - y) ** 3 / (96 * B)
     affine = A**2 * x * y / 12 + B**2 / 12
-    formula = Formula("inner product of two sections", (x, y, A, B), bent + affine)
+    formula = Formula("inner product of two sections", (x, y, A, B), curvature_part + affine)
     tail = 2 * edge**3 / 3 + 2 * edge * x * y / 5
     among = 2 * edge**3 / 3 + 2 * edge * x * y + Abs(x - y) ** 3 / 3
     printed = A**5 / (64 * B) * (among + tail)
@@ -159,7 +167,7 @@ def _pairs() -> Settled:
 
 
 def _not_cubic() -> Claim:
-    """Beyond the core the curvature of K(., y) falls like u^(-3): no cubic spline."""
+    """Beyond |u| = B/A the curvature of K(., y) decays like u^(-3): it is no cubic spline."""
     expr = A**3 / (8 * B) * (edge / u) ** 4 * Abs(u - y) / 2
     formula = Formula("curvature of a section beyond B/A", (u, y, A, B), expr)
 
@@ -173,12 +181,12 @@ def _not_cubic() -> Claim:
     return Claim(formula, "second differences of the mean over units", oracle, points)
 
 
-def _parabola() -> Settled:
+def _parabola() -> Verification:
     """(25) for slopes 1 and -1, biases uniform on [-B, B] and f = c0 + c1 x + c2 x^2 there."""
-    c = reals("c0 c1 c2")
-    bent = 16 * B**2 * c[2] ** 2
+    c = real_symbols("c0 c1 c2")
+    curvature_part = 16 * B**2 * c[2] ** 2
     affine = 4 * c[1] ** 2 + 12 * (c[0] - B**2 * c[2]) ** 2 / B**2
-    formula = Formula("norm of a parabola", (*c, B), bent + affine)
+    formula = Formula("norm of a parabola", (*c, B), curvature_part + affine)
 
     def oracle(c0: Any, c1: Any, c2: Any, B: Any) -> Any:
         """The least E[g^2] of all g, quadratic in b for each slope, with f(x) = E[g [ax - b]_+]."""
@@ -198,7 +206,7 @@ def _parabola() -> Settled:
         return sum(g[i] * system[i, j] * g[j] for i in range(6) for j in range(6))
 
     claim = Claim(formula, "least mean square of a representation", oracle, sample(formula, 3))
-    return _against((claim,), bent)
+    return _against((claim,), curvature_part)
 
 
 def _tangent() -> Claim:
@@ -214,9 +222,9 @@ def _tangent() -> Claim:
     return Claim(formula, "K_NTK(x, x)", oracle, points)
 
 
-def _any_split() -> Settled:
+def _any_split() -> Verification:
     """Corollary 6: the same section with p u^2 moved from f2 to f1, which always costs more."""
-    at, p = sp.Symbol("x", positive=True), reals("p")[0]
+    at, p = sp.Symbol("x", positive=True), real_symbols("p")[0]
     least = at**3 / 3 + ec2 * (at + at**3)
     more = 4 * p**2 + 4 * p**2 / (3 * ec2)
     formula = Formula("tangent cost of a split", (at, p, ec2), least + more)
@@ -238,7 +246,7 @@ def _any_split() -> Settled:
 
 
 _projection, _ntk, (_cost, _cheapest, _least) = _projected(), _any_split(), _split()
-ROUTES: dict[str, Settled] = {
+ROUTES: dict[str, Verification] = {
     "univariate-relu/theorem-5": _pairs(),
     "univariate-relu/25": _parabola(),
     "univariate-relu/corollary-6": _ntk,

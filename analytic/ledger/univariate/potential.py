@@ -1,4 +1,4 @@
-"""Slopes of the function and of the potential, differentiated on the spot: (3), (41), (42)."""
+"""Derivatives of the function and of the potential, by numerical differentiation: (3), (41), (42)."""
 
 from __future__ import annotations
 
@@ -10,21 +10,25 @@ from mpmath import mp
 from analytic.checks.claims import Claim
 from analytic.expressions.formula import Formula
 from analytic.expressions.symbols import alpha, x
-from analytic.ledger.settlement import Settled, dot, holds, reals
 from analytic.ledger.univariate.network import canonical, downhill, full, loss, rate
 from analytic.ledger.univariate.particles import d, lifted, t, theta
+from analytic.ledger.verification import Verification, dot, holds, real_symbols
 
 
 def _tangent() -> Claim:
-    """(3) for two neurons, of which one sees both data and the place x, the other only one of them."""
-    units = [reals(f"a{k} b{k} c{k}") for k in (1, 2)]
-    data = [reals(f"x{k} y{k}") for k in (1, 2)]
+    """(3) for two neurons: one is active at both data and at x, the other at one datum and x."""
+    units = [real_symbols(f"a{k} b{k} c{k}") for k in (1, 2)]
+    data = [real_symbols(f"x{k} y{k}") for k in (1, 2)]
 
     def z(unit: tuple[sp.Symbol, ...], place: sp.Expr) -> sp.Expr:
         return unit[0] * place - unit[1]
 
-    def kernel(first: sp.Expr, second: sp.Expr, seeing: list[tuple[sp.Symbol, ...]]) -> sp.Expr:
-        terms = (z(u, first) * z(u, second) + u[2] ** 2 * (1 + first * second) for u in seeing)
+    def kernel(
+        first: sp.Expr, second: sp.Expr, active_units: list[tuple[sp.Symbol, ...]]
+    ) -> sp.Expr:
+        terms = (
+            z(u, first) * z(u, second) + u[2] ** 2 * (1 + first * second) for u in active_units
+        )
         return sum(terms) / alpha**2
 
     (p, y1), (q, y2) = data
@@ -47,8 +51,8 @@ def _tangent() -> Claim:
 
 
 def _potential() -> Claim:
-    """(41), its third line, where V is differentiated and the measure, one particle, stands still."""
-    own, s, phi, y = reals("r s phi y")
+    """The third line of (41): the derivative of V for a constant measure of one particle."""
+    own, s, phi, y = real_symbols("r s phi y")
     expr = -own * dot(lifted(x), t(theta)) * (y - s * dot(lifted(x), d(phi)))
     formula = Formula("angular slope of V", (own, theta, s, phi, x, y), expr)
 
@@ -68,9 +72,9 @@ def _V(model: Any, others: Any, r: Any, theta: Any, x: Any, y: Any, **_: Any) ->
     return -phi * y + phi * model(others, x)
 
 
-def _charges() -> Settled:
-    """(42) for one sample and a measure of one neuron (a, b, c): c is no charge, r is."""
-    a, b, c, y = reals("a b c y")
+def _charges() -> Verification:
+    """(42) for one sample and a measure of one neuron (a, b, c): the charge is r, not c."""
+    a, b, c, y = real_symbols("a b c y")
     own = dot(lifted(x), d(theta))
     args = (theta, a, b, c, x, y, alpha)
     formula = Formula("radial slope of V", args, own * (c * (a * x - b) / alpha - y))
@@ -101,10 +105,10 @@ def _charges() -> Settled:
         },
     )
     claim = Claim(formula, "slope of -F + K for a measure that stands still", oracle, points)
-    return Settled((claim,), Formula("radial slope of V as printed", args, printed))
+    return Verification((claim,), Formula("radial slope of V as printed", args, printed))
 
 
-ROUTES: dict[str, Settled] = {
+ROUTES: dict[str, Verification] = {
     "univariate-relu/3": holds(_tangent()),
     "univariate-relu/41": holds(_potential()),
     "univariate-relu/42": _charges(),
