@@ -45,17 +45,17 @@ def example(formula, dtype=torch.float64) -> dict:
 
 
 def test_nothing_is_derived_before_it_is_asked_for() -> None:
-    asked = []
+    derivations = []
 
     def derive(name) -> Formula:
-        asked.append(name)
+        derivations.append(name)
         return nngp.omega(erf)
 
     lazy = Catalogue({name: partial(derive, name) for name in "abc"})
     assert "a" in lazy
-    assert (list(lazy), len(lazy), asked, lazy._derived) == (["a", "b", "c"], 3, [], {})
+    assert (list(lazy), len(lazy), derivations, lazy._derived) == (["a", "b", "c"], 3, [], {})
     assert lazy["b"] is lazy["b"]
-    assert (asked, list(lazy._derived)) == (["b"], ["b"])
+    assert (derivations, list(lazy._derived)) == (["b"], ["b"])
 
 
 def test_importing_derives_nothing() -> None:

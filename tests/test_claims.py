@@ -53,9 +53,9 @@ def test_zero_agrees_with_zero_only() -> None:
 
 def test_mutants_differ_from_the_original() -> None:
     expr = sp.exp(-sigma) * (d - 2) * r**3 + sp.sqrt(1 + r)
-    found = dict(mutants(expr))
-    assert len(found) >= 5
-    assert all(sp.expand(wrong - expr) != 0 for wrong in found.values())
+    wrong_versions = dict(mutants(expr))
+    assert len(wrong_versions) >= 5
+    assert all(sp.expand(wrong - expr) != 0 for wrong in wrong_versions.values())
 
 
 def test_switches_make_each_mutant_and_leave_the_statement_alone() -> None:

@@ -89,9 +89,9 @@ def test_one_hidden_layer_is_the_shallow_catalogue(d) -> None:
     for act in (erf, gelu):
         net, x = network(act), point_at_radius(mpf(7) / 5, d)
         for jet in (nngp_by_differences(net, x), nngp_by_layer_averages(net, x)):
-            for what, found in (("ricci", jet.scalar()), ("magnification", jet.volume())):
+            for what, value in (("ricci", jet.scalar()), ("magnification", jet.volume())):
                 stated = catalogue[f"nngp.{act.name}.{what}"].evaluate(33, **point)
-                assert abs(found / stated - 1) < TIGHT
+                assert abs(value / stated - 1) < TIGHT
 
 
 def test_one_hidden_layer_is_the_route_of_the_shallow_metric() -> None:
@@ -110,17 +110,18 @@ def test_a_linear_network_is_flat_at_any_depth(depth) -> None:
         (tangent, (ntk_by_differences, ntk_by_layer_averages)),
     ):
         for jet in jets:
-            found = jet(net, x)
-            assert abs(np.array(found.g) - expected * np.eye(3, dtype=int)).max() < TIGHT
-            assert abs(found.scalar()) < TIGHT
+            metric = jet(net, x)
+            assert abs(np.array(metric.g) - expected * np.eye(3, dtype=int)).max() < TIGHT
+            assert abs(metric.scalar()) < TIGHT
 
 
 def test_a_relu_network_is_flat_at_any_depth() -> None:
-    found = nngp_by_layer_averages(network(relu, 3), point_at_radius(mpf(7) / 5, 2))
+    metric = nngp_by_layer_averages(network(relu, 3), point_at_radius(mpf(7) / 5, 2))
     assert (
-        abs(np.array(found.g) - (POINT["sigma"] ** 2 / 2) ** 3 * np.eye(2, dtype=int)).max() < TIGHT
+        abs(np.array(metric.g) - (POINT["sigma"] ** 2 / 2) ** 3 * np.eye(2, dtype=int)).max()
+        < TIGHT
     )
-    assert abs(found.scalar()) < TIGHT
+    assert abs(metric.scalar()) < TIGHT
 
 
 @pytest.mark.parametrize("d", [2, 3, 4])
@@ -131,9 +132,9 @@ def test_differences_find_the_sphere(d) -> None:
         s, t = mp.fdot(x, x), mp.fdot(y, y)
         return (4 * mp.fdot(x, y) + (s - 1) * (t - 1)) / ((1 + s) * (1 + t))
 
-    found = metric_by_differences(kernel, point_at_radius(mpf(4) / 5, d))
-    assert abs(found.scalar() / (d * (d - 1)) - 1) < TIGHT
-    assert abs(found.volume() / (2 / (1 + mpf(16) / 25)) ** d - 1) < TIGHT
+    metric = metric_by_differences(kernel, point_at_radius(mpf(4) / 5, d))
+    assert abs(metric.scalar() / (d * (d - 1)) - 1) < TIGHT
+    assert abs(metric.volume() / (2 / (1 + mpf(16) / 25)) ** d - 1) < TIGHT
 
 
 @pytest.mark.parametrize(
@@ -152,10 +153,10 @@ def test_a_route_notices_whatever_changes(jet) -> None:
 
 
 def test_routes_of_one_call_share_their_jets() -> None:
-    seen = []
+    precisions = []
 
     def jet(net: WideNetwork, x: Vector) -> MetricJet:
-        seen.append(mp.dps)
+        precisions.append(mp.dps)
         return nngp_by_layer_averages(net, x)
 
     oracle = oracle_at_radius(jet, monomial(2))
@@ -163,14 +164,14 @@ def test_routes_of_one_call_share_their_jets() -> None:
     oracle(MetricJet.volume)(**point), oracle(MetricJet.scalar)(**point)
     with mp.workdps(20):
         oracle(MetricJet.volume)(**point)
-    assert seen == [35, 20]
+    assert precisions == [35, 20]
 
 
 def test_an_average_has_derivatives_by_the_variance() -> None:
     """E[z^6] = 15 V^3."""
     for kinks in ((), (0,)):
-        found = moment_derivatives(lambda v: v**6, mpf(2), kinks)
-        assert max(abs(p - q) for p, q in zip(found, (120, 180, 180, 90), strict=True)) < TIGHT
+        result = moment_derivatives(lambda v: v**6, mpf(2), kinks)
+        assert max(abs(p - q) for p, q in zip(result, (120, 180, 180, 90), strict=True)) < TIGHT
 
 
 def test_an_average_that_diverges_is_refused() -> None:
@@ -183,9 +184,9 @@ def test_series_multiply_differentiate_and_compose() -> None:
     x, y = mpf(2) / 5, mpf(-1) / 2
     s = norm_squared(coordinates([x, y]))
     value = mp.exp(x**2 + y**2)
-    found = s.compose([value] * 4)
-    assert abs(found.at_point() - value) < TIGHT
-    assert abs(found.at_point(0, 0, 0) - (12 * x + 8 * x**3) * value) < TIGHT
-    assert abs(found.at_point(0, 1, 0) - (4 + 8 * x**2) * y * value) < TIGHT
+    result = s.compose([value] * 4)
+    assert abs(result.at_point() - value) < TIGHT
+    assert abs(result.at_point(0, 0, 0) - (12 * x + 8 * x**3) * value) < TIGHT
+    assert abs(result.at_point(0, 1, 0) - (4 + 8 * x**2) * y * value) < TIGHT
     assert abs((s * s).at_point(0, 1) - 8 * x * y) < TIGHT
     assert (Series({(): 1, (0,): 2}) + 3).terms == {(): 4, (0,): 2}

@@ -116,8 +116,8 @@ def test_the_diagram_agrees_with_single_signals(act, digits) -> None:
     assert diagram.V.shape == (2, 4)
     for i, j in [(0, 2), (1, 0), (1, 2)] if act is tanh else np.ndindex(2, 4):
         signal = Signal(act, sigmas[j], zetas[i], digits=digits)
-        found = [getattr(diagram, name)[i, j] for name in FIELDS]
-        if np.isnan(found).all():
+        computed = [getattr(diagram, name)[i, j] for name in FIELDS]
+        if np.isnan(computed).all():
             with pytest.raises(ArithmeticError, match="without bound"):
                 _ = signal.variance
         else:
@@ -125,7 +125,7 @@ def test_the_diagram_agrees_with_single_signals(act, digits) -> None:
             rtol = (
                 1e-13 + 1e-15 / float(signal.chi_1 - 1) ** 2
             )  # two roots come close near chi_1 = 1
-            np.testing.assert_allclose(found, [float(v) for v in exact], rtol=rtol)
+            np.testing.assert_allclose(computed, [float(v) for v in exact], rtol=rtol)
 
 
 def test_series_and_closed_forms_draw_one_diagram() -> None:

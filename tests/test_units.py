@@ -104,10 +104,10 @@ def test_regular_simplex_touches_a_sphere() -> None:
 def test_change_of_coordinates_moves_tensors_and_keeps_the_scalar() -> None:
     units = some(5, 3)
     A = np.array([[2, 1, 0], [Fraction(1, 3), -1, 4], [0, 5, Fraction(1, 2)]], dtype=object)
-    moved = Units(np.array(units.weights) @ A, units.slopes, units.second_derivatives)
-    assert moved.scalar() == units.scalar()
-    assert (moved.ricci() == A.T @ units.ricci() @ A).all()
-    assert moved.determinant() == units.determinant() * Fraction(str(sp.Matrix(A).det())) ** 2
+    transformed = Units(np.array(units.weights) @ A, units.slopes, units.second_derivatives)
+    assert transformed.scalar() == units.scalar()
+    assert (transformed.ricci() == A.T @ units.ricci() @ A).all()
+    assert transformed.determinant() == units.determinant() * Fraction(str(sp.Matrix(A).det())) ** 2
 
 
 def test_order_and_repetition_of_units_do_not_matter() -> None:
@@ -148,8 +148,8 @@ def test_units_of_a_network_against_its_features(act: Activation) -> None:
         units = Units.of(act, rows, bias, list(point.values()))
         at = curvature_at(jacobian.T * jacobian, x, point)
         assert max(abs(units.metric() - at.metric).flat) < mp.mpf(10) ** -37
-        for found in (units.scalar(), units.scalar_by_tensor()):
-            assert abs(found - at.scalar) < mp.mpf(10) ** -34 * abs(at.scalar)
+        for computed in (units.scalar(), units.scalar_by_tensor()):
+            assert abs(computed - at.scalar) < mp.mpf(10) ** -34 * abs(at.scalar)
 
 
 def test_rational_slopes_stay_exact_and_open_symbols_stay_open() -> None:
@@ -187,15 +187,15 @@ SINGULAR = {
 }
 
 
-@pytest.mark.parametrize(("told", "given"), SINGULAR.items(), ids=SINGULAR)
-def test_singular_metrics_are_refused_with_the_reason(told: str, given: tuple) -> None:
-    rows, slopes = given
+@pytest.mark.parametrize(("message", "arguments"), SINGULAR.items(), ids=SINGULAR)
+def test_singular_metrics_are_refused_with_the_reason(message: str, arguments: tuple) -> None:
+    rows, slopes = arguments
     units = Units(rows, slopes, slopes)
     assert units.metric().shape == (units.d, units.d)  # which is no reason to refuse
     if not units.symbols:
         assert abs(units.determinant()) < 1e-15
     for curvature in (units.scalar, units.scalar_by_tensor, units.riemann, units.inverse):
-        with pytest.raises(InputError, match=told):
+        with pytest.raises(InputError, match=message):
             curvature()
 
 
@@ -214,10 +214,10 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize(("told", "given"), BAD.items(), ids=BAD)
-def test_bad_units_are_refused(told: str, given: tuple) -> None:
-    with pytest.raises(InputError, match=told):
-        Units(*given)
+@pytest.mark.parametrize(("message", "arguments"), BAD.items(), ids=BAD)
+def test_bad_units_are_refused(message: str, arguments: tuple) -> None:
+    with pytest.raises(InputError, match=message):
+        Units(*arguments)
 
 
 def test_bad_networks_are_refused() -> None:
