@@ -30,4 +30,4 @@ def routes_of(module: str) -> dict[str, Verification]:
 @cache
 def all_routes() -> dict[str, Verification]:
     """The verifications of every module, by entry."""
-    return {entry: found for module in MODULES for entry, found in routes_of(module).items()}
+    return {entry: one for module in MODULES for entry, one in routes_of(module).items()}

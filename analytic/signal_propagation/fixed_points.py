@@ -82,7 +82,7 @@ def fixed_variances(
     diagonal there.
     """
 
-    def gap(V: Any) -> Any:
+    def gap(V: Any) -> Any:  # 0 at a fixed point
         return mp.log(M(V) / V)
 
     def sign(V: Any) -> int:

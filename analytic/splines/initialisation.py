@@ -43,9 +43,7 @@ class Initialisation:
     weight: sp.Expr
     slopes: sp.Expr
     biases: sp.Expr
-    knot_intervals: tuple[KnotInterval, ...] = field(
-        default=(), repr=False
-    )  # of the weight, if these are all
+    knot_intervals: tuple[KnotInterval, ...] = field(default=(), repr=False)
     kernel_slope: sp.Expr | None = field(default=None, repr=False)
     stable: sp.Expr | None = field(default=None, repr=False)
     stable_active: sp.Expr | None = field(default=None, repr=False)
@@ -118,20 +116,20 @@ def symmetric(
 ) -> Initialisation:
     """A law that is symmetric under (a, b) -> (-a, -b) and b -> -b, from its intervals of knots."""
 
-    def half(l: sp.Expr, h: sp.Expr) -> sp.Expr:
+    def one_sided_kernel(l: sp.Expr, h: sp.Expr) -> sp.Expr:
         return sp.Add(*(one.kernel_integral(l, h) for one in weight)) / 2
 
     def slope_integral(l: sp.Expr, place: sp.Expr) -> sp.Expr:
         return sp.Add(*(one.slope_integral(l, place) for one in weight)) / 2
 
-    def counted(l: sp.Expr) -> sp.Expr:
+    def one_sided_count(l: sp.Expr) -> sp.Expr:
         return sp.Add(*(one.count(l) for one in count)) / 2
 
     return Initialisation(
         name,
         parameters,
-        kernel=half(low, high) + half(-high, -low),
-        active=counted(low) + counted(-high),
+        kernel=one_sided_kernel(low, high) + one_sided_kernel(-high, -low),
+        active=one_sided_count(low) + one_sided_count(-high),
         count=total_density(count),
         weight=total_density(weight),
         slopes=slopes,
