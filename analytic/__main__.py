@@ -12,7 +12,7 @@ import sympy as sp
 from mpmath import mp
 
 from analytic.catalogue import catalogue
-from analytic.console import command, ended
+from analytic.console import add_command, exit_code
 from analytic.expressions.arguments import InputError, need
 from analytic.expressions.symbols import MEANING
 
@@ -21,15 +21,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m analytic", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    sub = command(
+    sub = add_command(
         commands, "list", _list, "names of all closed forms, or of those that match a pattern"
     )
     sub.add_argument("pattern", nargs="?", default="*", help="such as 'nngp.*.ricci' or 'gelu'")
-    sub = command(
+    sub = add_command(
         commands, "show", _show, "LaTeX, arguments, source and ledger entries of a closed form"
     )
     sub.add_argument("name")
-    sub = command(
+    sub = add_command(
         commands,
         "eval",
         _eval,
@@ -40,16 +40,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         "values", nargs="*", metavar="ARGUMENT=VALUE", help="such as d=3 sigma=1/3 r=0.1"
     )
     sub.add_argument("--digits", default="30", help="how many digits (30)")
-    sub = command(commands, "ledger", _ledger, "write LEDGER.md and print its headline")
+    sub = add_command(commands, "ledger", _ledger, "write LEDGER.md and print its headline")
     sub.add_argument("--output", type=Path, default=Path("LEDGER.md"))
     args, rest = parser.parse_known_args(argv)
     if rest and not (
         hasattr(args, "values") and all("=" in word and word[0] != "-" for word in rest)
     ):
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
-    if rest:  # values may stand on both sides of an option
+    if rest:  # argparse leaves over values that follow an option
         args.values += rest
-    return ended(lambda: args.run(args))
+    return exit_code(lambda: args.run(args))
 
 
 def _list(args: argparse.Namespace) -> None:

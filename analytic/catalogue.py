@@ -1,4 +1,4 @@
-"""Every closed form by its dotted name; a formula is derived when it is first asked for."""
+"""Every closed form by its dotted name, such as `nngp.erf.ricci`; each is derived on first use."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from analytic.geometry import deep, nngp, ntk
 
 
 class UnknownName(InputError, KeyError):
-    """A name that the catalogue does not hold, told with its nearest ones."""
+    """A name that is not in the catalogue; the message suggests the most similar ones."""
 
     def __str__(self) -> str:
         return str(self.args[0])
 
 
 class Catalogue(Mapping[str, Formula]):
-    """A read-only mapping from name to Formula that derives each on first use."""
+    """A read-only mapping from name to Formula that derives each formula on first use."""
 
     def __init__(self, recipes: Mapping[str, Callable[[], Formula]]) -> None:
         self._recipes = dict(recipes)
-        self._made: dict[str, Formula] = {}
+        self._derived: dict[str, Formula] = {}
 
     def __getitem__(self, name: str) -> Formula:
         if name not in self._recipes:
@@ -34,9 +34,9 @@ class Catalogue(Mapping[str, Formula]):
             raise UnknownName(
                 f"The catalogue has no {name!r}{hint} `python -m analytic list` shows all."
             )
-        if name not in self._made:
-            self._made[name] = self._recipes[name]()
-        return self._made[name]
+        if name not in self._derived:
+            self._derived[name] = self._recipes[name]()
+        return self._derived[name]
 
     def __contains__(self, name: object) -> bool:
         return name in self._recipes
@@ -50,6 +50,10 @@ class Catalogue(Mapping[str, Formula]):
     def __repr__(self) -> str:
         return f"Catalogue({len(self)} formulas)"
 
+    def _ipython_key_completions_(self) -> list[str]:
+        """The names that IPython and Jupyter offer after `catalogue["` and Tab."""
+        return list(self)
+
 
 ACTIVATIONS = (
     "erf", "monomial", "relu_power", "sine", "cosine", "exponential", "gaussian", "gelu", "elu", "snake",
@@ -59,33 +63,36 @@ NNGP = (
 )  # fmt: skip
 
 
+NTK_METRIC = (ntk.magnification, ntk.ricci, ntk.origin)  # need a finite E[phi''^2]
+DEEP_NNGP = {"magnification": deep.nngp_magnification, "ricci": deep.nngp_ricci}
+DEEP_NTK = {"magnification": deep.ntk_magnification, "ricci": deep.ntk_ricci}
+
+
 def _derive(derivation: Callable[[Activation], Formula], name: str) -> Formula:
-    from analytic import activations  # half a second of SymPy, which not every import needs
+    from analytic import activations  # takes half a second of SymPy: only when needed
 
-    return derivation(activations.ACTIVATIONS[name])
+    act = activations.relu if name == "relu" else activations.ACTIVATIONS[name]
+    return derivation(act)
 
 
-NTK = (ntk.kernel, ntk.magnification, ntk.ricci, ntk.origin)
-DEEP = {
-    "nngp.magnification": deep.nngp_magnification,
-    "nngp.ricci": deep.nngp_ricci,
-    "ntk.magnification": deep.ntk_magnification,
-    "ntk.ricci": deep.ntk_ricci,
-}
+def _of(act: str, ntk_metric: bool = True) -> dict[str, Callable[[], Formula]]:
+    """How to derive every formula of one activation, with or without those of its NTK metric."""
+    tangent, deep_tangent = (NTK_METRIC, DEEP_NTK) if ntk_metric else ((), {})
+    derivations = {
+        **{f"nngp.{act}.{one.__name__}": one for one in NNGP},
+        **{f"ntk.{act}.{one.__name__}": one for one in (ntk.kernel, *tangent)},
+        **{f"deep.{act}.nngp.{what}": one for what, one in DEEP_NNGP.items()},
+        **{f"deep.{act}.ntk.{what}": one for what, one in deep_tangent.items()},
+    }
+    return {name: partial(_derive, derivation, act) for name, derivation in derivations.items()}
 
-OF_ACTIVATIONS = {
-    name: partial(_derive, derivation, act)
-    for act in ACTIVATIONS
-    for name, derivation in (
-        *((f"nngp.{act}.{one.__name__}", one) for one in NNGP),
-        *((f"ntk.{act}.{one.__name__}", one) for one in NTK),
-        *((f"deep.{act}.{what}", one) for what, one in DEEP.items()),
-    )
-}
+
+OF_ACTIVATIONS = {name: recipe for act in ACTIVATIONS for name, recipe in _of(act).items()}
+OF_RELU = _of("relu", ntk_metric=False)  # its phi' jumps: E[phi''^2] diverges
 
 
 def _attribute(module: str, name: str) -> Formula:
-    """A formula of a module that is imported when it is first asked for."""
+    """A formula of a module that is imported on first use."""
     return getattr(import_module(module), name)
 
 
@@ -108,9 +115,9 @@ SPLINES = {
     for init in ("signs", "uniform", "gaussian", "onesided")
     for what in ("rf", "both", "ntk", "slope", "density", "knots")
 }
-RELU = {
+RELU_DYNAMICS = {
     f"relu.{name}": partial(_attribute, "analytic.relu_dynamics.metric", name)
     for name in ("c_squared", "radial_rate", "angular_rate")
 }
 
-catalogue = Catalogue(OF_ACTIVATIONS | ERF3 | PERTURBATION | SPLINES | RELU)
+catalogue = Catalogue(OF_ACTIVATIONS | OF_RELU | ERF3 | PERTURBATION | SPLINES | RELU_DYNAMICS)

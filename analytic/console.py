@@ -1,4 +1,4 @@
-"""How the command lines end: one sentence for bad input, and no traceback."""
+"""Shared by the command lines: subcommands, and exit codes with one sentence instead of a traceback."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from collections.abc import Callable
 from analytic.expressions.arguments import InputError
 
 
-def command(
+def add_command(
     commands: argparse._SubParsersAction, name: str, run: Callable[..., int | None], text: str
 ) -> argparse.ArgumentParser:
-    """A subcommand whose function is called with the parsed arguments."""
+    """Add a subcommand; `run` is called with the parsed arguments."""
     sub = commands.add_parser(name, help=text, description=text)
     sub.set_defaults(run=run)
     return sub
 
 
-def ended(job: Callable[[], int | None]) -> int:
-    """The exit code of a job: 2 for bad input, 1 for a failed computation, 130 when stopped."""
+def exit_code(job: Callable[[], int | None]) -> int:
+    """Run a job and return its exit code: 2 for bad input, 1 for a failed computation, 130 if interrupted."""
     try:
         code = job() or 0
         sys.stdout.flush()
@@ -34,6 +34,6 @@ def ended(job: Callable[[], int | None]) -> int:
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
         return 130
-    except BrokenPipeError:  # the reader, such as head, has seen enough
+    except BrokenPipeError:  # the reader, such as head, has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0

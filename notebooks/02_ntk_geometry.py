@@ -36,8 +36,8 @@ from torch.func import grad, jacfwd, vmap
 
 from analytic import catalogue
 from analytic.activations import ACTIVATIONS, leaky_relu, relu
-from analytic.checks.kernel_oracles import at_radius, nested_nngp, nested_ntk
-from analytic.checks.oracles import Jet
+from analytic.checks.kernel_oracles import nngp_by_differences, ntk_by_differences, oracle_at_radius
+from analytic.checks.oracles import MetricJet
 from analytic.expressions.arguments import InputError
 from analytic.geometry import ntk
 from notebooks import nngp_figures, panels
@@ -80,9 +80,9 @@ setting = {"d": 2, "sigma": 1.0, "zeta": 1.0, "xi": 1.0}
 where = {"quick": (0, 0.2, 0.4, 0.7, 1, 2, 3, 4, 5), "full": tuple(np.linspace(0, 5, 26))}[profile]
 judged = {}
 for one in figures.SHOWN:
-    for kernel, jet in {"nngp": nested_nngp, "ntk": nested_ntk}.items():
-        reading = at_radius(jet, ACTIVATIONS[one.activation])
-        for what, read in {"magnification": Jet.volume, "ricci": Jet.scalar}.items():
+    for kernel, jet in {"nngp": nngp_by_differences, "ntk": ntk_by_differences}.items():
+        reading = oracle_at_radius(jet, ACTIVATIONS[one.activation])
+        for what, read in {"magnification": MetricJet.volume, "ricci": MetricJet.scalar}.items():
             with mp.workdps(20):  # more than a float holds
                 values = [reading(read)(r=mpf(r), **setting, **one.parameters) for r in where]
             judged[kernel, one.label, what] = np.array(values, dtype=float)

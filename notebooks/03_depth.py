@@ -34,8 +34,8 @@ from scipy.special import stdtrit
 
 from analytic import catalogue
 from analytic.activations import erf, tanh
-from analytic.checks.kernel_oracles import at_radius, nested_nngp, nested_ntk
-from analytic.checks.oracles import Jet
+from analytic.checks.kernel_oracles import nngp_by_differences, ntk_by_differences, oracle_at_radius
+from analytic.checks.oracles import MetricJet
 from analytic.signal_propagation import Signal, critical_sigma, phase_diagram, trajectory
 from notebooks import depth_figures as figures
 from notebooks import panels
@@ -274,12 +274,12 @@ def formula_7(d, r, **values):
 
 
 judged, seven = {}, {}
-reads = {"magnification": Jet.volume, "ricci": Jet.scalar}
+reads = {"magnification": MetricJet.volume, "ricci": MetricJet.scalar}
 with mp.workdps(20):  # more than a float holds
     for phase, values in settings.items():
         given = {name: mpf(value) for name, value in values.items()}
-        for kernel, jet in {"nngp": nested_nngp, "ntk": nested_ntk}.items():
-            reading = at_radius(jet, erf)
+        for kernel, jet in {"nngp": nngp_by_differences, "ntk": ntk_by_differences}.items():
+            reading = oracle_at_radius(jet, erf)
             for what, read in reads.items():
                 found = [reading(read)(r=mpf(r), depth=2, **given) for r in where]
                 judged[phase, kernel, what] = np.array(found, dtype=float)

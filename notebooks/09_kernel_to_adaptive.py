@@ -30,7 +30,7 @@ import sympy as sp
 import torch
 
 from analytic import catalogue
-from analytic.relu_dynamics import Field, Kind, Neuron, boosted
+from analytic.relu_dynamics import Neuron, RayKind, VelocityField, lorentz_boost
 from notebooks import dynamics_figures as figures
 from notebooks import dynamics_panel, ntk_figures, panels
 from notebooks.style import saved
@@ -81,7 +81,7 @@ saved(figures.figure_network(small.final, sinusoid), "09-figure-1")
 
 # %%
 symbols = a, b, c, t = sp.symbols("a b c t", real=True)
-moved = boosted(Neuron(a, b, c), (1, 0), 1, t)
+moved = lorentz_boost(Neuron(a, b, c), (1, 0), 1, t)
 boost = sp.lambdify(symbols, (moved.a, moved.b, moved.c))
 
 
@@ -259,12 +259,12 @@ slopes = [law.slope.value for column in approach.values() for law in column.valu
 assert all(abs(value + 2) < 0.1 for value in slopes), slopes
 
 # Attractors: every knot that stands at a sample in Figure 9 is held by a green ray, or died at the last one.
-field = Field.of(sinusoid.x.tolist(), rho)
+field = VelocityField.of(sinusoid.x.tolist(), rho)
 held = {
     (ray.index, ray.right, sign)
     for ray in field.samples.rays
     for sign in (1, -1)
-    if field.kind(ray, sign) in (Kind.ATTRACTOR, Kind.ABSORBING)
+    if field.kind(ray, sign) in (RayKind.ATTRACTOR, RayKind.ABSORBING)
 }
 at = (network.knots[:, None] - sinusoid.x).abs()
 sliding = at.amin(1) < 1e-9

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from analytic import InputError
-from analytic.console import command, ended
+from analytic.console import add_command, exit_code
 
 OUTPUT = Path("build")
 FOLDER = Path(__file__).parent
@@ -21,8 +21,8 @@ def main(argv: Sequence[str] | None = None, folder: Path = FOLDER) -> int:
     parser.set_defaults(folder=folder)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    command(commands, "list", _list, "names, questions and parameters of all notebooks")
-    sub = command(
+    add_command(commands, "list", _list, "names, questions and parameters of all notebooks")
+    sub = add_command(
         commands, "run", _run, "run notebooks into DIR/notebooks, all of them where none is named"
     )
     sub.add_argument("names", nargs="*", metavar="NAME", help="such as 01_nngp_geometry, or 01")
@@ -35,15 +35,15 @@ def main(argv: Sequence[str] | None = None, folder: Path = FOLDER) -> int:
     sub.add_argument("--report", action="store_true", help="write the report if all pass")
     _output(sub)
     _output(
-        command(
+        add_command(
             commands, "report", _report, "write DIR/report from the notebooks that have been run"
         )
     )
-    sub = command(commands, "lab", _lab, "open JupyterLab on the index, on this machine only")
+    sub = add_command(commands, "lab", _lab, "open JupyterLab on the index, on this machine only")
     sub.add_argument("--port", help="(any that is free)")
     sub.add_argument("--no-browser", action="store_true", help="print the address instead")
     args = parser.parse_args(argv)
-    return ended(lambda: args.run(args))
+    return exit_code(lambda: args.run(args))
 
 
 def _output(sub: argparse.ArgumentParser) -> None:

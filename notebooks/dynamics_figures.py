@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Wedge
 from numpy.typing import NDArray
 
-from analytic.relu_dynamics import Field, Kind, Samples
+from analytic.relu_dynamics import RayKind, Samples, VelocityField
 from notebooks.style import BLUE, INK, RED, framed, new
 from numeric.experiments.knots.gathering import Shares
 from numeric.relu_dynamics import Neurons, Trajectory
@@ -24,7 +24,7 @@ Array = NDArray[np.float64]
 GREEN, GREY = "#3a7d44", "#888888"
 GRID = torch.linspace(-1.3, 1.3, 1_041, dtype=torch.float64)
 SHADES = (INK, BLUE, RED)
-RAYS = {Kind.ATTRACTOR: (GREEN, "-", "attractor"), Kind.REPULSOR: (RED, "--", "repulsor")}
+RAYS = {RayKind.ATTRACTOR: (GREEN, "-", "attractor"), RayKind.REPULSOR: (RED, "--", "repulsor")}
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,8 +160,8 @@ def figure_field(neurons: Neurons, data: Data, residuals: Sequence[Any]) -> Figu
     """Figure 9: the field that moves a neuron at delta = infinity, for either sign, and the network."""
     figure = new(10.0, 7.4)
     above, below = figure.subplots(2, 2)
-    field = Field.of(data.x.tolist(), residuals)
-    pulls = {tuple(arc.pattern): field.pull(arc.pattern) for arc in field.samples.arcs}
+    field = VelocityField.of(data.x.tolist(), residuals)
+    pulls = {tuple(arc.pattern): field.residual_sum(arc.pattern) for arc in field.samples.arcs}
     for axes, sign, colour in ((above[0], 1, RED), (above[1], -1, BLUE)):
         _field(axes, field, pulls, sign, colour)
         framed(axes, f"a neuron of sign {'+' if sign > 0 else '-'}", size=10)
@@ -188,7 +188,9 @@ def figure_clusters(clusters: Mapping[str, Mapping[float, Shares]]) -> Figure:
     return figure
 
 
-def _field(axes: Axes, field: Field, pulls: Mapping[Any, Any], sign: int, colour: str) -> None:
+def _field(
+    axes: Axes, field: VelocityField, pulls: Mapping[Any, Any], sign: int, colour: str
+) -> None:
     for kind, (shade, dash, label) in RAYS.items():
         rays = [ray for ray in field.samples.rays if field.kind(ray, sign) is kind]
         for k, ray in enumerate(rays):

@@ -42,17 +42,17 @@ def by_features(weights: Any, biases: Any, x: Any) -> Any:
     return mp.det(J.T * J)
 
 
-def exactly(made: tuple[Bump, ...], x: Any, digits: int = 30) -> Any:
-    return mp.mpmathify(determinant(made, x).evalf(digits))
+def exactly(network_bumps: tuple[Bump, ...], x: Any, digits: int = 30) -> Any:
+    return mp.mpmathify(determinant(network_bumps, x).evalf(digits))
 
 
 @networks
 def test_expansion_is_the_determinant_of_the_metric(n: int, d: int) -> None:
     weights, biases, x = network(n, d)
     with mp.workdps(60):  # the determinant cancels where units differ in slope
-        found, true = exactly(bumps(weights, biases), x, 40), by_features(weights, biases, x)
-        assert abs(found - true) < mpf(10) ** -30 * true
-        assert abs(mpf("1.01") * found - true) > mpf(10) ** -30 * true
+        computed, true = exactly(bumps(weights, biases), x, 40), by_features(weights, biases, x)
+        assert abs(computed - true) < mpf(10) ** -30 * true
+        assert abs(mpf("1.01") * computed - true) > mpf(10) ** -30 * true
 
 
 @networks
@@ -69,9 +69,9 @@ def test_expansion_is_the_sum_over_subsets_of_cauchy_and_binet(n: int, d: int) -
 @networks
 def test_each_centre_is_where_its_hyperplanes_meet(n: int, d: int) -> None:
     weights, biases, _ = network(n, d)
-    made = bumps(weights, biases)
-    assert len(made) == comb(n, d)
-    for units, bump in zip(combinations(range(n), d), made, strict=True):
+    network_bumps = bumps(weights, biases)
+    assert len(network_bumps) == comb(n, d)
+    for units, bump in zip(combinations(range(n), d), network_bumps, strict=True):
         W, b = sp.Matrix([weights[j] for j in units]), sp.Matrix([biases[j] for j in units])
         assert W * bump.centre + b == sp.zeros(d, 1)
         assert bump.precision == W.T * W
@@ -86,12 +86,12 @@ def test_without_biases_every_bump_sits_at_the_origin() -> None:
 
 def test_collinear_pairs_drop_out() -> None:
     weights, biases = [(1, 2), (-2, -4), (0, 1), (0, 0)], [1, 3, Fraction(1, 2), 5]
-    made = bumps(weights, biases)
-    assert len(made) == 2  # units 1 and 3, 2 and 3
+    network_bumps = bumps(weights, biases)
+    assert len(network_bumps) == 2  # units 1 and 3, 2 and 3
     x = [Fraction(1, 3), Fraction(-1, 5)]
     with mp.workdps(60):
         true = by_features(weights, biases, x)
-        assert abs(exactly(made, x, 40) - true) < mpf(10) ** -30 * true
+        assert abs(exactly(network_bumps, x, 40) - true) < mpf(10) ** -30 * true
 
 
 def test_symbols_stay_symbols() -> None:
@@ -108,7 +108,7 @@ def test_symbols_stay_symbols() -> None:
 
 def test_numbers_of_every_kind_are_read_exactly() -> None:
     half, tenth = Rational(1, 2), Rational(1, 10)
-    made = [
+    network_bumps = [
         bumps(weights, biases)
         for weights, biases in (
             ([(half, 0), (0, 1)], (tenth, 0)),
@@ -117,7 +117,7 @@ def test_numbers_of_every_kind_are_read_exactly() -> None:
             (sp.Matrix([[sp.Float(0.5), 0], [0, 1]]), ["1/10", 0]),
         )
     ]
-    assert all(one == made[0] for one in made)
+    assert all(one == network_bumps[0] for one in network_bumps)
     assert bumps([(0.1,)], (1,))[0].centre[0] == -1 / Rational(0.1) != -10
 
 
@@ -132,13 +132,13 @@ NETWORKS = {
 
 @pytest.mark.parametrize("which", NETWORKS)
 def test_floats_follow_the_exact_logarithm_far_out(which: str) -> None:
-    made = bumps(*NETWORKS[which])
-    found = log_determinant(made, GRID)
-    for x, value in zip(GRID, found, strict=True):
+    network_bumps = bumps(*NETWORKS[which])
+    computed = log_determinant(network_bumps, GRID)
+    for x, value in zip(GRID, computed, strict=True):
         with mp.workdps(320):  # 1e140 squared, and still digits behind the point
             exponents = [
                 sp.log(bump.weight) - ((y := sp.Matrix([*map(Rational, x)]) - bump.centre).T
-                * bump.precision * y)[0] for bump in made
+                * bump.precision * y)[0] for bump in network_bumps
             ]  # fmt: skip
             numbers = [mp.mpmathify(e.evalf(320)) for e in exponents]
             true = mp.log(sum(mp.exp(e - max(numbers)) for e in numbers)) + max(numbers)
@@ -148,21 +148,21 @@ def test_floats_follow_the_exact_logarithm_far_out(which: str) -> None:
 
 
 def test_near_its_centre_a_far_bump_keeps_its_digits() -> None:
-    made = bumps([(1, 0), (0, 1)], (10**8, -(10**8)))
+    network_bumps = bumps([(1, 0), (0, 1)], (10**8, -(10**8)))
     shift = np.array([0.5, 0.25])
-    value = log_determinant(made, np.array([-1e8, 1e8]) + shift)
+    value = log_determinant(network_bumps, np.array([-1e8, 1e8]) + shift)
     assert value == pytest.approx(-2 * np.log(np.pi) - shift @ shift, rel=1e-15)
 
 
 def test_a_grid_keeps_its_shape_however_it_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = bumps(*NETWORKS["plain"])
+    network_bumps = bumps(*NETWORKS["plain"])
     grid = np.stack(np.meshgrid(np.linspace(-2, 2, 7), np.linspace(-1, 1, 5)), -1)
-    whole = log_determinant(made, grid)
+    whole = log_determinant(network_bumps, grid)
     assert whole.shape == (5, 7)
     monkeypatch.setattr("analytic.finite.bumps.CHUNK", 12)
-    np.testing.assert_allclose(log_determinant(made, grid), whole, rtol=1e-15)
-    assert log_determinant(made, grid[:0]).shape == (0, 7)
-    assert log_determinant(made, [0.0, 1.0]).shape == ()
+    np.testing.assert_allclose(log_determinant(network_bumps, grid), whole, rtol=1e-15)
+    assert log_determinant(network_bumps, grid[:0]).shape == (0, 7)
+    assert log_determinant(network_bumps, [0.0, 1.0]).shape == ()
 
 
 def test_where_even_the_logarithm_overflows_it_is_minus_infinity() -> None:

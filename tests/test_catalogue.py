@@ -45,21 +45,21 @@ def example(formula, dtype=torch.float64) -> dict:
 
 
 def test_nothing_is_derived_before_it_is_asked_for() -> None:
-    asked = []
+    derivations = []
 
     def derive(name) -> Formula:
-        asked.append(name)
+        derivations.append(name)
         return nngp.omega(erf)
 
     lazy = Catalogue({name: partial(derive, name) for name in "abc"})
     assert "a" in lazy
-    assert (list(lazy), len(lazy), asked, lazy._made) == (["a", "b", "c"], 3, [], {})
+    assert (list(lazy), len(lazy), derivations, lazy._derived) == (["a", "b", "c"], 3, [], {})
     assert lazy["b"] is lazy["b"]
-    assert (asked, list(lazy._made)) == (["b"], ["b"])
+    assert (derivations, list(lazy._derived)) == (["b"], ["b"])
 
 
 def test_importing_derives_nothing() -> None:
-    code = "from analytic import catalogue; catalogue.keys(); print(catalogue._made)"
+    code = "from analytic import catalogue; catalogue.keys(); print(catalogue._derived)"
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "{}"
 
 
@@ -91,7 +91,7 @@ def test_a_name_of_the_design_is_there_with_its_arguments(name) -> None:
 @pytest.mark.parametrize(
     ("wrong", "right"),
     [("nngp.erf.richi", "nngp.erf.ricci"), ("nngp.gellu.omega", "nngp.gelu.omega"),
-     ("erf.ricci", "nngp.erf.ricci"), ("nngp.relu.kernel", "nngp.relu_power.kernel")],
+     ("erf.ricci", "nngp.erf.ricci"), ("nngp.rellu.kernel", "nngp.relu.kernel")],
 )  # fmt: skip
 def test_a_wrong_name_is_told_the_nearest(wrong, right) -> None:
     for caught in (KeyError, ValueError, InputError):
@@ -151,6 +151,27 @@ def test_a_finite_value_has_a_finite_gradient(name) -> None:
 
 def test_the_names_of_activations_are_those_that_exist() -> None:
     assert catalogue_names == tuple(ACTIVATIONS)
+
+
+def test_relu_has_every_formula_but_those_of_an_ntk_metric() -> None:
+    """phi' jumps, so that E[phi''^2], which the NTK metric needs, diverges."""
+    names = {name.replace("relu_power", "relu") for name in catalogue if "relu_power" in name}
+    metric = {f"ntk.relu.{what}" for what in ("magnification", "ricci", "origin")}
+    metric |= {f"deep.relu.ntk.{what}" for what in ("magnification", "ricci")}
+    assert {name for name in catalogue if ".relu." in name} == names - metric
+
+
+@pytest.mark.parametrize("what", ARGUMENTS)
+def test_relu_is_the_first_power_of_relu(what: str) -> None:
+    formula, power = catalogue[f"nngp.relu.{what}"], catalogue[f"nngp.relu_power.{what}"]
+    assert {symbol.name for symbol in formula.args} == set(ARGUMENTS[what])
+    values = {"kxx": "0.5", "kxy": "0.3", "kyy": "0.75", "d": 3, "sigma": "1.25", "zeta": "0.5"}
+    at = {name: values.get(name, "0.8") for name in ARGUMENTS[what]}
+    assert abs(formula.evaluate(30, **at) - power.evaluate(30, q=1, **at)) < 1e-28
+
+
+def test_jupyter_completes_the_names() -> None:
+    assert catalogue._ipython_key_completions_() == list(catalogue)
 
 
 @pytest.mark.parametrize("name", ["nngp.monomial.magnification", "nngp.relu_power.magnification"])

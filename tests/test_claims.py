@@ -4,7 +4,7 @@ import sympy as sp
 from mpmath import mp
 
 from analytic.activations.activation import PSD
-from analytic.checks.claims import Claim, changes, mutants, sample, survivors, switched
+from analytic.checks.claims import Claim, changes, mutants, sample, survivors, with_switches
 from analytic.expressions.formula import Formula
 from analytic.expressions.symbols import d, kxx, kxy, kyy, r, sigma
 
@@ -53,15 +53,15 @@ def test_zero_agrees_with_zero_only() -> None:
 
 def test_mutants_differ_from_the_original() -> None:
     expr = sp.exp(-sigma) * (d - 2) * r**3 + sp.sqrt(1 + r)
-    found = dict(mutants(expr))
-    assert len(found) >= 5
-    assert all(sp.expand(wrong - expr) != 0 for wrong in found.values())
+    wrong_versions = dict(mutants(expr))
+    assert len(wrong_versions) >= 5
+    assert all(sp.expand(wrong - expr) != 0 for wrong in wrong_versions.values())
 
 
 def test_switches_make_each_mutant_and_leave_the_statement_alone() -> None:
     expr = sp.exp(-sigma) * (d - 2) * r**3 + sp.sqrt(1 + r) / (1 + r * (d - 2)) ** 2
     chosen = dict(zip(sp.symbols("on:9", integer=True, nonnegative=True), changes(expr)))
-    family = switched(expr, chosen)
+    family = with_switches(expr, chosen)
     assert family.free_symbols >= set(chosen)
     off = dict.fromkeys(chosen, 0)
     assert sp.simplify(family.subs(off) - expr) == 0

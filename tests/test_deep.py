@@ -9,8 +9,8 @@ from mpmath import mp, mpf
 
 from analytic.activations import ACTIVATIONS, erf, gaussian, monomial, relu, sine
 from analytic.catalogue import catalogue
-from analytic.checks.kernel_oracles.differences import nested
-from analytic.checks.oracles import Jet, ray
+from analytic.checks.kernel_oracles.differences import metric_by_differences
+from analytic.checks.oracles import MetricJet, point_at_radius
 from analytic.expressions.arguments import InputError
 from analytic.geometry import deep
 
@@ -77,8 +77,8 @@ def test_layers_may_differ(kind: str) -> None:
     for l, (sigma, zeta) in enumerate(scales, 1):
         values |= {f"sigma_{l}": sigma, f"zeta_{l}": zeta}
     with mp.workdps(40):
-        jet = nested(kernel, ray(values["r"], 2))
-        truth = [Jet.volume(jet), Jet.scalar(jet)]
+        jet = metric_by_differences(kernel, point_at_radius(values["r"], 2))
+        truth = [MetricJet.volume(jet), MetricJet.scalar(jet)]
     for formula, true in zip(deep.layered(acts, ntk=kind == "ntk"), truth, strict=True):
         ours = formula.evaluate(30, **{s.name: values[s.name] for s in formula.args})
         assert abs(ours - true) <= mpf(10) ** -25 * abs(true)

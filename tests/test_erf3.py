@@ -34,12 +34,12 @@ def is_right(value: float, true: Any, ulps: float) -> bool:
 
 def points(scale: float) -> np.ndarray:
     """Random ones; without bias; as near |x| = 2|b| as floats are; on an axis; where a unit vanishes."""
-    made = np.random.default_rng(5).normal(size=(50, 3)) * scale
-    made[10:20, 2] = 0.0
-    made[20:30, 2] = np.hypot(made[20:30, 0], made[20:30, 1]) / 2
-    made[30:, 1] = 0.0
-    made[40:, 0] = -made[40:, 2]
-    return made
+    rows = np.random.default_rng(5).normal(size=(50, 3)) * scale
+    rows[10:20, 2] = 0.0
+    rows[20:30, 2] = np.hypot(rows[20:30, 0], rows[20:30, 1]) / 2
+    rows[30:, 1] = 0.0
+    rows[40:, 0] = -rows[40:, 2]
+    return rows
 
 
 def test_derived_forms_are_those_of_the_paper() -> None:
@@ -88,10 +88,10 @@ def test_far_out_values_are_honest() -> None:
 @pytest.mark.parametrize("point", INPUTS.tolist(), ids=str)
 def test_symmetries(formula: Formula, point: list[float]) -> None:
     x, y, bias = point
-    turned = -0.5 * x - np.sqrt(3) / 2 * y, np.sqrt(3) / 2 * x - 0.5 * y
-    near = {"rel": 1e-13}  # the turned point is rounded, and e^(z^2) multiplies that by 2 z^2
+    rotated = -0.5 * x - np.sqrt(3) / 2 * y, np.sqrt(3) / 2 * x - 0.5 * y
+    near = {"rel": 1e-13}  # the rotated point is rounded, and e^(z^2) multiplies that by 2 z^2
     value = formula.numpy(x, y, bias)
-    assert formula.numpy(*turned, bias) == pytest.approx(value, **near)
+    assert formula.numpy(*rotated, bias) == pytest.approx(value, **near)
     assert formula.numpy(x, -y, bias) == value
     assert formula.numpy(-x, -y, -bias) == value
     sixth = formula.numpy(0.5 * x - np.sqrt(3) / 2 * y, np.sqrt(3) / 2 * x + 0.5 * y, bias)
@@ -111,9 +111,9 @@ def test_curvature_changes_sign_on_the_circle_through_the_centres() -> None:
 
 def test_bumps_of_the_network_are_its_volume() -> None:
     for x, y, bias in INPUTS:
-        made = bumps(WEIGHTS, 3 * [bias])
-        assert {sp.simplify(bump.centre.norm()) for bump in made} == {2 * abs(sp.Rational(bias))}
-        log = log_determinant(made, [x, y])
+        pairs = bumps(WEIGHTS, 3 * [bias])
+        assert {sp.simplify(bump.centre.norm()) for bump in pairs} == {2 * abs(sp.Rational(bias))}
+        log = log_determinant(pairs, [x, y])
         assert log / 2 == pytest.approx(np.log(magnification.numpy(x, y, bias)), rel=1e-14)
 
 
@@ -124,10 +124,10 @@ def test_gradients_are_finite_and_right(formula: Formula) -> None:
     (gradient,) = torch.autograd.grad(formula.torch(*at.T).sum(), at)
     assert gradient.isfinite().all()
     for point, row in zip(at[:-2].tolist(), gradient.tolist()):
-        for name, found in zip(("x1", "x2", "b"), row, strict=True):
+        for name, computed in zip(("x1", "x2", "b"), row, strict=True):
             true = truth(formula.diff(name), point)
             size = abs(truth(formula, point)) * (1 + sum(v * v for v in point))
-            assert abs(found - true) <= 1e-14 * (abs(true) + size) + TINY
+            assert abs(computed - true) <= 1e-14 * (abs(true) + size) + TINY
 
 
 def test_faces_broadcast_and_keep_their_kind() -> None:
@@ -140,11 +140,11 @@ def test_faces_broadcast_and_keep_their_kind() -> None:
     np.testing.assert_array_equal(fixed.numpy(grid[:, None], grid), value)
     single = torch.tensor([0.3, -40.0, 7.0])
     for formula in (magnification, ricci):
-        found = formula.torch(single, single / 3, 0.5 * single)
-        assert found.dtype == torch.float32
+        computed = formula.torch(single, single / 3, 0.5 * single)
+        assert computed.dtype == torch.float32
         double = formula.torch(single.double(), single.double() / 3, 0.5 * single.double())
         exact = formula.torch(single.double(), (single / 3).double(), 0.5 * single.double())
-        torch.testing.assert_close(found.double(), exact, rtol=1e-6, atol=1e-44)
+        torch.testing.assert_close(computed.double(), exact, rtol=1e-6, atol=1e-44)
         assert not torch.equal(double, exact)  # a rounded input is another input
 
 
@@ -161,7 +161,7 @@ def test_evaluation_follows_the_bumps_and_the_program_the_textbook() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("arguments", "words"),
     [
         ({"x1": float("nan"), "x2": 0, "b": 1}, "x1 = nan was given"),
         ({"x1": 0, "x2": np.inf, "b": 1}, "x2 = inf was given"),
@@ -171,6 +171,6 @@ def test_evaluation_follows_the_bumps_and_the_program_the_textbook() -> None:
     ],
 )
 @BOTH
-def test_bad_input_is_refused_with_a_reason(formula: Formula, given: dict, words: str) -> None:
+def test_bad_input_is_refused_with_a_reason(formula: Formula, arguments: dict, words: str) -> None:
     with pytest.raises(InputError, match=words):
-        formula.numpy(**given)
+        formula.numpy(**arguments)

@@ -13,7 +13,7 @@ from mpmath import mp, mpf
 from sympy import Rational
 
 from analytic.activations import erf, exponential, gaussian, gelu, monomial, sine
-from analytic.checks.kernel_oracles import nested
+from analytic.checks.kernel_oracles import metric_by_differences
 from analytic.checks.oracles import Vector
 from analytic.expressions.symbols import V, d, s
 from analytic.geometry.kernel_jet import Dual, KernelJet, LayerMoments, linear
@@ -82,7 +82,7 @@ def derivatives_of(kernel: Kernel, at: sp.Rational) -> list[list[sp.Float]]:
     with mp.workdps(DIGITS + 15):
         norm = mpf(at.p) / at.q
         c, (u, v) = mp.sqrt(norm), (mpf(part.p) / part.q for part in DIRECTION)
-        metric = nested(on_vectors(kernel), [c * u, c * v])
+        metric = metric_by_differences(on_vectors(kernel), [c * u, c * v])
         g, dg, ddg = (np.array(part) for part in (metric.g, metric.dg, metric.ddg))
         orders = g, dg @ [u, v], ddg @ [u, v] @ [u, v]
         across = [m[0, 0] - u / v * m[0, 1] for m in orders]
@@ -175,7 +175,9 @@ def test_the_eigenvalue_ratio_and_the_curvature_are_those_of_the_metric(name) ->
         assert equal(here.eigenvalue_ratio, (a + at * b) / a)
         with mp.workdps(DIGITS + 15):
             unit = [mpf(k) / (7 if size == 3 else 5) for k in ((3, -4), (2, -3, 6))[size - 2]]
-            metric = nested(on_vectors(kernel), [mp.sqrt(mpf(at.p) / at.q) * v for v in unit])
+            metric = metric_by_differences(
+                on_vectors(kernel), [mp.sqrt(mpf(at.p) / at.q) * v for v in unit]
+            )
             assert equal(here.ricci(size), sp.Float(metric.scalar(), mp.dps))
 
 

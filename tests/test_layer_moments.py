@@ -32,8 +32,8 @@ from analytic.activations import (
     tanh,
 )  # fmt: skip
 from analytic.activations.activation import Activation
-from analytic.checks.kernel_oracles import Network
-from analytic.checks.kernel_oracles.layer_averages import average
+from analytic.checks.kernel_oracles import WideNetwork
+from analytic.checks.kernel_oracles.layer_averages import moment_derivatives
 from analytic.expressions.arguments import InputError
 from analytic.expressions.backends import _table
 from analytic.expressions.formula import Formula
@@ -154,9 +154,11 @@ def squared(f: Callable[[Any], Any]) -> Callable[[Any], Any]:
 def test_quadratures_are_right_too() -> None:
     """Tanh has no closed moments: its floats are compared with averages by Gauss-Hermite quadrature."""
     with mp.workdps(20):
-        net = Network(tanh, mpf(1), mpf(0))
+        net = WideNetwork(tanh, mpf(1), mpf(0))
         for variance in (0.04, 2.5):
-            F, G, G2 = (average(squared(net.phi(n)), mpf(variance), ())[:3] for n in range(3))
+            F, G, G2 = (
+                moment_derivatives(squared(net.phi(n)), mpf(variance), ())[:3] for n in range(3)
+            )
             for maker, one, other in ((layer_moments, F, G), (derivative_layer_moments, G, G2)):
                 true = by_definition(one, other, mpf(variance))
                 for name, (value,) in floats(maker(tanh), [variance]).items():

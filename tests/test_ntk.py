@@ -15,8 +15,8 @@ from sympy import Rational
 from analytic import activations, catalogue
 from analytic.activations import ACTIVATIONS, elu, exponential, monomial, relu, relu_power
 from analytic.activations.activation import Activation
-from analytic.checks.kernel_oracles import Network, weighted_ntk
-from analytic.checks.oracles import ray
+from analytic.checks.kernel_oracles import WideNetwork, ntk_by_weight_average
+from analytic.checks.oracles import point_at_radius
 from analytic.expressions.arguments import InputError
 from analytic.expressions.formula import Formula
 from analytic.expressions.symbols import d, s, sigma, xi, z, zeta
@@ -146,7 +146,9 @@ def test_tanh_has_the_metric_that_averages_over_its_weights_give() -> None:
     act = Activation.of(sp.tanh(z))
     at = {"sigma": 0.75, "zeta": 0.5, "xi": 1.25}
     with mp.workdps(15):
-        jet = weighted_ntk(Network(act, **{k: mpf(v) for k, v in at.items()}), ray(mpf(7) / 5, 3))
+        jet = ntk_by_weight_average(
+            WideNetwork(act, **{k: mpf(v) for k, v in at.items()}), point_at_radius(mpf(7) / 5, 3)
+        )
     for quantity, true in ((ntk.ricci, jet.scalar()), (ntk.magnification, jet.volume())):
         assert quantity(act).numpy(d=3, r=1.4, **at) == pytest.approx(float(true), rel=1e-11)
 

@@ -13,8 +13,14 @@ from mpmath import mp, mpf
 from analytic.expressions.arguments import InputError
 from analytic.expressions.backends import compile_mpmath
 from analytic.expressions.symbols import d as dimension
-from analytic.perturbation import chi, exact_chi, exact_fluctuation, fluctuation, magnification
-from analytic.perturbation import factors as made
+from analytic.perturbation import (
+    chi,
+    exact_chi,
+    exact_fluctuation,
+    factors,
+    fluctuation,
+    magnification,
+)
 from analytic.perturbation.linear import coefficient, posterior_spread, posterior_volume
 from analytic.perturbation.polynomials import gaussian_mean, odd_factorial, polynomial
 
@@ -28,8 +34,8 @@ def at(formula, **changed) -> dict:
     return {symbol.name: values[symbol.name] for symbol in formula.args}
 
 
-def error(found, exact: Fraction) -> float:
-    return float(abs(Fraction(float(found)) - exact) / abs(exact))
+def error(computed, exact: Fraction) -> float:
+    return float(abs(Fraction(float(computed)) - exact) / abs(exact))
 
 
 @lru_cache
@@ -52,9 +58,9 @@ def wick(legs: tuple[tuple[int, ...], ...]) -> Fraction:
 def test_chi_is_the_ratio_of_brute_force_moments(q, x_a, square) -> None:
     """At x = (1, 0) the metric is diagonal: E[z^2q] along x and E[z^(2q-2)] across."""
     x, y = (1, 0), (0, 1)
-    seen = (x_a,) * (2 * q) + (x,) * (2 * q - 2)
+    legs = (x_a,) * (2 * q) + (x,) * (2 * q - 2)
     along, across = wick((x,) * (2 * q)), wick((x,) * (2 * q - 2))
-    total = wick((*seen, x, x)) / along + wick((*seen, y, y)) / across
+    total = wick((*legs, x, x)) / along + wick((*legs, y, y)) / across
     overlap = Fraction(x_a[0] ** 2, square)
     powers = [line.at(2) * overlap**k for k, line in enumerate(polynomial(q))]
     assert total / wick((x_a,) * (2 * q)) == sum(powers)
@@ -64,10 +70,11 @@ def test_chi_is_the_ratio_of_brute_force_moments(q, x_a, square) -> None:
 def test_what_the_moments_give_is_what_the_polynomials_hold(q) -> None:
     lines = [(sp.Rational(p.slope), sp.Rational(p.level)) for p in polynomial(q)]
     stated = sum(
-        (slope * dimension + level) * made.rho ** (2 * k) for k, (slope, level) in enumerate(lines)
+        (slope * dimension + level) * factors.rho ** (2 * k)
+        for k, (slope, level) in enumerate(lines)
     )
-    assert sp.expand(made.derived_chi(q) - stated) == 0
-    kappa = made.derived_fluctuation(q)
+    assert sp.expand(factors.derived_chi(q) - stated) == 0
+    kappa = factors.derived_fluctuation(q)
     assert [kappa.subs(dimension, k) for k in (1, 2, 3)] == [
         exact_fluctuation(k, q) for k in (1, 2, 3)
     ]
@@ -91,12 +98,12 @@ def test_awkward_points_in_floats(d, q, rho) -> None:
 
 @pytest.mark.parametrize(("d", "q", "rho"), [*AWKWARD[::5], (3, 17, 0.3), (1, 40, -0.7)])
 def test_thirty_digits_are_those_of_the_fraction(d, q, rho) -> None:
-    for found, exact in (
+    for computed, exact in (
         (chi.evaluate(30, d=d, q=q, rho=rho), exact_chi(d, q, Fraction(rho))),
         (fluctuation.evaluate(30, d=d, q=q), exact_fluctuation(d, q)),
     ):
         with mp.workdps(40):
-            assert abs(found * exact.denominator / exact.numerator - 1) < mpf(10) ** -29
+            assert abs(computed * exact.denominator / exact.numerator - 1) < mpf(10) ** -29
 
 
 @pytest.mark.parametrize("q", [1, 2, 3, 6, 12, 25, 40])
@@ -106,21 +113,21 @@ def test_a_sweep_in_floats(q) -> None:
     overlaps = [rng.uniform(-1, 1) for _ in range(40)] + [1 - 10.0**-k for k in range(2, 16, 3)]
     for d in (1, 2, 7, 1000):
         exact = [exact_chi(d, q, Fraction(x)) for x in overlaps]
-        for found in (
+        for computed in (
             chi.numpy(d, q, np.array(overlaps)),
             chi.torch(d, q, torch.tensor(overlaps, dtype=torch.float64)),
         ):
-            assert max(map(error, found, exact)) < 5e-15
+            assert max(map(error, computed, exact)) < 5e-15
 
 
 @pytest.mark.parametrize("q", [1, 2, 7, 40])
 def test_gradients_by_autograd(q) -> None:
     x = torch.tensor([0.0, 1e-9, -0.3, 0.9, 1.0, -1.0], dtype=torch.float64, requires_grad=True)
     (slope,) = torch.autograd.grad(chi.torch(3, q, x).sum(), x)
-    for at, found in zip(x.tolist(), slope.tolist()):
+    for at, computed in zip(x.tolist(), slope.tolist()):
         powers = [(k, line.at(3)) for k, line in enumerate(polynomial(q))]
         exact = sum((2 * k * c * Fraction(at) ** (2 * k - 1) for k, c in powers[1:]), Fraction(0))
-        assert error(found, exact) < 1e-14 if exact else found == 0
+        assert error(computed, exact) < 1e-14 if exact else computed == 0
         textbook = chi.diff("rho").evaluate(20, d=3, q=q, rho=at)
         assert float(textbook) == pytest.approx(float(exact), rel=1e-14)
 
@@ -150,12 +157,12 @@ def test_magnification_is_made_of_both_factors(d, q, x, ratio) -> None:
     kappa, n = exact_fluctuation(d, q), 12345
     values = {"d": d, "q": q, "rho": x, "ratio": ratio, "n": n}
     scale = 1 + (abs(data) + abs(kappa)) / n
-    for found in (
+    for computed in (
         magnification.numpy(**values),
         magnification.torch(**values),
         magnification.evaluate(**values),
     ):
-        assert abs(Fraction(float(found)) - 1 - (data + kappa) / n) < Fraction(5e-15) * scale
+        assert abs(Fraction(float(computed)) - 1 - (data + kappa) / n) < Fraction(5e-15) * scale
 
 
 BAD = {
@@ -172,9 +179,9 @@ def test_bad_values_are_refused_in_words(formula, name, bad) -> None:
     for call in (formula.evaluate, formula.numpy, formula.torch):
         with pytest.raises(
             InputError, match=rf"(must be|needs {name}|{name} = .* is no number)"
-        ) as told:
+        ) as raised:
             call(**at(formula, **{name: bad}))
-        assert f"{name} = " in str(told.value)
+        assert f"{name} = " in str(raised.value)
 
 
 def test_degrees_in_tensors_are_degrees() -> None:
@@ -196,8 +203,8 @@ def test_a_degree_beyond_floats_is_refused_by_floats_only() -> None:
             with pytest.raises(InputError, match=rf"q = {q} .*evaluate"):
                 call(**at(magnification if call == magnification.numpy else chi, q=q))
     with mp.workdps(40):
-        exact, found = exact_chi(3, 600, 1), chi.evaluate(30, d=3, q=600, rho=1)
-        assert abs(found * exact.denominator / exact.numerator - 1) < 1e-29
+        exact, computed = exact_chi(3, 600, 1), chi.evaluate(30, d=3, q=600, rho=1)
+        assert abs(computed * exact.denominator / exact.numerator - 1) < 1e-29
 
 
 @pytest.mark.parametrize("rho", [0.0, 0.3, 0.9])
@@ -210,9 +217,9 @@ def test_large_degrees_stay_in_range(rho) -> None:
 
 def test_arrays_broadcast_and_numbers_may_be_fixed() -> None:
     dims, x = np.array([[1], [5]]), np.array([0.1, -0.4, 1.0])
-    found = magnification.numpy(dims, 3, x, 2.0, 50)
-    assert found.shape == (2, 3)
-    assert found[1, 1] == magnification.numpy(5, 3, -0.4, 2.0, 50)
+    computed = magnification.numpy(dims, 3, x, 2.0, 50)
+    assert computed.shape == (2, 3)
+    assert computed[1, 1] == magnification.numpy(5, 3, -0.4, 2.0, 50)
     for name in ("d", "q", "rho", "ratio", "n"):
         fixed = magnification.at(**{name: POINT[name]})
         rest = {k: v for k, v in POINT.items() if k != name}
@@ -224,8 +231,8 @@ def test_arrays_broadcast_and_numbers_may_be_fixed() -> None:
 
 def test_averages_of_polynomials_are_exact() -> None:
     with mp.workdps(40):
-        found = gaussian_mean(lambda u, v: u**8 * (v**6 + u * v), 2, 9)
-        assert abs(found - odd_factorial(7) * odd_factorial(5)) < mpf(10) ** -36
+        computed = gaussian_mean(lambda u, v: u**8 * (v**6 + u * v), 2, 9)
+        assert abs(computed - odd_factorial(7) * odd_factorial(5)) < mpf(10) ** -36
 
 
 def test_the_exact_linear_posterior_is_that_of_sampled_weights() -> None:
@@ -243,6 +250,6 @@ def test_the_exact_linear_posterior_is_that_of_sampled_weights() -> None:
 
 @pytest.mark.parametrize("d", [1, 2, 5])
 def test_a_linear_network_has_the_corrected_coefficient_and_not_the_printed_one(d) -> None:
-    found = coefficient(lambda n: posterior_volume(n, d, mpf("2.5")), start=1024)
-    assert abs(found - magnification.evaluate(15, d=d, q=1, rho=1, ratio="2.5", n=1) + 1) < 1e-12
-    assert abs(found - mpf("1.5") * 2 / 4) > 0.2
+    computed = coefficient(lambda n: posterior_volume(n, d, mpf("2.5")), start=1024)
+    assert abs(computed - magnification.evaluate(15, d=d, q=1, rho=1, ratio="2.5", n=1) + 1) < 1e-12
+    assert abs(computed - mpf("1.5") * 2 / 4) > 0.2

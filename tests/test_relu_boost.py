@@ -9,18 +9,18 @@ from mpmath import mp, mpf
 
 from analytic.expressions.arguments import InputError
 from analytic.relu_dynamics import (
-    Canonical,
-    Field,
+    CanonicalNeuron,
     Neuron,
     Ray,
     Samples,
+    VelocityField,
     affine_cost,
-    along,
-    boosted,
-    descended,
-    moments,
+    arc_moments,
+    descent_step,
+    lorentz_boost,
     penalty,
-    rates,
+    project_to_ray,
+    residual_rates,
     residuals,
     total_variation,
     weighted_curvature,
@@ -39,28 +39,31 @@ def zero(expr: sp.Expr) -> bool:
 
 def test_a_boost_solves_the_flow() -> None:
     """a' = -c g1/alpha, b' = c g2/alpha, c' = -(a g1 - b g2)/alpha, from (a, b, c) on."""
-    moved = boosted(ANY, (3, 4), alpha, t)
+    moved = lorentz_boost(ANY, (3, 4), alpha, t)
     speeds = (-3 * moved.c, 4 * moved.c, -(3 * moved.a - 4 * moved.b))
     for part, speed in zip((moved.a, moved.b, moved.c), speeds, strict=True):
         assert zero(sp.diff(part, t) - speed / alpha)
-    assert boosted(ANY, g, alpha, 0) == ANY
+    assert lorentz_boost(ANY, g, alpha, 0) == ANY
 
 
 def test_a_boost_keeps_delta_and_boosts_add_up() -> None:
-    moved = boosted(ANY, (3, 4), alpha, t)
+    moved = lorentz_boost(ANY, (3, 4), alpha, t)
     assert zero(moved.delta - ANY.delta)
-    once, twice = boosted(ANY, (3, 4), 2, t + s), boosted(boosted(ANY, (3, 4), 2, t), (3, 4), 2, s)
+    once, twice = (
+        lorentz_boost(ANY, (3, 4), 2, t + s),
+        lorentz_boost(lorentz_boost(ANY, (3, 4), 2, t), (3, 4), 2, s),
+    )
     for name in ("a", "b", "c"):
         assert zero(sp.expand((getattr(once, name) - getattr(twice, name)).rewrite(sp.exp)))
 
 
 def test_no_pull_moves_nothing() -> None:
-    assert boosted(Neuron(1, 2, 3), (0, 0), 1, 5) == Neuron(1, 2, 3)
+    assert lorentz_boost(Neuron(1, 2, 3), (0, 0), 1, 5) == Neuron(1, 2, 3)
 
 
 def test_what_a_step_of_descent_does_to_delta() -> None:
     r"""$-(\eta|g|/\alpha)^2(\delta + w_\perp^2)$; along g it is a boost whose norm shrinks."""
-    stepped = descended(ANY, g, alpha, eta)
+    stepped = descent_step(ANY, g, alpha, eta)
     across = (a * g2 + b * g1) ** 2 / (g1**2 + g2**2)
     factor = (eta / alpha) ** 2 * (g1**2 + g2**2)
     assert sp.simplify(stepped.delta - ANY.delta + factor * (ANY.delta + across)) == 0
@@ -74,7 +77,7 @@ def test_descent_lowers_a_positive_delta() -> None:
         parts = [rng.randint(-9, 9) for _ in range(5)]
         neuron, pull = Neuron(*parts[:3]), (parts[3], parts[4] or 1)
         if neuron.delta > 0:
-            assert descended(neuron, pull, 3, "1/7").delta < neuron.delta
+            assert descent_step(neuron, pull, 3, "1/7").delta < neuron.delta
 
 
 @pytest.mark.parametrize("right", [True, False])
@@ -82,10 +85,10 @@ def test_on_a_ray_both_sides_agree(right) -> None:
     """The sample of the ray adds nothing along it, and a neuron on the ray stays there."""
     ray, pull = Ray(0, sp.Rational(3, 4), right), (sp.Integer(2), sp.Integer(-5))
     jumped = (pull[0] + 7 * ray.x, pull[1] + 7)
-    slid = along(ray, pull)
-    assert slid == along(ray, jumped)
+    slid = project_to_ray(ray, pull)
+    assert slid == project_to_ray(ray, jumped)
     u, v = ray.direction
-    moved = boosted(Neuron(u, -v, 2), slid, 3, "1/2")
+    moved = lorentz_boost(Neuron(u, -v, 2), slid, 3, "1/2")
     assert sp.simplify(moved.a * ray.x - moved.b) == 0
     assert zero(moved.delta - Neuron(u, -v, 2).delta)
 
@@ -112,8 +115,8 @@ def test_residuals_of_canonical_neurons() -> None:
 def test_proposition_one_is_the_derivative_along_the_flow() -> None:
     """Exactly: residuals of particles that take a step, differentiated by its length."""
     values = residuals(SAMPLES, TARGETS, NEURONS)
-    field, step = Field.of(SAMPLES.x, values), sp.Symbol("step", real=True)
-    found = rates(field, NEURONS)
+    field, step = VelocityField.of(SAMPLES.x, values), sp.Symbol("step", real=True)
+    found = residual_rates(field, NEURONS)
     assert any(value != 0 for value in found)
     for j, x in enumerate(SAMPLES.x):
         total = 0
@@ -126,14 +129,14 @@ def test_proposition_one_is_the_derivative_along_the_flow() -> None:
 
 
 def test_moments_count_every_neuron_once() -> None:
-    found = moments(SAMPLES, NEURONS)
+    found = arc_moments(SAMPLES, NEURONS)
     assert len(found) == 2 * len(SAMPLES.x)
     total = sum(one.trace() for one in found)
     assert total == sum(one.r**2 + 1 for one in NEURONS) / 3
 
 
 def test_the_velocity_of_a_neuron_lowers_the_potential() -> None:
-    field = Field.of(SAMPLES.x, [1, -2, 3, -1])
+    field = VelocityField.of(SAMPLES.x, [1, -2, 3, -1])
     for one in NEURONS:
         dr, turn = field.velocity(one)
         angle, radius = sp.symbols("angle radius", real=True)
@@ -148,23 +151,27 @@ def test_the_velocity_of_a_neuron_lowers_the_potential() -> None:
 def test_penalty_bounds_variation_bounds_curvature() -> None:
     """Charges that cancel at one angle, then at one knot: each functional forgives one more."""
     third = sp.atan(sp.Rational(3, 4))
-    same = [Canonical(3, third), Canonical(-1, third), Canonical(2, -third)]
+    same = [CanonicalNeuron(3, third), CanonicalNeuron(-1, third), CanonicalNeuron(2, -third)]
     assert (penalty(same), total_variation(same), weighted_curvature(same)) == (
         2, sp.Rational(4, 3), sp.Rational(4, 3),
     )  # fmt: skip
-    back = [Canonical(3, third), Canonical(-1, third - sp.pi), Canonical(2, -third)]
+    back = [
+        CanonicalNeuron(3, third),
+        CanonicalNeuron(-1, third - sp.pi),
+        CanonicalNeuron(2, -third),
+    ]
     assert (penalty(back), total_variation(back)) == (2, 2)
     assert weighted_curvature(back) == sp.Rational(4, 3)
 
 
 def test_a_constant_has_no_knot() -> None:
-    alone = [Canonical(5, sp.pi / 2)]
+    alone = [CanonicalNeuron(5, sp.pi / 2)]
     assert (penalty(alone), weighted_curvature(alone)) == (5, 0)
 
 
 def test_the_weight_makes_the_curvature_that_of_the_charges() -> None:
     """A neuron r = 17, theta = arctan(8/15) + pi: f'' alone counts |r cos(theta)|."""
-    one = Canonical(17, sp.atan(sp.Rational(8, 15)) + sp.pi)
+    one = CanonicalNeuron(17, sp.atan(sp.Rational(8, 15)) + sp.pi)
     assert weighted_curvature([one]) == total_variation([one]) == 17
     assert abs(one.r * one.d[0]) == 15
 
@@ -185,13 +192,13 @@ def test_the_cost_of_affine_functions() -> None:
 @pytest.mark.parametrize(
     ("bad", "told"),
     [
-        (lambda: rates(Field.of([1], [1]), []), "m = 0"),
+        (lambda: residual_rates(VelocityField.of([1], [1]), []), "m = 0"),
         (lambda: residuals(Samples.of([1, 2]), [1], NEURONS), "2 samples and 1 targets"),
         (lambda: residuals(Samples.of([1]), [float("nan")], NEURONS), "y = nan"),
-        (lambda: moments(Samples.of([1]), []), "m = 0"),
-        (lambda: boosted(Neuron(1, 1, 1), (1, float("inf")), 1, 1), "g = inf"),
-        (lambda: boosted(Neuron(1, 1, 1), (1, 1), 0, 1), "alpha = 0"),
-        (lambda: descended(Neuron(1, 1, 1), (1, 1), 1, float("nan")), "eta = nan"),
+        (lambda: arc_moments(Samples.of([1]), []), "m = 0"),
+        (lambda: lorentz_boost(Neuron(1, 1, 1), (1, float("inf")), 1, 1), "g = inf"),
+        (lambda: lorentz_boost(Neuron(1, 1, 1), (1, 1), 0, 1), "alpha = 0"),
+        (lambda: descent_step(Neuron(1, 1, 1), (1, 1), 1, float("nan")), "eta = nan"),
     ],
 )
 def test_bad_input_is_told(bad: Callable[[], object], told: str) -> None:

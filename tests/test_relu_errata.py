@@ -111,9 +111,9 @@ def _turning(size: int, r: mpf) -> mpf:
 def test_large_delta_does_not_follow_the_canonical_flow(r) -> None:
     """(7) has the ratio 1, the limit 1/r^2: they agree for |r| = 1 only. The rest is r^2/delta^2."""
     with mp.workdps(60):
-        found = [_turning(size, mpf(r)) for size in (2, 3, 4)]
-        assert (abs(found[-1] - 1) < 0.1) == (r == "1")
-        errors = [abs(one * mpf(r) ** 2 - 1) for one in found]
+        ratios = [_turning(size, mpf(r)) for size in (2, 3, 4)]
+        assert (abs(ratios[-1] - 1) < 0.1) == (r == "1")
+        errors = [abs(one * mpf(r) ** 2 - 1) for one in ratios]
         slopes = [mp.log10(one / other) for one, other in pairwise(errors)]
     assert all(abs(slope - 2) < 0.01 for slope in slopes)
     assert float(errors[-1]) == pytest.approx(float(r) ** 2 / 1e8, rel=1e-3)

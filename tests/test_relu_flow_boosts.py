@@ -5,7 +5,7 @@ import sympy as sp
 import torch
 from torch import Tensor
 
-from analytic.relu_dynamics.boost import boosted as formula
+from analytic.relu_dynamics.boost import lorentz_boost as formula
 from analytic.relu_dynamics.neuron import Neuron
 from numeric.estimate import power_law
 from numeric.relu_dynamics import Kind, Neurons

@@ -61,10 +61,10 @@ def test_the_catalogue_has_it_with_the_names_of_the_design(name) -> None:
 def test_floats_are_right_to_a_few_ulps_at_every_scale(name, backend) -> None:
     """Four roundings in a row at most, and hypot errs by one ulp."""
     points = scales(400)
-    given = points if backend == "numpy" else torch.tensor(points)
-    found = np.asarray(getattr(catalogue[name], backend)(*given))
+    arguments = points if backend == "numpy" else torch.tensor(points)
+    computed = np.asarray(getattr(catalogue[name], backend)(*arguments))
     judged = 0
-    for point, value in zip(points.T, found, strict=True):
+    for point, value in zip(points.T, computed, strict=True):
         true = typed(name, *point)
         if mpf("1e-290") < true < mpf("1e290"):
             judged += 1
@@ -84,8 +84,8 @@ def test_neither_end_cancels(name, big, sign) -> None:
 @named
 def test_thirty_digits_through_a_cancellation_of_five_hundred(name) -> None:
     values = {"delta": -(10**150), "r": mpf(10) ** -100, "m": 7, "alpha": mpf("0.3")}
-    found, true = catalogue[name].evaluate(30, **values), typed(name, **values)
-    assert abs(found / true - 1) < mpf(10) ** -29
+    computed, true = catalogue[name].evaluate(30, **values), typed(name, **values)
+    assert abs(computed / true - 1) < mpf(10) ** -29
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_a_neuron_without_angle_has_no_angular_rate(delta) -> None:
 
 @named
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("wrong", "argument"),
     [
         ({"m": 0}, "m"),
         ({"m": 2.5}, "m"),
@@ -127,10 +127,10 @@ def test_a_neuron_without_angle_has_no_angular_rate(delta) -> None:
         ({"r": float("inf")}, "r"),
     ],
 )
-def test_bad_input_is_refused_by_name(name, wrong, told) -> None:
+def test_bad_input_is_refused_by_name(name, wrong, argument) -> None:
     at = {"delta": 1.0, "r": 1.0, "m": 2, "alpha": 1.0} | wrong
     for face in ("numpy", "evaluate"):
-        with pytest.raises(InputError, match=f"^{told} ="):
+        with pytest.raises(InputError, match=f"^{argument} ="):
             getattr(catalogue[name], face)(**at)
 
 
@@ -145,10 +145,10 @@ def test_torch_keeps_type_and_gradients(name) -> None:
     value = formula.torch(delta=deltas, r=rs, m=4, alpha=2.5)
     slopes = torch.autograd.grad(value.sum(), (deltas, rs))
     for k, (d0, r0) in enumerate(points):
-        for by, found in zip(((1, 0), (0, 1)), slopes, strict=True):
+        for by, computed in zip(((1, 0), (0, 1)), slopes, strict=True):
             with mp.workdps(40):
                 true = mp.diff(lambda d, r: formula.mpmath(d, r, 4, mpf(2.5)), (d0, r0), by)
-            assert float(found[k]) == pytest.approx(float(true), rel=1e-12, abs=1e-300)
+            assert float(computed[k]) == pytest.approx(float(true), rel=1e-12, abs=1e-300)
     single = formula.torch(delta=deltas.float(), r=rs.float(), m=4, alpha=2.5)
     assert single.dtype == torch.float32
     torch.testing.assert_close(single.double(), value, rtol=1e-6, atol=0)

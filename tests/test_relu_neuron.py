@@ -8,7 +8,7 @@ import pytest
 import sympy as sp
 
 from analytic.expressions.arguments import InputError
-from analytic.relu_dynamics import Canonical, Neuron
+from analytic.relu_dynamics import CanonicalNeuron, Neuron
 
 QUADRANTS = [
     (a, b, c)
@@ -22,7 +22,7 @@ def output(neuron: Neuron, x: Fraction, alpha: Fraction) -> sp.Expr:
     return neuron.c * sp.Max(neuron.a * sp.Rational(x) - neuron.b, 0) / sp.Rational(alpha)
 
 
-def reduced(one: Canonical, x: Fraction, m: int) -> sp.Expr:
+def reduced(one: CanonicalNeuron, x: Fraction, m: int) -> sp.Expr:
     u, v = one.d
     return one.r * sp.Max(sp.Rational(x) * u + v, 0) / m
 
@@ -69,37 +69,37 @@ def test_rescaling_keeps_the_function_and_moves_delta(k) -> None:
 
 @pytest.mark.parametrize(("r", "delta"), list(product((3, -2), (0, 5, -5))))
 def test_any_delta_lifts_a_charged_neuron(r, delta) -> None:
-    neuron = Canonical(r, sp.pi / 3).full(delta, 4, 2)
+    neuron = CanonicalNeuron(r, sp.pi / 3).full(delta, 4, 2)
     assert sp.simplify(neuron.delta - delta) == 0
     assert sp.sign(neuron.c) == sp.sign(r)
     assert sp.simplify(neuron.canonical(4, 2).r - r) == 0
 
 
 def test_without_charge_only_a_positive_delta_loses_the_sign() -> None:
-    assert Canonical(0, 1).full(-9, 1, 1) == Neuron(3 * sp.cos(1), -3 * sp.sin(1), 0)
-    assert Canonical(0, 1).full(0, 1, 1) == Neuron(0, 0, 0)
+    assert CanonicalNeuron(0, 1).full(-9, 1, 1) == Neuron(3 * sp.cos(1), -3 * sp.sin(1), 0)
+    assert CanonicalNeuron(0, 1).full(0, 1, 1) == Neuron(0, 0, 0)
     with pytest.raises(InputError, match="sign of c is lost"):
-        Canonical(0, 1).full(2, 1, 1)
+        CanonicalNeuron(0, 1).full(2, 1, 1)
 
 
 @pytest.mark.parametrize(
-    ("bad", "told"),
+    ("bad", "message"),
     [
         (lambda: Neuron(math.nan, 1, 1), "a = nan"),
         (lambda: Neuron(1, math.inf, 1), "b = inf"),
         (lambda: Neuron(1, 1, sp.I), "c = I"),
         (lambda: Neuron(True, 1, 1), "a = True"),
-        (lambda: Canonical("x", 1), "r = 'x'"),
-        (lambda: Canonical(sp.oo, 1), "r = oo"),
+        (lambda: CanonicalNeuron("x", 1), "r = 'x'"),
+        (lambda: CanonicalNeuron(sp.oo, 1), "r = oo"),
         (lambda: Neuron(0, 0, 1).canonical(1, 1), "no angle"),
         (lambda: Neuron(0, 1, 1).knot, "no knot"),
         (lambda: Neuron(1, 1, 1).canonical(0, 1), "m = 0"),
         (lambda: Neuron(1, 1, 1).canonical(1.5, 1), "m = 1.5"),
         (lambda: Neuron(1, 1, 1).canonical(1, 0), "alpha = 0"),
         (lambda: Neuron(1, 1, 1).rescaled(0), "k = 0"),
-        (lambda: Canonical(1, 1).full(math.inf, 1, 1), "delta = inf"),
+        (lambda: CanonicalNeuron(1, 1).full(math.inf, 1, 1), "delta = inf"),
     ],
 )
-def test_bad_input_is_told(bad, told) -> None:
-    with pytest.raises(InputError, match=told):
+def test_bad_input_is_refused(bad, message) -> None:
+    with pytest.raises(InputError, match=message):
         bad()

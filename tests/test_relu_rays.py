@@ -8,7 +8,7 @@ import pytest
 import sympy as sp
 
 from analytic.expressions.arguments import InputError
-from analytic.relu_dynamics import Canonical, Field, Kind, Neuron, Ray, Samples
+from analytic.relu_dynamics import CanonicalNeuron, Neuron, Ray, RayKind, Samples, VelocityField
 
 FAR = 1000  # times a ray: beyond (1 + 20 * 20)/1, so that no other ray is crossed on the way
 Data = list[tuple[int, int]]  # (x, rho) in the order of x
@@ -35,18 +35,18 @@ def slopes(data: Data, k: int, right: bool) -> tuple[int, int]:
     return h(0) - h(-1), h(1) - h(0)
 
 
-def expected(before: int, after: int, sign: int) -> Kind:
+def expected(before: int, after: int, sign: int) -> RayKind:
     """From the slopes: neurons turn by minus r times them."""
     before, after = -sign * before, -sign * after
     if before > 0 > after:
-        return Kind.ATTRACTOR
+        return RayKind.ATTRACTOR
     if before < 0 < after:
-        return Kind.REPULSOR
+        return RayKind.REPULSOR
     if before * after > 0:
-        return Kind.CROSSING
+        return RayKind.CROSSING
     if before == after == 0:
-        return Kind.STILL
-    return Kind.ABSORBING if before > 0 or after < 0 else Kind.RELEASING
+        return RayKind.STILL
+    return RayKind.ABSORBING if before > 0 or after < 0 else RayKind.RELEASING
 
 
 def printed(data: Data, k: int, right: bool) -> bool:
@@ -62,7 +62,7 @@ def test_lemma_two_on_thousands_of_rays() -> None:
     wrong, all_rays, kinds = Counter(), Counter(), Counter()
     for seed in range(1000):
         data = drawn(seed)
-        field = Field.of(*zip(*data, strict=True))
+        field = VelocityField.of(*zip(*data, strict=True))
         for ray in field.samples.rays:
             sides = slopes(data, ray.index, ray.right)
             assert field.sides(ray) == sides
@@ -90,28 +90,31 @@ def test_lemma_two_on_thousands_of_rays() -> None:
     assert wrong["(14)"] > 0.2 * all_rays["interior"]
     assert wrong["sample"] > 0.4 * all_rays["sample"]
     assert wrong["end"] == all_rays["end"]  # where the printed one always holds, and never should
-    assert kinds["interior", Kind.ATTRACTOR] == kinds["interior", Kind.REPULSOR] > 1000
-    assert kinds["end", Kind.ABSORBING] == kinds["end", Kind.RELEASING] == all_rays["end"]
-    assert not {kind for place, kind in kinds if place == "end"} & {Kind.ATTRACTOR, Kind.REPULSOR}
+    assert kinds["interior", RayKind.ATTRACTOR] == kinds["interior", RayKind.REPULSOR] > 1000
+    assert kinds["end", RayKind.ABSORBING] == kinds["end", RayKind.RELEASING] == all_rays["end"]
+    assert not {kind for place, kind in kinds if place == "end"} & {
+        RayKind.ATTRACTOR,
+        RayKind.REPULSOR,
+    }
 
 
 def test_an_attractor_has_the_sign_of_its_residual() -> None:
-    field = Field.of([-1, 0, 1], [-3, 2, -1])
+    field = VelocityField.of([-1, 0, 1], [-3, 2, -1])
     right = next(ray for ray in field.samples.rays if ray.index == 1 and ray.right)
     assert field.sides(right) == (-1, 1)
-    assert (field.kind(right, 1), field.kind(right, -1)) == (Kind.ATTRACTOR, Kind.REPULSOR)
-    turned = Field.of([-1, 0, 1], [3, -2, 1])
-    assert (turned.kind(right, 1), turned.kind(right, -1)) == (Kind.REPULSOR, Kind.ATTRACTOR)
+    assert (field.kind(right, 1), field.kind(right, -1)) == (RayKind.ATTRACTOR, RayKind.REPULSOR)
+    turned = VelocityField.of([-1, 0, 1], [3, -2, 1])
+    assert (turned.kind(right, 1), turned.kind(right, -1)) == (RayKind.REPULSOR, RayKind.ATTRACTOR)
 
 
 def test_where_a_side_stands_still() -> None:
     """S = 0 beyond the sample: neither attractor nor crossing; no residuals at all: still."""
-    field = Field.of([0, 1, 2], [1, 2, -2])  # on the right ray of 0: 2 - 2
+    field = VelocityField.of([0, 1, 2], [1, 2, -2])  # on the right ray of 0: 2 - 2
     ray = next(ray for ray in field.samples.rays if ray.index == 0 and ray.right)
     assert field.sides(ray) == (0, 1)
-    assert (field.kind(ray, 1), field.kind(ray, -1)) == (Kind.ABSORBING, Kind.RELEASING)
-    quiet = Field.of([0, 1], [0, 0])
-    assert {quiet.kind(ray, 1) for ray in quiet.samples.rays} == {Kind.STILL}
+    assert (field.kind(ray, 1), field.kind(ray, -1)) == (RayKind.ABSORBING, RayKind.RELEASING)
+    quiet = VelocityField.of([0, 1], [0, 0])
+    assert {quiet.kind(ray, 1) for ray in quiet.samples.rays} == {RayKind.STILL}
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -167,11 +170,11 @@ def test_the_printed_angles_are_no_boundaries() -> None:
 def test_only_the_angular_velocity_jumps() -> None:
     """The velocity of (12) at directions closer and closer to both sides of each ray."""
     data, r = drawn(3), sp.Rational(-7, 5)
-    field = Field.of(*zip(*data, strict=True))
+    field = VelocityField.of(*zip(*data, strict=True))
     near = sp.Rational(1, 10**12)
     for ray in field.samples.rays:
         sides = [
-            field.velocity(Canonical(r, sp.Rational(str(sp.N(ray.theta, 40))) + way * near))
+            field.velocity(CanonicalNeuron(r, sp.Rational(str(sp.N(ray.theta, 40))) + way * near))
             for way in (-1, 1)
         ]
         radial, angular = (sp.N(after - before, 30) for before, after in zip(*sides, strict=True))
@@ -180,7 +183,9 @@ def test_only_the_angular_velocity_jumps() -> None:
 
 
 def test_a_field_orders_its_pairs() -> None:
-    assert Field.of([2, -1, "1/2"], [1, -2, 3]) == Field.of([-1, "1/2", 2], [-2, 3, 1])
+    assert VelocityField.of([2, -1, "1/2"], [1, -2, 3]) == VelocityField.of(
+        [-1, "1/2", 2], [-2, 3, 1]
+    )
 
 
 @pytest.mark.parametrize(
@@ -191,13 +196,13 @@ def test_a_field_orders_its_pairs() -> None:
         (lambda: Samples.of([0.5, "1/2"]), "given twice"),
         (lambda: Samples.of([float("nan")]), "x = nan"),
         (lambda: Samples.of([float("inf")]), "x = inf"),
-        (lambda: Field.of([1, 2], [1]), "2 samples and 1 residuals"),
-        (lambda: Field.of([1], [float("nan")]), "rho = nan"),
+        (lambda: VelocityField.of([1, 2], [1]), "2 samples and 1 residuals"),
+        (lambda: VelocityField.of([1], [float("nan")]), "rho = nan"),
         (lambda: Samples.of([1]).pattern((0, 0)), "not both 0"),
         (lambda: Samples.of([1]).pattern((sp.Symbol("u"), 1)), "two numbers"),
         (lambda: Samples.of([1, 2]).pattern((1, -2)), "ray of the sample 2"),
-        (lambda: Field.of([1], [1]).kind(Ray(0, sp.S.One, True), 0), "sign = 0"),
-        (lambda: Field.of([1], [1]).velocity(Neuron(1, 1, 1).canonical(1, 1)), "ray of the sample 1"),
+        (lambda: VelocityField.of([1], [1]).kind(Ray(0, sp.S.One, True), 0), "sign = 0"),
+        (lambda: VelocityField.of([1], [1]).velocity(Neuron(1, 1, 1).canonical(1, 1)), "ray of the sample 1"),
     ],
 )  # fmt: skip
 def test_bad_input_is_told(bad, told) -> None:

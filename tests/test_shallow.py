@@ -7,7 +7,7 @@ from mpmath import mp
 
 from analytic.activations import erf, gelu, monomial, relu, sine
 from analytic.activations.activation import Activation, activation
-from analytic.checks.oracles import Jet, network_jet
+from analytic.checks.oracles import MetricJet, network_jet
 from analytic.expressions.arguments import InputError
 from analytic.expressions.backends import compile_mpmath
 from analytic.expressions.symbols import z
@@ -19,7 +19,7 @@ def network(act: Activation, width: int, d: int, seed: int = 0) -> ShallowNetwor
     return ShallowNetwork.gaussian(act, width, d, 0.9, 0.6, generator=generator)
 
 
-def textbook(net: ShallowNetwork, x: torch.Tensor) -> Jet:
+def textbook(net: ShallowNetwork, x: torch.Tensor) -> MetricJet:
     """The metric and its derivatives at one point in 40 digits, from the very same weights."""
     rows = [[mp.mpf(v) for v in row] for row in net.weights.tolist()]
     derivatives = [compile_mpmath((z,), net.activation.derivative(k)) for k in (1, 2, 3)]

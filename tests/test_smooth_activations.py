@@ -8,7 +8,7 @@ import torch
 from mpmath import mp, mpf
 
 from analytic import activations as A
-from analytic.checks.oracles import nngp_jet, ray
+from analytic.checks.oracles import nngp_jet, point_at_radius
 from analytic.expressions import quadrature
 from analytic.expressions.formula import Formula
 from analytic.expressions.symbols import z
@@ -107,5 +107,5 @@ def test_the_whole_geometry_follows(name) -> None:
     act = A.FURTHER[name]
     assert act.closed_forms == ()
     with mp.workdps(20):
-        expected = nngp_jet(act, ray(mpf("1.25"), 2), mpf("1.5"), mpf("0.5")).scalar()
+        expected = nngp_jet(act, point_at_radius(mpf("1.25"), 2), mpf("1.5"), mpf("0.5")).scalar()
     assert nngp.ricci(act).numpy(2, 1.5, 0.5, 1.25) == pytest.approx(float(expected), rel=1e-10)

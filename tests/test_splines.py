@@ -112,8 +112,11 @@ def test_every_region_has_its_closed_form(init: Initialisation, law: Law) -> Non
     U, kernel, both, met = B if init is signs else B / A, init.rf, init.both, 0
     for x, y in product([U * p for p in PLACES], repeat=2):
         forms = bends(init, min(x, y), max(x, y), U)
-        found = exactly(kernel, x=x, y=y, **law)
-        assert {(slopes * x * y + B**2 / 3) / 2 + height * J / 2 for J in forms} == {found}, (x, y)
+        computed = exactly(kernel, x=x, y=y, **law)
+        assert {(slopes * x * y + B**2 / 3) / 2 + height * J / 2 for J in forms} == {computed}, (
+            x,
+            y,
+        )
         assert (
             exactly(both, x=x, y=y, **law) == HALF - abs(below(init, x, U) - below(init, y, U)) / 2
         )
@@ -149,18 +152,21 @@ def sweep(law: Law) -> tuple[np.ndarray, np.ndarray]:
 def test_floats_keep_thirteen_digits(init: Initialisation, what: str) -> None:
     formula, kernel, both = getattr(init, what), init.rf, init.both
     for law in FLOATS[init.name]:
-        given, (x, y) = law | readout(what), sweep(law)
+        arguments, (x, y) = law | readout(what), sweep(law)
         with mp.workdps(90):  # of which the textbook face may lose 60
             pairs = zip(map(mpf, x.tolist()), map(mpf, y.tolist()), strict=True)
-            exact = [formula.mpmath(p, q, **digits(given)) for p, q in pairs]
+            exact = [formula.mpmath(p, q, **digits(arguments)) for p, q in pairs]
         scale = np.array([float(abs(value)) for value in exact])
         if what == "ntk":  # 1 + xy cancels near xy = -1, whoever adds it up in floats
             steps = both.numpy(x, y, **law)
             scale = kernel.numpy(x, y, **law) + 0.4 * (1 + abs(x * y)) * steps
         tensors = torch.tensor(x), torch.tensor(y)
-        for found in (formula.numpy(x, y, **given), formula.torch(*tensors, **given).numpy()):
-            assert np.isfinite(found).all()
-            error = [float(abs(mpf(v) - e)) for v, e in zip(found.tolist(), exact, strict=True)]
+        for computed in (
+            formula.numpy(x, y, **arguments),
+            formula.torch(*tensors, **arguments).numpy(),
+        ):
+            assert np.isfinite(computed).all()
+            error = [float(abs(mpf(v) - e)) for v, e in zip(computed.tolist(), exact, strict=True)]
             assert (np.array(error) <= 1e-13 * scale).all(), law
 
 

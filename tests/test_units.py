@@ -13,7 +13,7 @@ from analytic.activations.activation import Activation, activation
 from analytic.checks.oracles import network_jet
 from analytic.expressions.arguments import InputError
 from analytic.expressions.symbols import z
-from analytic.finite.forms import Minors, alike
+from analytic.finite.forms import Minors, to_common_type
 from analytic.finite.units import Units
 from analytic.geometry.riemann import Curvature, curvature_at, hessian_curvature
 
@@ -34,7 +34,10 @@ def some(n: int, d: int, seed: int = 0) -> Units:
 
 def textbook(units: Units) -> Curvature:
     """By the definition, from the metric's 2-jet; any third derivative of phi does."""
-    slopes = [(p, pp, Fraction(5, 3)) for p, pp in zip(units.slopes, units.bends, strict=True)]
+    slopes = [
+        (p, pp, Fraction(5, 3))
+        for p, pp in zip(units.slopes, units.second_derivatives, strict=True)
+    ]
     return network_jet(slopes, units.weights).curvature()
 
 
@@ -60,7 +63,7 @@ def test_sums_over_minors_are_textbook_curvature_exactly(n: int, d: int) -> None
         assert sums.scalar() == sums.scalar_by_squares() == at.scalar
     assert sums.ricci(basis[0], basis[1]) == at.ricci[0, 1]
     assert sums.riemann(*basis[[0, 1, 0, 1]]) == at.riemann[0, 1, 0, 1]
-    assert sums.raised(*basis[[0, 1, 0, 1]]) == (at.inverse @ at.riemann[:, 1, 0, 1])[0]
+    assert sums.riemann_raised(*basis[[0, 1, 0, 1]]) == (at.inverse @ at.riemann[:, 1, 0, 1])[0]
 
 
 def test_riemann_is_that_of_a_hessian_metric_and_not_three_times_it() -> None:
@@ -80,7 +83,7 @@ def test_as_many_units_as_dimensions_are_flat(d: int) -> None:
 def test_symbols_give_the_same_as_numbers() -> None:
     units = Units.generic(3, 2)
     known = some(3, 2)
-    numbers = [v for row in known.weights for v in row] + [*known.slopes, *known.bends]
+    numbers = [v for row in known.weights for v in row] + [*known.slopes, *known.second_derivatives]
     point = {s: sp.Rational(v) for s, v in zip(units.symbols, numbers, strict=True)}
     assert [str(s) for s in units.symbols[:7]] == ["w11", "w12", "w21", "w22", "w31", "w32", "p1"]
     assert units.scalar().subs(point) == sp.Rational(known.scalar())
@@ -89,7 +92,7 @@ def test_symbols_give_the_same_as_numbers() -> None:
 
 
 def test_regular_simplex_touches_a_sphere() -> None:
-    """With equal slopes 1 and bends k the surface has all principal curvatures k: R = d(d-1)k^2."""
+    """With phi' = 1 and phi'' = k at every unit all principal curvatures are k: R = d(d-1)k^2."""
     k = sp.Symbol("k", real=True)
     assert Units(TETRAHEDRON, (1,) * 4, (k,) * 4).scalar() == 6 * k**2
     half, root = sp.Rational(1, 2), sp.sqrt(3) / 2
@@ -101,10 +104,10 @@ def test_regular_simplex_touches_a_sphere() -> None:
 def test_change_of_coordinates_moves_tensors_and_keeps_the_scalar() -> None:
     units = some(5, 3)
     A = np.array([[2, 1, 0], [Fraction(1, 3), -1, 4], [0, 5, Fraction(1, 2)]], dtype=object)
-    moved = Units(np.array(units.weights) @ A, units.slopes, units.bends)
-    assert moved.scalar() == units.scalar()
-    assert (moved.ricci() == A.T @ units.ricci() @ A).all()
-    assert moved.determinant() == units.determinant() * Fraction(str(sp.Matrix(A).det())) ** 2
+    transformed = Units(np.array(units.weights) @ A, units.slopes, units.second_derivatives)
+    assert transformed.scalar() == units.scalar()
+    assert (transformed.ricci() == A.T @ units.ricci() @ A).all()
+    assert transformed.determinant() == units.determinant() * Fraction(str(sp.Matrix(A).det())) ** 2
 
 
 def test_order_and_repetition_of_units_do_not_matter() -> None:
@@ -116,18 +119,18 @@ def test_order_and_repetition_of_units_do_not_matter() -> None:
 
 
 def vars_of(units: Units) -> tuple[tuple, ...]:
-    return units.weights, units.slopes, units.bends
+    return units.weights, units.slopes, units.second_derivatives
 
 
 @pytest.mark.parametrize("scale", [Fraction(10**60), Fraction(1, 10**60)])
 def test_scales_from_tiny_to_huge_are_exact(scale: Fraction) -> None:
     units = some(4, 3)
-    R, (rows, slopes, bends) = units.scalar(), vars_of(units)
+    R, (rows, slopes, second) = units.scalar(), vars_of(units)
     longer = [[scale * w for w in row] for row in rows]
-    assert Units(longer, slopes, bends).scalar() == R
-    assert Units(rows, [scale * p for p in slopes], bends).scalar_by_tensor() == R / scale**4
-    assert Units(rows, slopes, [scale * p for p in bends]).scalar() == R * scale**2
-    assert Units(longer, slopes, bends).determinant() == units.determinant() * scale**6
+    assert Units(longer, slopes, second).scalar() == R
+    assert Units(rows, [scale * p for p in slopes], second).scalar_by_tensor() == R / scale**4
+    assert Units(rows, slopes, [scale * p for p in second]).scalar() == R * scale**2
+    assert Units(longer, slopes, second).determinant() == units.determinant() * scale**6
 
 
 @pytest.mark.parametrize("act", [erf, sine(1), monomial(3)], ids=lambda act: act.name)
@@ -145,15 +148,15 @@ def test_units_of_a_network_against_its_features(act: Activation) -> None:
         units = Units.of(act, rows, bias, list(point.values()))
         at = curvature_at(jacobian.T * jacobian, x, point)
         assert max(abs(units.metric() - at.metric).flat) < mp.mpf(10) ** -37
-        for found in (units.scalar(), units.scalar_by_tensor()):
-            assert abs(found - at.scalar) < mp.mpf(10) ** -34 * abs(at.scalar)
+        for computed in (units.scalar(), units.scalar_by_tensor()):
+            assert abs(computed - at.scalar) < mp.mpf(10) ** -34 * abs(at.scalar)
 
 
 def test_rational_slopes_stay_exact_and_open_symbols_stay_open() -> None:
     rows = ((1, 0), (0, 1), (1, 1))
     exact = Units.of(quadratic, rows, (0, 0, 1), (Fraction(1, 2), 2))
     assert exact.slopes == (Fraction(3, 2), 3, Fraction(9, 2))
-    assert exact.bends == (1, 1, 1)
+    assert exact.second_derivatives == (1, 1, 1)
     assert isinstance(exact.scalar(), Fraction)
     t = sp.Symbol("t", real=True)
     assert Units.of(quadratic, rows, (0, 0, 1), (t, 2)).slopes == (1 + t, 3, 4 + t)
@@ -166,9 +169,9 @@ def test_rational_slopes_stay_exact_and_open_symbols_stay_open() -> None:
 
 
 def test_kinds_of_numbers() -> None:
-    assert alike((1, np.int64(2), sp.Rational(1, 3))) == (1, 2, Fraction(1, 3))
-    assert all(isinstance(v, mp.mpf) for v in alike((1, 0.5, Fraction(1, 3))))
-    assert all(isinstance(v, sp.Expr) for v in alike((1, 0.5, sp.sqrt(2))))
+    assert to_common_type((1, np.int64(2), sp.Rational(1, 3))) == (1, 2, Fraction(1, 3))
+    assert all(isinstance(v, mp.mpf) for v in to_common_type((1, 0.5, Fraction(1, 3))))
+    assert all(isinstance(v, sp.Expr) for v in to_common_type((1, 0.5, sp.sqrt(2))))
 
 
 SINGULAR = {
@@ -184,15 +187,15 @@ SINGULAR = {
 }
 
 
-@pytest.mark.parametrize(("told", "given"), SINGULAR.items(), ids=SINGULAR)
-def test_singular_metrics_are_refused_with_the_reason(told: str, given: tuple) -> None:
-    rows, slopes = given
+@pytest.mark.parametrize(("message", "arguments"), SINGULAR.items(), ids=SINGULAR)
+def test_singular_metrics_are_refused_with_the_reason(message: str, arguments: tuple) -> None:
+    rows, slopes = arguments
     units = Units(rows, slopes, slopes)
     assert units.metric().shape == (units.d, units.d)  # which is no reason to refuse
     if not units.symbols:
         assert abs(units.determinant()) < 1e-15
     for curvature in (units.scalar, units.scalar_by_tensor, units.riemann, units.inverse):
-        with pytest.raises(InputError, match=told):
+        with pytest.raises(InputError, match=message):
             curvature()
 
 
@@ -202,7 +205,7 @@ BAD = {
     "Rows of 1, 2 weights": (((1, 2), (3,)), (1, 1), (1, 1)),
     "no table": (3, (1,), (1,)),
     "1 slopes were given for 2 units": (((1, 2), (3, 4)), (1,), (1, 1)),
-    "3 bends were given for 2 units": (((1, 2), (3, 4)), (1, 1), (1, 1, 1)),
+    "3 second derivatives were given for 2 units": (((1, 2), (3, 4)), (1, 1), (1, 1, 1)),
     "nan was given": (((1, float("nan")), (3, 4)), (1, 1), (1, 1)),
     "inf": (((1, 2), (3, 4)), (mp.inf, 1), (1, 1)),
     "'2' was given": (((1, "2"), (3, 4)), (1, 1), (1, 1)),
@@ -211,10 +214,10 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize(("told", "given"), BAD.items(), ids=BAD)
-def test_bad_units_are_refused(told: str, given: tuple) -> None:
-    with pytest.raises(InputError, match=told):
-        Units(*given)
+@pytest.mark.parametrize(("message", "arguments"), BAD.items(), ids=BAD)
+def test_bad_units_are_refused(message: str, arguments: tuple) -> None:
+    with pytest.raises(InputError, match=message):
+        Units(*arguments)
 
 
 def test_bad_networks_are_refused() -> None:

@@ -11,7 +11,7 @@ from mpmath import mp, mpf
 from analytic import Activation
 from analytic.activations import erf
 from analytic.activations.activation import PARTS
-from analytic.checks.oracles import nngp_jet, ray
+from analytic.checks.oracles import nngp_jet, point_at_radius
 from analytic.expressions import quadrature
 from analytic.expressions.arguments import InputError
 from analytic.expressions.symbols import z as bound
@@ -146,7 +146,7 @@ def test_an_erf_of_ones_own_has_the_geometry_of_erf() -> None:
 @pytest.mark.parametrize("name", ["tanh", "hard tanh"])
 def test_curvature_of_ones_own_agrees_with_brute_force(name) -> None:
     with mp.workdps(22):
-        jet = nngp_jet(own(name), ray(mpf(1.25), 3), mpf(0.75), mpf(0.5))
+        jet = nngp_jet(own(name), point_at_radius(mpf(1.25), 3), mpf(0.75), mpf(0.5))
         expected = jet.curvature().scalar
     value = nngp.ricci(own(name)).evaluate(16, d=3, sigma=0.75, zeta=0.5, r=1.25)
     assert abs(value - expected) <= mpf("1e-15") * abs(expected)

@@ -1,1 +1,1 @@
-"""What judges the results: claims with mutants, oracles that share no code with them, and the claims."""
+"""Checks of the closed forms: claims, oracles that share no code with the formulas, and mutants."""

@@ -1,4 +1,4 @@
-"""Oracles that closed forms are judged by: quadrature and brute-force curvature, nothing derived."""
+"""Oracles for the closed forms: quadrature of phi, and curvature by its textbook definition."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Vector = Sequence[Any]
 
 
 @dataclass(frozen=True)
-class Jet:
+class MetricJet:
     """A metric at a point with its first two derivatives: g[i][j], dg[i][j][k], ddg[i][j][k][l]."""
 
     g: Any
@@ -29,9 +29,11 @@ class Jet:
     ddg: Any
 
     def curvature(self) -> Curvature:
+        """Christoffel symbols, Riemann and Ricci tensors by their definitions."""
         return curvature_of_jet(self.g, self.dg, self.ddg)
 
     def scalar(self) -> Any:
+        """The Ricci scalar."""
         return self.curvature().scalar
 
     def volume(self) -> Any:
@@ -40,7 +42,7 @@ class Jet:
 
 
 @lru_cache
-def averages(act: Activation, order: int = 1) -> Callable[..., Any]:
+def squared_moment(act: Activation, order: int = 1) -> Callable[..., Any]:
     """(V, power, *parameters) -> E[t^power phi^(order)(sqrt(V) t)^2] by quadrature of phi itself."""
     body = compile_mpmath((z, *act.parameters), act.derivative(order) if order else act.phi.expr)
 
@@ -54,7 +56,7 @@ def averages(act: Activation, order: int = 1) -> Callable[..., Any]:
     return average
 
 
-def pair_average(act: Activation, order: int = 0) -> Callable[..., Any]:
+def two_point_average(act: Activation, order: int = 0) -> Callable[..., Any]:
     """(kxx, kxy, kyy, *parameters) -> E[phi^(order)(u) phi^(order)(v)] by quadrature."""
     body = compile_mpmath((z, *act.parameters), act.derivative(order) if order else act.phi.expr)
 
@@ -67,14 +69,14 @@ def pair_average(act: Activation, order: int = 0) -> Callable[..., Any]:
     return average
 
 
-def nngp_jet(act: Activation, x: Vector, sigma: Any, zeta: Any, *parameters: Any) -> Jet:
+def nngp_jet(act: Activation, x: Vector, sigma: Any, zeta: Any, *parameters: Any) -> MetricJet:
     r"""The metric $E[\phi'(w\cdot x+b)^2 w w^T]$ and its derivatives from moments $E[t^k\phi'^2]$.
 
     Given z, the weights are Gaussian with mean $\sigma^2 x z/V$ and covariance
     $\sigma^2(I - \sigma^2 xx^T/V)$; a derivative by V puts Hermite polynomials under the average.
     """
     V = sigma**2 * mp.fsum(v * v for v in x) + zeta**2
-    average = averages(act)
+    average = squared_moment(act)
     m0, m2, m4, m6 = (average(V, k, *parameters) for k in (0, 2, 4, 6))
     A = (m0, (m2 - m0) / (2 * V), (m4 - 6 * m2 + 3 * m0) / (4 * V**2))
     B = (V * m2, (m4 - m2) / 2, (m6 - 6 * m4 + 3 * m2) / (4 * V))  # E[z^2 phi'^2]
@@ -91,17 +93,17 @@ def nngp_jet(act: Activation, x: Vector, sigma: Any, zeta: Any, *parameters: Any
     return _radial_jet(x, [sigma**2 * v for v in A], [sigma**4 * v for v in c], sigma**2)
 
 
-def nngp_route(act: Activation, read: Callable[[Jet], Any]) -> Callable[..., Any]:
-    """A function of d, sigma, zeta, r and parameters that reads the metric found by quadrature."""
+def nngp_metric_oracle(act: Activation, read: Callable[[MetricJet], Any]) -> Callable[..., Any]:
+    """`read` of the NNGP metric by quadrature, as a function of d, sigma, zeta, r and parameters."""
 
-    def other(d: Any, sigma: Any, r: Any, zeta: Any = 0, **parameters: Any) -> Any:
-        return read(nngp_jet(act, ray(r, int(d)), sigma, zeta, *parameters.values()))
+    def oracle(d: Any, sigma: Any, r: Any, zeta: Any = 0, **parameters: Any) -> Any:
+        return read(nngp_jet(act, point_at_radius(r, int(d)), sigma, zeta, *parameters.values()))
 
-    return other
+    return oracle
 
 
-def omega_jet(x: Vector, omega: Sequence[Any]) -> Jet:
-    r"""The metric $e^\Omega(I + 2\Omega' xx^T)$ where Omega and three derivatives by s are given."""
+def omega_jet(x: Vector, omega: Sequence[Any]) -> MetricJet:
+    r"""The metric $e^\Omega(I + 2\Omega' xx^T)$ from Omega and its first three derivatives by s = |x|^2."""
     o0, o1, o2, o3 = omega
     a = mp.exp(o0)
     a1, a2 = a * o1, a * (o2 + o1**2)
@@ -109,7 +111,7 @@ def omega_jet(x: Vector, omega: Sequence[Any]) -> Jet:
     return _radial_jet(x, (a, a1, a2), (2 * a1, 2 * a2, 2 * a3), 1)
 
 
-def _radial_jet(x: Vector, a: Vector, b: Vector, rate: Any) -> Jet:
+def _radial_jet(x: Vector, a: Vector, b: Vector, rate: Any) -> MetricJet:
     """a(V) I + b(V) x x^T with V = rate |x|^2 + const, by the product rule, index by index."""
     d = range(len(x))
     delta = [[int(i == j) for j in d] for i in d]
@@ -138,10 +140,10 @@ def _radial_jet(x: Vector, a: Vector, b: Vector, rate: Any) -> Jet:
                 + first(b, l) * outer1(i, j, k)
                 + b[0] * outer2(i, j, k, l)
             )
-    return Jet(g, dg, ddg)
+    return MetricJet(g, dg, ddg)
 
 
-def network_jet(slopes: Sequence[Vector], weights: Sequence[Vector]) -> Jet:
+def network_jet(slopes: Sequence[Vector], weights: Sequence[Vector]) -> MetricJet:
     r"""The metric $\frac1n\sum_j \phi'(z_j)^2 w_j w_j^T$ from $(\phi', \phi'', \phi''')$ of each unit."""
     n, d = len(weights), range(len(weights[0]))
 
@@ -161,10 +163,10 @@ def network_jet(slopes: Sequence[Vector], weights: Sequence[Vector]) -> Jet:
             dg[i][j][k] = total(1, i, j, k)
             for l in d:
                 ddg[i][j][k][l] = total(2, i, j, k, l)
-    return Jet(g, dg, ddg)
+    return MetricJet(g, dg, ddg)
 
 
-def ray(r: Any, d: int) -> list[Any]:
+def point_at_radius(r: Any, d: int) -> list[Any]:
     """A point of norm r in general position: no coordinate vanishes, no two are equal."""
     direction = [mp.mpf(k + 2) * (-1) ** k for k in range(d)]
     norm = mp.sqrt(mp.fsum(v * v for v in direction))

@@ -22,7 +22,7 @@ from mpmath import mp
 from analytic.expressions.arguments import InputError, exact
 
 Rows = list[list[sp.Expr]]
-CHUNK = 200_000  # numbers held at a time for drawing
+CHUNK = 200_000  # array entries computed at a time, to bound memory
 
 
 @dataclass(frozen=True)
@@ -35,25 +35,25 @@ class Bump:
 
 
 def bumps(weights: Sequence[Sequence[Any]], biases: Sequence[Any]) -> tuple[Bump, ...]:
-    """Every bump of a network, by d-subsets in order; d units without a common point have none.
+    """Every bump of a network, one for each set of d units with linearly independent weights.
 
     `weights` has a row for each unit. Floats, fractions and strings are read exactly; SymPy
     expressions stay as they are.
     """
-    rows, offsets = _read(weights, biases)
+    rows, offsets = _exact_network(weights, biases)
     n, d = len(rows), len(rows[0])
     front = (2 / (sp.pi * n)) ** d
-    found = (
+    candidates = (
         _bump([rows[j] for j in units], [offsets[j] for j in units], front)
         for units in combinations(range(n), d)
     )
-    made = tuple(bump for bump in found if bump is not None)
-    if not made:
+    all_bumps = tuple(bump for bump in candidates if bump is not None)
+    if not all_bumps:
         raise InputError(
             f"The {n} weight vectors given do not span {d} dimensions, so det g vanishes everywhere: "
             f"give at least {d} that are linearly independent."
         )
-    return made
+    return all_bumps
 
 
 def _bump(rows: Rows, offsets: list[sp.Expr], front: sp.Expr) -> Bump | None:
@@ -62,7 +62,9 @@ def _bump(rows: Rows, offsets: list[sp.Expr], front: sp.Expr) -> Bump | None:
     if minor.equals(0) if minor.is_zero is None else minor.is_zero:
         return None
     centre = [
-        _tidy(-_det([[*w[:m], b, *w[m + 1 :]] for w, b in zip(rows, offsets, strict=True)]) / minor)
+        _simplified(
+            -_det([[*w[:m], b, *w[m + 1 :]] for w, b in zip(rows, offsets, strict=True)]) / minor
+        )
         for m in d
     ]
     precision = [[_expand(sum(w[i] * w[j] for w in rows)) for j in d] for i in d]
@@ -72,7 +74,7 @@ def _bump(rows: Rows, offsets: list[sp.Expr], front: sp.Expr) -> Bump | None:
 
 
 def _det(rows: Rows) -> sp.Expr:
-    """Along the first row: SymPy's matrices would take a hundred times longer on small minors."""
+    """Expansion along the first row, a hundred times faster than SymPy's matrices on small minors."""
     if len(rows) == 1:
         return rows[0][0]
     first, *rest = rows
@@ -81,22 +83,22 @@ def _det(rows: Rows) -> sp.Expr:
 
 
 def determinant(bumps: Sequence[Bump], x: Sequence[Any]) -> sp.Expr:
-    """det g at a point given in symbols or in numbers, which are read exactly."""
-    d = _dimension(bumps)
+    """det g at a point in symbols, or in numbers, which are read exactly."""
+    d = _require_bumps(bumps)
     if len(x) != d:
         raise InputError(f"A point of {len(x)} coordinates was given, but the bumps need {d}.")
     point = sp.Matrix([_exact(f"x{m}", value) for m, value in enumerate(x, 1)])
     return sp.Add(
         *(
-            bump.weight * sp.exp(-_form(bump.precision, point - bump.centre).expand())
+            bump.weight * sp.exp(-_quadratic_form(bump.precision, point - bump.centre).expand())
             for bump in bumps
         )
     )
 
 
 def log_determinant(bumps: Sequence[Bump], x: Any) -> np.ndarray:
-    """log det g in float64, however far out; x: (..., d) -> (...)."""
-    d, points = _dimension(bumps), np.asarray(x, dtype=float)
+    """log det g in float64 without underflow at any distance; x: (..., d) -> (...)."""
+    d, points = _require_bumps(bumps), np.asarray(x, dtype=float)
     if points.ndim == 0 or points.shape[-1] != d:
         raise InputError(
             f"Points of shape {points.shape} were given, but the bumps need a last axis of {d}: "
@@ -110,11 +112,11 @@ def log_determinant(bumps: Sequence[Bump], x: Any) -> np.ndarray:
 
 
 def _log_sum(logs: np.ndarray) -> np.ndarray:
-    """log of the sum of exponentials, (bumps, m) -> (m); the largest is taken out of the sum."""
-    logs = np.where(np.isnan(logs), -np.inf, logs)  # beyond 1e150 squares overflow
+    """log-sum-exp over the bumps, (bumps, m) -> (m)."""
+    logs = np.where(np.isnan(logs), -np.inf, logs)  # inf - inf where coordinates exceed 1e150
     highest = logs.max(axis=0)
     shift = np.where(np.isfinite(highest), highest, 0.0)
-    with np.errstate(divide="ignore"):  # log 0 where even the logarithm has left the floats
+    with np.errstate(divide="ignore"):  # log 0 where every exponent overflows to -infinity
         return shift + np.log(np.exp(logs - shift).sum(axis=0))
 
 
@@ -133,8 +135,8 @@ def _logarithms(bumps: Sequence[Bump]) -> Callable[[np.ndarray], np.ndarray]:
 def _floats(bump: Bump) -> tuple[float, list[list[float]], list[float]]:
     """log weight, F and F c, where F^T F is the precision.
 
-    Units that are nearly collinear meet far away, at a c whose difference from x would cost
-    digits; F c is of the size of their biases.
+    The hyperplanes of nearly collinear units meet at a distant c, and x - c would lose digits;
+    F x - F c does not, as F c is of the size of the biases.
     """
     if bump.weight.free_symbols | bump.centre.free_symbols | bump.precision.free_symbols:
         raise InputError("Bumps with free symbols were given: substitute numbers to draw them.")
@@ -150,7 +152,7 @@ def _mpf(number: sp.Expr) -> Any:
     return mp.mpmathify(number.evalf(20))
 
 
-def _read(weights: Any, biases: Any) -> tuple[Rows, list[sp.Expr]]:
+def _exact_network(weights: Any, biases: Any) -> tuple[Rows, list[sp.Expr]]:
     """Exact numbers, (n, d) and (n)."""
     try:
         rows = [list(row) for row in (weights.tolist() if hasattr(weights, "tolist") else weights)]
@@ -188,16 +190,16 @@ def _expand(entry: sp.Expr) -> sp.Expr:
     return entry if entry.is_Rational else sp.expand(entry)
 
 
-def _tidy(entry: sp.Expr) -> sp.Expr:
+def _simplified(entry: sp.Expr) -> sp.Expr:
     return entry if entry.is_Rational else sp.radsimp(sp.cancel(entry))
 
 
-def _form(Q: sp.MatrixBase, y: sp.MatrixBase) -> sp.Expr:
+def _quadratic_form(Q: sp.MatrixBase, y: sp.MatrixBase) -> sp.Expr:
     """y^T Q y."""
     return (y.T * Q * y)[0, 0]
 
 
-def _dimension(bumps: Sequence[Bump]) -> int:
+def _require_bumps(bumps: Sequence[Bump]) -> int:
     if not bumps:
         raise InputError("No bump was given: det g vanishes everywhere. Make some with `bumps`.")
     return bumps[0].centre.rows

@@ -6,8 +6,9 @@ In the preactivations $z_j$, whose squares add up to $\tfrac32(|x|^2 + 2b^2)$,
 $$\det g = \frac{e^{-\sum z_j^2}}{3\pi^2}\sum_j e^{z_j^2}, \qquad
 R = 3\pi\,(z_1z_2 + z_2z_3 + z_3z_1)\,\frac{e^{\sum z_j^2}}{\big(\sum_j e^{z_j^2}\big)^2}.$$
 
-The float faces take the largest square out of the sum, and hold each exponent as a pair of floats:
-squares of 1e4 leave an exponent of a few hundred, whose error is that of the result.
+In floats the largest square is taken out of the sum, and each exponent is an unevaluated sum of two
+floats: an exponent may be a difference of squares of 1e4, and its absolute error is the relative
+error of the result.
 """
 
 from __future__ import annotations
@@ -41,11 +42,11 @@ def _textbook() -> tuple[sp.Expr, sp.Expr]:
     """det g from its bumps (B.55), and R from the sum over triples of units (4) divided by 3."""
     z = [w[0] * x1 + w[1] * x2 + b for w in WEIGHTS]
     squares = sp.factor(sp.expand(sum(v**2 for v in z)))
-    made = bumps(WEIGHTS, (b, b, b))
-    terms = [determinant([bump], (x1, x2)) / bump.weight for bump in made]
-    left = [sp.expand(term.exp + squares) for term in terms]  # the square of the unit not in a pair
-    S = sum(sp.exp(v**2) for v in z if sp.expand(v**2) in left)
-    (weight,) = {bump.weight for bump in made}
+    pairs = bumps(WEIGHTS, (b, b, b))  # each bump belongs to a pair of the three units
+    terms = [determinant([bump], (x1, x2)) / bump.weight for bump in pairs]
+    third = [sp.expand(term.exp + squares) for term in terms]  # z^2 of the unit not in the pair
+    S = sum(sp.exp(v**2) for v in z if sp.expand(v**2) in third)
+    (weight,) = {bump.weight for bump in pairs}
     total = sum(
         _minor(j, k) ** 2 * _minor(i, j) * _minor(i, k) * z[j] * z[k]
         for i, j, k in permutations(range(3))
@@ -62,7 +63,7 @@ def _minor(j: int, k: int) -> sp.Expr:
 DETERMINANT, CURVATURE = _textbook()
 
 
-class _Floats(Opaque):
+class _ArrayFormula(Opaque):
     """A quantity of the network on arrays; its arguments are x1, x2 and b."""
 
     textbook: sp.Expr
@@ -89,7 +90,7 @@ class _Floats(Opaque):
         raise NotImplementedError
 
 
-class erf3_magnification(_Floats):
+class erf3_magnification(_ArrayFormula):
     """sqrt(det g)."""
 
     textbook = sp.sqrt(DETERMINANT)
@@ -101,7 +102,7 @@ class erf3_magnification(_Floats):
         return height * at.xp.sqrt(at.total) / (math.pi * math.sqrt(3))
 
 
-class erf3_ricci(_Floats):
+class erf3_ricci(_ArrayFormula):
     """The Ricci scalar."""
 
     textbook = CURVATURE
@@ -109,7 +110,7 @@ class erf3_ricci(_Floats):
     @staticmethod
     def read(at: _Squares) -> Any:
         low, middle, high = at.ordered
-        # A zero or a large factor must meet the root, not its square, which may leave the floats.
+        # Multiply by the square root of the exponential twice: the exponential itself may overflow.
         root = at.exp(_scaled(_sum(low, _sum(middle, _scaled(high, -1))), 0.5)) / at.unit
         return 9 * math.pi / 4 * (root * at.inside * root / at.total**2)
 
@@ -135,11 +136,11 @@ class _Squares:
         first, second = _sorted(xp, first, second)
         second, third = _sorted(xp, second, third)
         first, second = _sorted(xp, first, second)
-        inside = _cancelled([*four, *minus])
+        inside = _compensated_sum([*four, *minus])
         return cls(xp, (first, second, third), inside, unit)
 
     def exp(self, x: Pair) -> Any:
-        """e^x for x / unit^2, clipped to what float arithmetic can tell from 0 and from infinity."""
+        """e^(x / unit^2), with the exponent clipped so that the result neither overflows nor is NaN."""
         xp, most = self.xp, math.log(float(self.xp.finfo(x[0].dtype).max)) - 1
         high, low = (part / self.unit / self.unit for part in x)
         within = (high < most) & (high > -2 * most)
@@ -148,7 +149,7 @@ class _Squares:
 
     @property
     def total(self) -> Any:
-        """The sum of the exponentials of the squares over the largest of them, between 1 and 3."""
+        """The sum of exp(z_j^2) divided by the largest of them, between 1 and 3."""
         low, middle, high = self.ordered
         return (
             1 + self.exp(_sum(middle, _scaled(high, -1))) + self.exp(_sum(low, _scaled(high, -1)))
@@ -169,8 +170,8 @@ def _sum(x: Pair, y: Pair) -> Pair:
     return two_sum(high, low + (x[1] + y[1]))
 
 
-def _cancelled(terms: list[Any]) -> Any:
-    """The sum of floats that may cancel: each pass moves what rounding left over one place down."""
+def _compensated_sum(terms: list[Any]) -> Any:
+    """The sum of floats that may cancel, with three passes of error-free transformation."""
     for _ in range(3):
         for k in range(1, len(terms)):
             terms[k], terms[k - 1] = two_sum(terms[k], terms[k - 1])
@@ -195,7 +196,7 @@ def _sorted(xp: Any, x: Pair, y: Pair) -> tuple[Pair, Pair]:
     )
 
 
-def _formula(face: type[_Floats], what: str, source: str) -> Formula:
+def _formula(face: type[_ArrayFormula], what: str, source: str) -> Formula:
     return Formula(
         f"erf3.{what}", ARGS, face.textbook, source=f"{PAPER}, {source}", stable=face(*ARGS)
     )

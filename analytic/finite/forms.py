@@ -1,4 +1,4 @@
-"""Forms over one kind of number: elimination, determinants, the sums over minors in (B.30)-(B.40)."""
+"""Linear algebra over Fractions, SymPy expressions or mpf, and the sums over minors (B.30)-(B.40)."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from analytic.expressions.arguments import InputError
 if TYPE_CHECKING:
     from analytic.finite.units import Units
 
-SLACK = 100  # roundings that a pivot may have gathered before it counts as zero
+SLACK = 100  # a pivot below so many roundings counts as zero
 
 
-def alike(values: Iterable[Any]) -> tuple[Any, ...]:
+def to_common_type(values: Iterable[Any]) -> tuple[Any, ...]:
     """All as Fractions if all are rational; else as expressions if any is one; else as mpf."""
     values = tuple(values)
     kinds = {_kind(value) for value in values}
@@ -60,7 +60,7 @@ def number(value: Any) -> Any:
 
 
 def determinant(rows: Sequence[Sequence[Any]]) -> Any:
-    """By the first row, without divisions."""
+    """Expansion along the first row, without divisions."""
     if len(rows) == 1:
         return rows[0][0]
     parts = (
@@ -70,15 +70,15 @@ def determinant(rows: Sequence[Sequence[Any]]) -> Any:
     return sum(parts, start=0 * rows[0][0])
 
 
-def eliminate(g: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-    """Pivots D and unit lower triangular L^-1 of g = L D L^T; None if g is singular.
+def ldl_factors(g: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    """Pivots D and the unit lower triangular L^-1 of g = L D L^T; None if g is singular.
 
-    A positive definite form needs neither roots nor exchanged rows, and stays stable.
+    This needs no square roots, and for positive definite g it is stable without pivoting.
     """
     left, size = g.copy(), range(len(g))
     lower = np.array([[g[0, 0] * 0 + int(a == b) for b in size] for a in size], dtype=object)
     for a in size:
-        if vanishes(left[a, a], g[a, a]):
+        if is_negligible(left[a, a], g[a, a]):
             return None
         for b in size[a + 1 :]:
             factor = left[b, a] / left[a, a]
@@ -87,15 +87,15 @@ def eliminate(g: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
     return left.diagonal().copy(), lower
 
 
-def vanishes(value: Any, scale: Any) -> bool:
-    """Zero beside `scale`: exactly for Fractions, else to the working precision of mpmath."""
+def is_negligible(value: Any, scale: Any) -> bool:
+    """Whether a value is zero compared to `scale`: exactly for Fractions, else to mpmath's precision."""
     if isinstance(value, Fraction):
         return value == 0
     return bool(abs(_generic(value)) <= SLACK * mp.eps * abs(_generic(scale)))
 
 
 def _generic(value: Any) -> Any:
-    """An expression at values of its symbols that no relation ties; a number as it is."""
+    """An expression at arbitrary irrational values of its symbols; a number unchanged."""
     if not isinstance(value, sp.Basic):
         return value
     symbols = sorted(value.free_symbols, key=str)
@@ -104,29 +104,29 @@ def _generic(value: Any) -> Any:
 
 
 def vector(letter: str, size: int) -> np.ndarray:
-    """Real symbols, such as u1, u2."""
+    """A vector of real symbols, such as u1, u2."""
     return np.array([sp.Symbol(f"{letter}{k}", real=True) for k in range(1, size + 1)])
 
 
-def given(values: Mapping[str, Any], letter: str, size: int) -> np.ndarray:
-    """The values of such symbols."""
+def vector_values(values: Mapping[str, Any], letter: str, size: int) -> np.ndarray:
+    """The values of the symbols of `vector(letter, size)`, from a mapping by name."""
     return np.array([values[f"{letter}{k}"] for k in range(1, size + 1)], dtype=object)
 
 
 def inverse(g: np.ndarray) -> np.ndarray:
-    """Cofactors over the determinant, in symbols."""
+    """The inverse of a symbolic matrix as adjugate over determinant."""
     matrix = sp.Matrix(g)
     return np.array(matrix.adjugate() / matrix.det(method="berkowitz"), dtype=object)
 
 
 def components(letter: str, rank: int, d: int) -> list[str]:
-    """Names in a symmetric tensor: g11, g12, g22 for rank 2 in two dimensions."""
+    """Names of the components of a symmetric tensor: g11, g12, g22 for rank 2 in two dimensions."""
     indices = combinations_with_replacement(range(1, d + 1), rank)
     return [letter + "".join(map(str, index)) for index in indices]
 
 
 def symmetric(letter: str, rank: int, d: int, known: Mapping[str, Any] | None = None) -> np.ndarray:
-    """The tensor whose components are known by name, or of real symbols with those names."""
+    """The symmetric tensor with components from `known`, by name, or else with real symbols."""
     full = np.empty((d,) * rank, dtype=object)
     if known is None:
         known = {name: sp.Symbol(name, real=True) for name in components(letter, rank, d)}
@@ -137,10 +137,10 @@ def symmetric(letter: str, rank: int, d: int, known: Mapping[str, Any] | None = 
 
 @dataclass(frozen=True)
 class Minors:
-    """The curvature of units as the paper sums it, with 1 in place of its factor 3.
+    """The curvature of units by the paper's sums over minors, with its factor 3 corrected to 1.
 
-    The cost grows like n^(3d-1): for a proof in symbols or a check, where `Units` is for use. A set
-    of d-1 units stands for its (d-1)! orders.
+    The cost grows like n^(3d-1), so this is for proofs and checks; use `Units` otherwise. Sums over
+    ordered tuples of d-1 units are written as (d-1)! times sums over sets.
     """
 
     units: Units
@@ -149,10 +149,12 @@ class Minors:
         """(B.30) along four vectors."""
         w, total = self._rows, 0
         for i, k in self._pairs():
-            total += self._joined(i, k) * (w[i] @ m) * (w[k] @ n) * self._turned(i, k, a, b)
+            total += (
+                self._pair_coefficient(i, k) * (w[i] @ m) * (w[k] @ n) * self._wedge(i, k, a, b)
+            )
         return -total / (self.units.n**2 * self._size())
 
-    def raised(self, c: Any, n: Any, a: Any, b: Any) -> Any:
+    def riemann_raised(self, c: Any, n: Any, a: Any, b: Any) -> Any:
         """(B.32) along a covector and three vectors."""
         bordered = {
             l: self._weight(l) * determinant([list(c), *(self.units.weights[j] for j in l)])
@@ -161,8 +163,8 @@ class Minors:
         total = 0
         for i, k in self._pairs():
             up = sum(self._minor(i, l) * inner for l, inner in bordered.items())
-            front = self._joined(i, k) * (self._rows[k] @ n)
-            total += front * up * self._turned(i, k, a, b)
+            front = self._pair_coefficient(i, k) * (self._rows[k] @ n)
+            total += front * up * self._wedge(i, k, a, b)
         return -total / (self.units.n**2 * self._size() ** 2)
 
     def ricci(self, n: Any, b: Any) -> Any:
@@ -173,13 +175,13 @@ class Minors:
             for l in self._sets():
                 bracket = M(i, l) * (w[k] @ b) - (w[i] @ b) * M(k, l)
                 inner += self._weight(l) * M(i, l) * bracket
-            total += self._joined(i, k) * (w[k] @ n) * inner
+            total += self._pair_coefficient(i, k) * (w[k] @ n) * inner
         return -total / (self.units.n**2 * self._size() ** 2)
 
     def scalar(self) -> Any:
         """(B.36)."""
         M = self._minor
-        total = self._doubled(
+        total = self._double_sum(
             lambda i, j, l, m: M(i, l) ** 2 * M(j, m) ** 2 - M(i, l) * M(j, l) * M(i, m) * M(j, m)
         )
         return -total / (self.units.n**2 * self._size() ** 3)
@@ -187,16 +189,16 @@ class Minors:
     def scalar_by_squares(self) -> Any:
         """(B.40)."""
         M = self._minor
-        total = self._doubled(lambda i, j, l, m: (M(i, l) * M(j, m) - M(i, m) * M(j, l)) ** 2)
+        total = self._double_sum(lambda i, j, l, m: (M(i, l) * M(j, m) - M(i, m) * M(j, l)) ** 2)
         return -total / (2 * self.units.n**2 * self._size() ** 3)
 
-    def _doubled(self, bracket: Callable[..., Any]) -> Any:
+    def _double_sum(self, bracket: Callable[..., Any]) -> Any:
         total = 0
         for i, j in self._pairs():
             inner = 0
             for l, m in product(self._sets(), repeat=2):
                 inner += self._weight(l) * self._weight(m) * bracket(i, j, l, m)
-            total += self._joined(i, j) * inner
+            total += self._pair_coefficient(i, j) * inner
         return total
 
     @property
@@ -209,7 +211,7 @@ class Minors:
         return n ** (d - 1) * factorial(d - 1) * self.units.determinant()
 
     def _pairs(self) -> Iterator[tuple[int, int]]:
-        return permutations(range(self.units.n), 2)  # equal units drop out of every bracket
+        return permutations(range(self.units.n), 2)  # terms with two equal units vanish
 
     def _sets(self) -> Iterator[tuple[int, ...]]:
         return combinations(range(self.units.n), self.units.d - 1)
@@ -231,12 +233,13 @@ class Minors:
     def _weight(self, chosen: tuple[int, ...]) -> Any:
         return self._weights[chosen]
 
-    def _joined(self, i: int, k: int) -> Any:
-        """phi' phi'' of two units times their minors with every set of others."""
-        p, pp, M = self.units.slopes, self.units.bends, self._minor
+    def _pair_coefficient(self, i: int, k: int) -> Any:
+        """phi' phi'' of two units, times the sum of their minors with every set of d-1 units."""
+        p, pp, M = self.units.slopes, self.units.second_derivatives, self._minor
         total = sum(self._weight(j) * M(i, j) * M(k, j) for j in self._sets())
         return p[i] * pp[i] * p[k] * pp[k] * total
 
-    def _turned(self, i: int, k: int, a: Any, b: Any) -> Any:
+    def _wedge(self, i: int, k: int, a: Any, b: Any) -> Any:
+        """The two-form w_i ^ w_k applied to (a, b)."""
         w = self._rows
         return (w[i] @ a) * (w[k] @ b) - (w[i] @ b) * (w[k] @ a)

@@ -15,7 +15,14 @@ from analytic.activations.activation import Activation
 from analytic.expressions.arguments import InputError
 from analytic.expressions.backends import compile_mpmath
 from analytic.expressions.symbols import z
-from analytic.finite.forms import alike, determinant, eliminate, number, vanishes, vector
+from analytic.finite.forms import (
+    determinant,
+    is_negligible,
+    ldl_factors,
+    number,
+    to_common_type,
+    vector,
+)
 
 Vector = Sequence[Any]
 
@@ -24,39 +31,39 @@ Vector = Sequence[Any]
 class Units:
     r"""n hidden units $\phi(w_j\cdot x + b_j)/\sqrt n$ at a point x of d coordinates.
 
-    Row j of `weights` is $w_j$; `slopes` are $\phi'(z_j)$ and `bends` $\phi''(z_j)$. Rational
-    numbers are kept as Fractions, symbols and surds as SymPy expressions, and floats turn all
-    into mpf. Tensors are object arrays of the same kind.
+    Row j of `weights` is $w_j$; `slopes` are $\phi'(z_j)$ and `second_derivatives` $\phi''(z_j)$.
+    Rational numbers are stored as Fractions, symbols and roots as SymPy expressions; one float
+    makes all of them mpf. Tensors are object arrays of the same type.
     """
 
     weights: tuple[tuple[Any, ...], ...]
     slopes: tuple[Any, ...]
-    bends: tuple[Any, ...]
+    second_derivatives: tuple[Any, ...]
 
     def __post_init__(self) -> None:
-        rows = _checked(self.weights)
+        rows = _require_rows(self.weights)
         n, d = len(rows), len(rows[0])
-        for name in ("slopes", "bends"):
-            _expect(name, getattr(self, name), n, "units")
-        flat = alike((*chain(*rows), *self.slopes, *self.bends))
+        for name in ("slopes", "second_derivatives"):
+            _require_count(name, getattr(self, name), n, "units")
+        flat = to_common_type((*chain(*rows), *self.slopes, *self.second_derivatives))
         object.__setattr__(self, "weights", tuple(flat[d * j : d * (j + 1)] for j in range(n)))
         object.__setattr__(self, "slopes", flat[n * d : n * (d + 1)])
-        object.__setattr__(self, "bends", flat[n * (d + 1) :])
+        object.__setattr__(self, "second_derivatives", flat[n * (d + 1) :])
 
     @classmethod
     def of(
         cls, activation: Activation, weights: Sequence[Vector], biases: Vector, x: Vector
     ) -> Units:
-        """The units of a network at x: exact where phi' and phi'' are rational there, or hold open
-        symbols, and otherwise in the working precision of mpmath."""
+        """The units of a network at x. They are exact if phi' and phi'' are rational or symbolic there,
+        and otherwise rounded to the working precision of mpmath."""
         if not isinstance(activation, Activation):
             raise InputError(
                 f"activation = {activation!r} is none: give an Activation, such as erf."
             )
-        rows = _checked(weights)
-        _expect("biases", biases, len(rows), "units")
-        _expect("x", x, len(rows[0]), "coordinates")
-        numbers = iter(alike((*chain(*rows), *biases, *x)))
+        rows = _require_rows(weights)
+        _require_count("biases", biases, len(rows), "units")
+        _require_count("x", x, len(rows[0]), "coordinates")
+        numbers = iter(to_common_type((*chain(*rows), *biases, *x)))
         rows = tuple(tuple(next(numbers) for _ in row) for row in rows)
         shifts, at = [next(numbers) for _ in rows], list(numbers)
         sums = [sum(a * b for a, b in zip(w, at)) + c for w, c in zip(rows, shifts)]
@@ -64,14 +71,14 @@ class Units:
 
     @classmethod
     def generic(cls, n: int, d: int) -> Units:
-        """Units in symbols: weights w11, w12, ..., slopes p1, ..., bends pp1, ..."""
+        """Symbolic units: weights w11, w12, ..., slopes p1, ..., second derivatives pp1, ..."""
         rows = tuple(tuple(vector(f"w{j}", d)) for j in range(1, n + 1))
         return cls(rows, tuple(vector("p", n)), tuple(vector("pp", n)))
 
     @property
     def symbols(self) -> tuple[sp.Symbol, ...]:
-        """What the weights, slopes and bends leave open, in that order."""
-        entries = map(sp.sympify, (*chain(*self.weights), *self.slopes, *self.bends))
+        """The free symbols of the weights, slopes and second derivatives, in that order."""
+        entries = map(sp.sympify, (*chain(*self.weights), *self.slopes, *self.second_derivatives))
         return tuple(dict.fromkeys(s for e in entries for s in sorted(e.free_symbols, key=str)))
 
     @property
@@ -131,7 +138,7 @@ class Units:
         steps."""
         pivots, whitened = self._whitened
         T = 2 * np.einsum("j,ja,jb,jc->abc", self._products / self.n, *[whitened] * 3)
-        up = 1 / pivots  # the frame is orthogonal, not normal: that takes no roots
+        up = 1 / pivots  # the frame is orthogonal but not normalised, which would need square roots
         square = np.einsum("abc,abc,a,b,c->", T, T, up, up, up)
         trace = np.einsum("aac,a->c", T, up)
         return (square - trace @ (trace * up)) / 4
@@ -147,50 +154,50 @@ class Units:
     @property
     def _products(self) -> np.ndarray:
         """phi' phi'' of each unit."""
-        return self._slopes * np.array(self.bends, dtype=object)
+        return self._slopes * np.array(self.second_derivatives, dtype=object)
 
     def _total(self, values: np.ndarray, rank: int) -> np.ndarray:
-        """The mean over units of values w w ... w."""
+        """The mean over units of values times the outer product w w ... w of this rank."""
         letters = "abc"[:rank]
         terms = ",".join(f"j{letter}" for letter in letters)
         return np.einsum(f"j,{terms}->{letters}", values / self.n, *[self._rows] * rank)
 
     @cached_property
     def _whitening(self) -> tuple[np.ndarray, np.ndarray]:
-        """Pivots D and unit lower triangular L^-1 with g = L D L^T: no roots, no exchange of rows."""
+        """Pivots D and the unit lower triangular L^-1 with g = L D L^T."""
         if self.n < self.d:
             raise InputError(
                 f"{self.n} units in {self.d} dimensions were given: their metric is singular, so give "
                 f"at least {self.d} units."
             )
-        factors = eliminate(self.metric())
+        factors = ldl_factors(self.metric())
         if factors is None:
             raise InputError(self._why_singular())
         return factors
 
     @cached_property
     def _whitened(self) -> tuple[np.ndarray, np.ndarray]:
-        """Pivots, and the weights in the frame that they belong to."""
+        """Pivots, and the weights in the frame where the metric is the diagonal matrix of pivots."""
         pivots, lower = self._whitening
         return pivots, self._rows @ lower.T
 
     def _why_singular(self) -> str:
         rows = self._rows
-        if eliminate(np.einsum("ja,jb->ab", rows, rows)) is None:
+        if ldl_factors(np.einsum("ja,jb->ab", rows, rows)) is None:
             return (
                 f"The metric is singular: the weights of the {self.n} units do not span the {self.d} "
                 "dimensions, as collinear ones do not. Give weights that do, or raise mpmath's precision."
             )
         largest = sum(slope**2 for slope in self.slopes)
-        idle = [str(j + 1) for j, p in enumerate(self.slopes) if vanishes(p**2, largest)]
+        idle = [str(j + 1) for j, p in enumerate(self.slopes) if is_negligible(p**2, largest)]
         return (
             f"The metric is singular: phi' is zero, or nearly, at unit {', '.join(idle) or '?'}, and the "
             f"weights of the others do not span the {self.d} dimensions. Move x or the biases."
         )
 
 
-def _checked(weights: Sequence[Vector]) -> tuple[tuple[Any, ...], ...]:
-    """The weights as rows of one length."""
+def _require_rows(weights: Sequence[Vector]) -> tuple[tuple[Any, ...], ...]:
+    """The weights as rows of equal length; other input is refused."""
     try:
         rows = tuple(map(tuple, weights))
     except TypeError:
@@ -208,7 +215,8 @@ def _checked(weights: Sequence[Vector]) -> tuple[tuple[Any, ...], ...]:
     return rows
 
 
-def _expect(name: str, values: Vector, count: int, what: str) -> None:
+def _require_count(name: str, values: Vector, count: int, what: str) -> None:
+    name = name.replace("_", " ")
     if not hasattr(values, "__len__"):
         raise InputError(
             f"{name} = {values!r} is no list: give one number for each of {count} {what}."
@@ -228,9 +236,9 @@ def _derivatives(activation: Activation, order: int, at: list[Any]) -> tuple[Any
                 f"A unit has z = {exact}, where {activation.name} has a kink and no curvature: "
                 "move x or a bias."
             )
-        found = expr.subs(z, exact)
-        if found.free_symbols or found.is_Rational:
-            return found
+        derivative = expr.subs(z, exact)
+        if derivative.free_symbols or derivative.is_Rational:
+            return derivative
         return floating(number(preactivation))
 
     return tuple(map(value, at))

@@ -1,4 +1,4 @@
-"""What is known of every numbered statement; `analytic.ledger.routes` has the routes, which take time."""
+"""The verdict on every numbered statement of the papers; `analytic.ledger.routes` has the claims."""
 
 from analytic.ledger.entry import LEDGERS, OWN, PAPERS, Entry, Paper, Verdict, load
 

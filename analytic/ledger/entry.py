@@ -1,4 +1,4 @@
-"""Ledger entries: data read from one file for each paper."""
+"""Ledger entries, read from one TOML file for each paper."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from importlib.resources import files
 
 
 class Verdict(Enum):
-    """What is known of a statement."""
+    """The outcome of checking a statement."""
 
     DEFINITION = "definition"  # nothing to check
     HOLDS = "holds"
@@ -34,8 +34,8 @@ class Entry:
     printed: str  # LaTeX, as the paper has it, or as we state it
     verdict: Verdict
     corrected: str = ""  # LaTeX, for an erratum
-    damaged: str = ""  # what could not be read in the text at hand
-    note: str = ""  # what was found, in a sentence
+    damaged: str = ""  # the part of the text at hand that could not be read
+    note: str = ""  # the reason for the verdict, in a sentence
     code: tuple[str, ...] = ()  # catalogue names or module paths
 
     @property
@@ -65,13 +65,13 @@ class Paper:
 PAPERS = (
     "curvature", "univariate-relu", "exact-path-kernel", "output-space-flow", "equivariant-ntk",
 )  # fmt: skip
-OWN = "beyond"  # what none of them prints, in the form of a paper
+OWN = "beyond"  # statements of our own, which none of the papers prints
 LEDGERS = (*PAPERS, OWN)
 
 
 @cache
 def load(name: str) -> Paper:
-    """The ledger of one paper, or our own."""
+    """The ledger of one paper, or of our own statements."""
     text = files("analytic.ledger").joinpath("statements", f"{name}.toml").read_text("utf-8")
     data = tomllib.loads(text)
     entries = tuple(

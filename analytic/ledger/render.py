@@ -1,4 +1,4 @@
-"""LEDGER.md, generated from the entries and their routes."""
+"""LEDGER.md, generated from the entries and the claims about them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from analytic.ledger.routes import all_routes
 
 
 def count(name: str) -> Counter[Verdict]:
-    """Equations of one paper by verdict."""
+    """The number of equations of one paper, by verdict."""
     tally: Counter[Verdict] = Counter()
     for entry in load(name).entries:
         tally[entry.verdict] += len(entry.equations)
@@ -17,7 +17,7 @@ def count(name: str) -> Counter[Verdict]:
 
 
 def headline() -> str:
-    """How many numbered statements are settled, and how many of our own hold beside them."""
+    """How many numbered statements have a verdict, and how many statements of our own hold."""
     total = sum((count(name) for name in PAPERS), Counter())
     settled = total.total() - total[Verdict.OPEN]
     parts = ", ".join(f"{total[v]} {_PLURAL[v]}" for v in Verdict if v is not Verdict.OPEN)
@@ -38,6 +38,7 @@ _PLURAL = {
 
 
 def markdown() -> str:
+    """The text of LEDGER.md."""
     lines = [
         "# Ledger",
         "",
@@ -90,8 +91,8 @@ def _entry(entry: Entry) -> list[str]:
         details.append(entry.note)
     if entry.damaged:
         details.append(f"Text at hand: {entry.damaged}")
-    if settled := all_routes().get(entry.id):
-        details += [f"Route: {claim}, {claim.digits} digits." for claim in settled.claims]
+    if verification := all_routes().get(entry.id):
+        details += [f"Route: {claim}, {claim.digits} digits." for claim in verification.claims]
     if entry.code:
         details.append("Code: " + ", ".join(f"`{place}`" for place in entry.code))
     lines += [f"- {detail}" for detail in details]

@@ -1,11 +1,11 @@
-"""The routes of every settled entry, by id. A module of routes takes time, and is imported when asked for."""
+"""The verifications of all entries, by id. Their modules take time to import, so each is imported on use."""
 
 from functools import cache
 from importlib import import_module
 
-from analytic.ledger.settlement import Settled
+from analytic.ledger.verification import Verification
 
-__all__ = ["MODULES", "Settled", "all_routes", "routes_of"]
+__all__ = ["MODULES", "Verification", "all_routes", "routes_of"]
 
 FOLDERS = {
     "curvature": (
@@ -22,11 +22,12 @@ FOLDERS = {
 MODULES = tuple(f"{folder}.{name}" for folder, names in FOLDERS.items() for name in names)
 
 
-def routes_of(module: str) -> dict[str, Settled]:
-    """Those of one module, as `curvature.erf`."""
+def routes_of(module: str) -> dict[str, Verification]:
+    """The verifications of one module, such as `curvature.erf`, by entry."""
     return import_module(f"analytic.ledger.{module}").ROUTES
 
 
 @cache
-def all_routes() -> dict[str, Settled]:
-    return {entry: settled for module in MODULES for entry, settled in routes_of(module).items()}
+def all_routes() -> dict[str, Verification]:
+    """The verifications of every module, by entry."""
+    return {entry: one for module in MODULES for entry, one in routes_of(module).items()}

@@ -27,7 +27,7 @@ SOURCE = "Zavatone-Veth et al., appendix E"
 _cosine = Domain((rho**2 <= 1,), "rho is the cosine of the angle between x and the datum")
 
 
-class _OfDegree(Opaque):
+class _DegreePolynomial(Opaque):
     """A polynomial whose exact coefficients depend on the degree q, a plain number."""
 
     @property
@@ -46,17 +46,17 @@ class _OfDegree(Opaque):
 
     @staticmethod
     def total(number: Callable[[Any], Any], d: Any, q: Any, *rest: Any) -> Any:
-        """The sum, with coefficients turned into numbers of the backend."""
+        """The value of the polynomial; `number` converts its exact coefficients for the backend."""
         raise NotImplementedError
 
 
-class chi_excess(_OfDegree):
-    """chi - d of (d, q, rho): a sum of products of t = rho^2 and 1 - t without a minus sign."""
+class chi_excess(_DegreePolynomial):
+    """chi - d as a function of (d, q, rho): a sum of positive terms in t = rho^2 and 1 - t."""
 
     @staticmethod
     def total(number: Callable[[Any], Any], d: Any, q: Any, rho: Any) -> Any:
         t = rho * rho
-        rest = 1 - t  # rounded with t: near 1 this is exact, and its gradient -2 rho everywhere
+        rest = 1 - t  # exact for t >= 1/2, and its gradient is -2 rho
         weights = _weights(number, q)
         last = len(weights) - 1
         return sum(
@@ -65,26 +65,28 @@ class chi_excess(_OfDegree):
         )
 
 
-class minus_kappa(_OfDegree):
-    """-kappa of (d, q): positive powers of d - 1."""
+class minus_kappa(_DegreePolynomial):
+    """-kappa as a function of (d, q): a polynomial in d - 1 with positive coefficients."""
 
     @staticmethod
     def total(number: Callable[[Any], Any], d: Any, q: Any) -> Any:
-        zeroth, first, second = _converted(number, q, polynomials.fluctuation_powers(q))
+        zeroth, first, second = _to_backend(number, q, polynomials.fluctuation_powers(q))
         return zeroth + (d - 1) * (first + (d - 1) * second)
 
 
 def _weights(number: Callable[[Any], Any], q: Any) -> list[tuple[Any, Any]]:
-    """Those of (4t)^j (1-t)^(q-j): chi grows as 4^q, and so no factor of a term leaves its range."""
-    q = polynomials.degree(q)
-    _converted(number, q, [polynomials.bernstein_line(q, q).level])  # all, for they grow with j
+    """Coefficients of (4t)^j (1-t)^(q-j). As chi grows like 4^q, they stay in the range of floats."""
+    q = polynomials.require_degree(q)
+    _to_backend(
+        number, q, [polynomials.bernstein_line(q, q).level]
+    )  # refuses an overflow of the largest
     lines = polynomials.excess(q)
     scaled = [line * Fraction(1, 4**j) for j, line in enumerate(lines)]
-    flat = _converted(number, q, [c for line in scaled for c in (line.slope, line.level)])
+    flat = _to_backend(number, q, [c for line in scaled for c in (line.slope, line.level)])
     return list(zip(flat[::2], flat[1::2], strict=True))
 
 
-def _converted(number: Callable[[Any], Any], q: Any, coefficients: Any) -> list[Any]:
+def _to_backend(number: Callable[[Any], Any], q: Any, coefficients: Any) -> list[Any]:
     try:
         return [number(c) for c in coefficients]
     except OverflowError:
@@ -100,7 +102,7 @@ def _hypergeometric(a: sp.Expr, b: sp.Expr) -> sp.Expr:
 
 _chi = (d + 2 * (2 * q - 1)) * _hypergeometric(1 - q, -q) - 2 * (q - 1) * _hypergeometric(-q, -q)
 
-# (4q-5)!! / [(2q-3)!!]^2, the flatness E[z^(4q-4)] / E[z^(2q-2)]^2 of the squared slope.
+# (4q-5)!! / [(2q-3)!!]^2, the normalised fourth moment E[z^(4q-4)] / E[z^(2q-2)]^2 of the slope.
 _flatness = sp.sqrt(sp.pi) * sp.gamma(2 * q - sp.Rational(3, 2)) / sp.gamma(q - sp.S.Half) ** 2
 _square = _flatness * (
     d**2
@@ -140,9 +142,9 @@ def derived_chi(degree: int) -> sp.Expr:
     """chi by its definition (E.17): Gaussian moments along x, and across it towards the datum."""
     along, across, leg = sp.symbols("along across leg")
     phi, slope = _monomial(degree)
-    seen = phi(rho * along + leg * across) ** 2 * slope(along) ** 2
+    product = phi(rho * along + leg * across) ** 2 * slope(along) ** 2
     g_along, g_across = (_mean(slope(along) ** 2 * e) for e in (along**2, sp.S.One))
-    total = _mean(seen * along**2) / g_along + _mean(seen * (across**2 + d - 2)) / g_across
+    total = _mean(product * along**2) / g_along + _mean(product * (across**2 + d - 2)) / g_across
     by_rho = sp.expand(total / _mean(phi(along) ** 2)).subs(leg, sp.sqrt(1 - rho**2))
     return sp.expand(by_rho)
 

@@ -21,7 +21,7 @@ def wishart_volume(n: int, d: int) -> Any:
     """E sqrt(det g) over the prior; its n(... - 1) tends to -d^2/4."""
     whole("n", n, 1)
     whole("d", d, 1)
-    with _careful():
+    with _working_precision():
         return _root_determinant(n, d) * mpf(n) ** (-mpf(d) / 2)
 
 
@@ -29,8 +29,8 @@ def posterior_moment(n: int, t: Any, power: Any = 1, outputs: int = 1) -> Any:
     """<s^power> of the entry of g along the example, s = 1 at infinite width."""
     whole("n", n, 1)
     whole("outputs", outputs, 1)
-    with _careful():
-        t, power, order = _ratio(t), mp.mpmathify(power), mpf(n - outputs) / 2
+    with _working_precision():
+        t, power, order = _require_ratio(t), mp.mpmathify(power), mpf(n - outputs) / 2
         if t:
             return (t / n) ** (power / 2) * _bessel_ratio(order, power, mp.sqrt(n * t))
         if order <= 0 or order + power <= 0:
@@ -45,7 +45,7 @@ def posterior_volume(n: int, d: int, t: Any, outputs: int = 1) -> Any:
     """<sqrt(det g)>; its n(... - 1) tends to (m/2)(t/m - 1) - d^2/4."""
     whole("d", d, 1)
     along = posterior_moment(n, t, mpf(1) / 2, outputs)
-    with _careful():
+    with _working_precision():
         across = _root_determinant(n - 1, d - 1) * mpf(n) ** (-mpf(d - 1) / 2)
         return along * across
 
@@ -53,7 +53,7 @@ def posterior_volume(n: int, d: int, t: Any, outputs: int = 1) -> Any:
 def posterior_spread(n: int, t: Any) -> Any:
     """The variance of f(x) over the squared length of x across x_a."""
     inverse = posterior_moment(n, t, -1)
-    with _careful():
+    with _working_precision():
         return mpf(n - 1) / n + mp.mpmathify(t) * inverse / n
 
 
@@ -70,8 +70,8 @@ def coefficient(
         return row[0]
 
 
-def _careful() -> Any:
-    """Ten digits beyond thirty, or beyond the working precision if that is more."""
+def _working_precision() -> Any:
+    """Ten digits more than thirty, or than the current precision if that is higher."""
     return mp.workdps(max(30, mp.dps) + 10)
 
 
@@ -101,7 +101,7 @@ def _bessel_ratio(order: Any, step: Any, at: Any) -> Any:
     return mp.exp(step * peak) * above / below
 
 
-def _ratio(t: Any) -> Any:
+def _require_ratio(t: Any) -> Any:
     t = mp.mpmathify(t)
     if not (mp.isfinite(t) and mp.im(t) == 0 and t >= 0):
         raise InputError(f"t = |y|^2/|x_a|^2 must be a number at least 0, not {t}.")

@@ -20,25 +20,34 @@ from __future__ import annotations
 from fractions import Fraction
 from itertools import pairwise
 
-from analytic.perturbation.polynomials import Line, bernstein, degree, odd_factorial
+from analytic.perturbation.polynomials import (
+    AffineInDimension,
+    bernstein,
+    odd_factorial,
+    require_degree,
+)
 
 
-def slopes(q: int) -> tuple[Line, ...]:
-    """Bernstein coefficients of d(chi)/dt, by differences."""
-    return tuple((after - before) * Fraction(degree(q)) for before, after in pairwise(bernstein(q)))
+def slopes(q: int) -> tuple[AffineInDimension, ...]:
+    """Bernstein coefficients of d(chi)/dt, by differences of those of chi."""
+    return tuple(
+        (after - before) * Fraction(require_degree(q)) for before, after in pairwise(bernstein(q))
+    )
 
 
-def proven_slopes(q: int) -> tuple[Line, ...]:
-    """The same by the last line of the proof."""
-    q = degree(q)
+def proven_slopes(q: int) -> tuple[AffineInDimension, ...]:
+    """The same coefficients by the formula at the end of the proof."""
+    q = require_degree(q)
     lines, below = [], odd_factorial(2 * q - 1)
     for j in range(q):
         front = Fraction(odd_factorial(2 * (q + j) - 3), below * odd_factorial(2 * j + 1))
-        bracket = Line(Fraction(2 * q - 1), Fraction(2 * q * (2 * q - 1) + 2 - 4 * q * (j + 1)))
+        bracket = AffineInDimension(
+            Fraction(2 * q - 1), Fraction(2 * q * (2 * q - 1) + 2 - 4 * q * (j + 1))
+        )
         lines.append(bracket * (front * 2 * q * (q - 1)))
     return tuple(lines)
 
 
 def least_dimension(q: int) -> Fraction:
     """chi increases on the whole of [0, 1] for real d exactly above this number."""
-    return Fraction(2 * (degree(q) - 1), 2 * degree(q) - 1)
+    return Fraction(2 * (require_degree(q) - 1), 2 * require_degree(q) - 1)

@@ -1,7 +1,7 @@
 r"""Exact polynomials: the perturbation factors in d and t = rho^2, and networks of polynomial phi.
 
-In powers of t about half of the coefficients of chi are negative. Written as the average of a
-square it has no negative part: $w^T\bar g^{-1}w$ is a sum of squares along and across x, and
+In powers of t about half of the coefficients of chi are negative. As the average of a square it has
+no negative terms: $w^T\bar g^{-1}w$ is a sum of squares along and across x, and
 $u_a = \rho u + \sqrt{1-\rho^2}\,v$ for independent u and v. The binomial theorem then gives
 $\chi = \sum_j \binom qj t^j(1-t)^{q-j}\beta_j$ with every $\beta_j$ positive.
 """
@@ -27,8 +27,8 @@ Vector = Sequence[Any]
 
 
 @dataclass(frozen=True)
-class Line:
-    """slope d + level, a coefficient as a function of the dimension."""
+class AffineInDimension:
+    """A coefficient slope d + level, as a function of the dimension d."""
 
     slope: Fraction
     level: Fraction
@@ -36,15 +36,15 @@ class Line:
     def at(self, d: Any) -> Any:
         return self.slope * d + self.level
 
-    def __sub__(self, other: Line) -> Line:
-        return Line(self.slope - other.slope, self.level - other.level)
+    def __sub__(self, other: AffineInDimension) -> AffineInDimension:
+        return AffineInDimension(self.slope - other.slope, self.level - other.level)
 
-    def __mul__(self, factor: Fraction) -> Line:
-        return Line(self.slope * factor, self.level * factor)
+    def __mul__(self, factor: Fraction) -> AffineInDimension:
+        return AffineInDimension(self.slope * factor, self.level * factor)
 
 
-def degree(q: Any) -> int:
-    """The degree as an int, or a refusal."""
+def require_degree(q: Any) -> int:
+    """The degree as an int; anything but a whole number >= 1 is refused."""
     return int(exact(degree_symbol, q))
 
 
@@ -54,41 +54,43 @@ def odd_factorial(k: int) -> int:
 
 
 @lru_cache
-def polynomial(q: int) -> tuple[Line, ...]:
+def polynomial(q: int) -> tuple[AffineInDimension, ...]:
     """chi = sum over k of (slope_k d + level_k) rho^(2k): (E.33) multiplied out."""
-    q, terms, pair = degree(q), [], Fraction(1)
+    q, terms, pair = require_degree(q), [], Fraction(1)
     for k in range(q + 1):  # pair is the coefficient of 2F1(-q, -q; 1/2; t)
         single = pair * Fraction(q - k, q)  # and this one that of 2F1(1-q, -q; 1/2; t)
-        terms.append(Line(single, 2 * (2 * q - 1) * single - 2 * (q - 1) * pair))
+        terms.append(AffineInDimension(single, 2 * (2 * q - 1) * single - 2 * (q - 1) * pair))
         pair *= Fraction(2 * (q - k) ** 2, (2 * k + 1) * (k + 1))
     return tuple(terms)
 
 
 @lru_cache
-def bernstein(q: int) -> tuple[Line, ...]:
+def bernstein(q: int) -> tuple[AffineInDimension, ...]:
     """The coefficients beta_j of chi in the Bernstein basis of degree q, all positive for d >= 1."""
-    q = degree(q)
+    q = require_degree(q)
     return tuple(bernstein_line(q, j) for j in range(q + 1))
 
 
-def bernstein_line(q: int, j: int) -> Line:
-    """One of them; the last is chi at rho = 1."""
+def bernstein_line(q: int, j: int) -> AffineInDimension:
+    """The coefficient beta_j; beta_q is chi at rho = 1."""
     below = odd_factorial(2 * q - 1) * odd_factorial(2 * j - 1)
-    line = Line(Fraction(2 * q - 1), Fraction(2 * q * (2 * q - 1) - 4 * j * (q - 1)))
+    line = AffineInDimension(Fraction(2 * q - 1), Fraction(2 * q * (2 * q - 1) - 4 * j * (q - 1)))
     return line * Fraction(odd_factorial(2 * (q + j) - 3), below)
 
 
 @lru_cache
-def excess(q: int) -> tuple[Line, ...]:
-    """The weights of t^j (1-t)^(q-j) in chi - d; neither slope nor level is ever negative."""
-    one = Line(Fraction(1), Fraction(0))  # the Bernstein polynomials sum to 1
-    return tuple((line - one) * Fraction(comb(degree(q), j)) for j, line in enumerate(bernstein(q)))
+def excess(q: int) -> tuple[AffineInDimension, ...]:
+    """The coefficients of t^j (1-t)^(q-j) in chi - d; no slope and no level is negative."""
+    one = AffineInDimension(Fraction(1), Fraction(0))  # the Bernstein polynomials sum to 1
+    return tuple(
+        (line - one) * Fraction(comb(require_degree(q), j)) for j, line in enumerate(bernstein(q))
+    )
 
 
 @lru_cache
 def fluctuation_powers(q: int) -> tuple[Fraction, Fraction, Fraction]:
-    """-kappa in powers of d - 1, none of them negative."""
-    q = degree(q)
+    """The coefficients of -kappa in powers of d - 1; none is negative."""
+    q = require_degree(q)
     odd = Fraction(2 * q - 1)
     fourth = Fraction(odd_factorial(4 * q - 5), odd_factorial(2 * q - 3) ** 2)
     square = (fourth + 1) / 8
@@ -124,7 +126,7 @@ def gaussian_mean(f: Callable[..., Any], dimension: int, degree: int) -> Any:
 
 @lru_cache
 def _hermite(count: int, precision: int) -> tuple[tuple[Any, Any], ...]:
-    """Gauss-Hermite nodes and weights: eigenvalues of the recurrence, and first components squared."""
+    """Gauss-Hermite nodes and weights: eigenvalues of the Jacobi matrix, squared first components."""
     with mp.workprec(precision + 30):
         recurrence = mp.zeros(count)
         for k in range(1, count):
@@ -134,7 +136,7 @@ def _hermite(count: int, precision: int) -> tuple[tuple[Any, Any], ...]:
 
 
 @dataclass(frozen=True)
-class Network:
+class PolynomialNetwork:
     """A polynomial phi by its coefficients, an input x and a training input x_a."""
 
     phi: Vector
@@ -142,7 +144,7 @@ class Network:
     x_a: Vector
 
     def at(self, z: Any, order: int = 0) -> Any:
-        """A derivative of phi."""
+        """The derivative of phi of this order at z."""
         powers = [(k, c) for k, c in enumerate(self.phi) if c and k >= order]
         return sum(c * perm(k, order) * z ** (k - order) for k, c in powers)
 
@@ -154,34 +156,37 @@ class Network:
             4 * len(self.phi) - 4,
         )
 
-    def seen(self, w: Vector, z_a: Any, z: Any) -> tuple[Any, Any]:
-        """What one unit adds to the kernel at x_a and to the metric at x."""
+    def unit_terms(self, w: Vector, z_a: Any, z: Any) -> tuple[Any, Any]:
+        """The contributions of one unit to the kernel at x_a and to the metric at x."""
         slope = self.at(z, 1) ** 2
         return self.at(z_a) ** 2, mp.matrix([[slope * u * v for v in w] for u in w])
 
     @cached_property
     def average(self) -> tuple[Any, Any]:
-        """The kernel at x_a and the metric at x of infinitely many units."""
-        return tuple(self.mean(lambda *unit, k=k: self.seen(*unit)[k]) for k in (0, 1))
+        """The kernel at x_a and the metric at x at infinite width."""
+        return tuple(self.mean(lambda *unit, k=k: self.unit_terms(*unit)[k]) for k in (0, 1))
 
     def trace(self, *unit: Any) -> Any:
         r"""$T = \phi'(z)^2 w^T\bar g^{-1}w$."""
-        both = self.average[1] ** -1 * self.seen(*unit)[1]
+        both = self.average[1] ** -1 * self.unit_terms(*unit)[1]
         return mp.fsum(both[k, k] for k in range(both.rows))
 
     def chi(self) -> Any:
         """(E.17)."""
-        return self.mean(lambda *unit: self.seen(*unit)[0] * self.trace(*unit)) / self.average[0]
+        return (
+            self.mean(lambda *unit: self.unit_terms(*unit)[0] * self.trace(*unit)) / self.average[0]
+        )
 
     def square(self) -> Any:
         """E[T^2]."""
         return self.mean(lambda *unit: self.trace(*unit) ** 2)
 
     def first_order(self, ratio: Any, read: Callable[[Any], Any]) -> Any:
-        r"""n times what the posterior mean of read(g) has over $\mathrm{read}(\bar g)$, for large n.
+        r"""The limit of n(<read(g)> - read($\bar g$)) over the posterior, for large n.
 
-        One exact datum weighs the prior by $k^{-1/2}e^{-y^2/2k}$. A function of averages over n
-        units exceeds its value at their means by half its second variation over n.
+        Fitting one datum exactly multiplies the prior by $k^{-1/2}e^{-y^2/2k}$ for the kernel k at
+        x_a. The mean of a function of averages over n units exceeds its value at the mean by half
+        its second variation over n.
         """
         level, metric = self.average
 
@@ -190,7 +195,7 @@ class Network:
 
         def variation(f: Callable[[Any, Any], Any]) -> Any:
             def along(*unit: Any) -> Any:
-                k, g = self.seen(*unit)
+                k, g = self.unit_terms(*unit)
                 k, g = k - level, g - metric
                 return mp.diff(lambda e: f(level + e * k, metric + e * g), 0, 2) / 2
 
@@ -200,8 +205,8 @@ class Network:
         return (both - read(metric) * variation(weight)) / weight(level, metric)
 
 
-def monomial_network(q: int, x: Vector, x_a: Vector) -> Network:
-    return Network([*[0] * q, 1 / mp.sqrt(odd_factorial(2 * q - 1))], x, x_a)
+def monomial_network(q: int, x: Vector, x_a: Vector) -> PolynomialNetwork:
+    return PolynomialNetwork([*[0] * q, 1 / mp.sqrt(odd_factorial(2 * q - 1))], x, x_a)
 
 
 def volume(g: Any) -> Any:

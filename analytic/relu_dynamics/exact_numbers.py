@@ -1,4 +1,4 @@
-"""Arguments as exact numbers: a float is the rational that it stores, an expression stays as it is."""
+"""Arguments as exact numbers: a float is read as the rational number that it stores."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import sympy as sp
 from analytic.expressions.arguments import exact
 
 
-def rational(symbol: sp.Symbol, value: Any) -> sp.Rational:
-    """One exact number that the symbol admits."""
+def exact_rational(symbol: sp.Symbol, value: Any) -> sp.Rational:
+    """A rational number that satisfies the assumptions of the symbol."""
     return sp.Rational(*exact(symbol, value).as_integer_ratio())
 
 
-def real(name: str, value: Any) -> sp.Expr:
-    """An exact number, or an expression that may be real."""
-    return admitted(sp.Symbol(name, real=True), value)
+def exact_real(name: str, value: Any) -> sp.Expr:
+    """A rational number, or an expression unless it is known not to be real."""
+    return exact_or_symbolic(sp.Symbol(name, real=True), value)
 
 
-def admitted(symbol: sp.Symbol, value: Any) -> sp.Expr:
-    """The same for a symbol with assumptions, which only numbers are held to."""
+def exact_or_symbolic(symbol: sp.Symbol, value: Any) -> sp.Expr:
+    """The same for a symbol with assumptions; these are checked for numbers only."""
     symbolic = isinstance(value, sp.Expr) and not isinstance(value, sp.Number)
-    return value if symbolic and value.is_real is not False else rational(symbol, value)
+    return value if symbolic and value.is_real is not False else exact_rational(symbol, value)

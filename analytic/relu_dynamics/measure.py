@@ -1,7 +1,7 @@
-r"""How residuals move: proposition 1 for the empirical measure of m canonical neurons.
+r"""The rates of the residuals: proposition 1 for the empirical measure of m canonical neurons.
 
 In the time of (11), where $\dot w_i = -m\nabla_{w_i}\tilde L$, $\dot\rho_j = -\tilde x_j^T\sum_k
-\Sigma_k g_k$ over the arcs k that see the sample j; by (7) itself everything is m times slower.
+\Sigma_k g_k$ over the arcs k that are active at the sample j; with the flow (7) it is m times slower.
 """
 
 from __future__ import annotations
@@ -12,47 +12,49 @@ from typing import Any
 import sympy as sp
 
 from analytic.expressions.arguments import InputError
-from analytic.relu_dynamics.exact_numbers import real
-from analytic.relu_dynamics.field import Field
-from analytic.relu_dynamics.neuron import Canonical
+from analytic.relu_dynamics.exact_numbers import exact_real
+from analytic.relu_dynamics.neuron import CanonicalNeuron
 from analytic.relu_dynamics.regions import Samples
+from analytic.relu_dynamics.velocity_field import VelocityField
 
 
-def residuals(samples: Samples, y: Iterable[Any], neurons: Sequence[Canonical]) -> list[sp.Expr]:
+def residuals(
+    samples: Samples, y: Iterable[Any], neurons: Sequence[CanonicalNeuron]
+) -> list[sp.Expr]:
     """f(x_j) - y_j, in the order of the samples."""
-    _some(neurons)
-    targets = [real("y", value) for value in y]
+    _require_neurons(neurons)
+    targets = [exact_real("y", value) for value in y]
     if len(targets) != len(samples.x):
         raise InputError(f"{len(samples.x)} samples and {len(targets)} targets were given.")
-    found = []
+    differences = []
     for x, target in zip(samples.x, targets, strict=True):
-        outputs = (one.r * sp.Max(0, _seen(x, one)) for one in neurons)
-        found.append(sum(outputs) / len(neurons) - target)
-    return found
+        outputs = (one.r * sp.Max(0, _preactivation(x, one)) for one in neurons)
+        differences.append(sum(outputs) / len(neurons) - target)
+    return differences
 
 
-def moments(samples: Samples, neurons: Sequence[Canonical]) -> list[sp.Matrix]:
-    r"""$\Sigma_k = \int_{\mathbb{R}\times A_k} (r^2tt^T + dd^T)\,d\mu$ of each arc, not centred."""
-    _some(neurons)
-    found = {arc: sp.zeros(2) for arc in samples.arcs}
+def arc_moments(samples: Samples, neurons: Sequence[CanonicalNeuron]) -> list[sp.Matrix]:
+    r"""The second moment $\Sigma_k = \int_{\mathbb{R}\times A_k} (r^2tt^T + dd^T)\,d\mu$ of each arc."""
+    _require_neurons(neurons)
+    sums = {arc: sp.zeros(2) for arc in samples.arcs}
     for one in neurons:
         t, d = sp.Matrix(one.t), sp.Matrix(one.d)
-        found[samples.arc(one.d)] += (one.r**2 * t * t.T + d * d.T) / len(neurons)
-    return list(found.values())
+        sums[samples.arc(one.d)] += (one.r**2 * t * t.T + d * d.T) / len(neurons)
+    return list(sums.values())
 
 
-def rates(field: Field, neurons: Sequence[Canonical]) -> list[sp.Expr]:
-    """The derivatives of all residuals by time, by proposition 1."""
+def residual_rates(field: VelocityField, neurons: Sequence[CanonicalNeuron]) -> list[sp.Expr]:
+    """The time derivative of every residual, by proposition 1."""
     samples = field.samples
     sums = [sp.zeros(2, 1) for _ in samples.x]
-    for arc, moment in zip(samples.arcs, moments(samples, neurons), strict=True):
-        pull = sp.Matrix(field.pull(arc.pattern))
+    for arc, moment in zip(samples.arcs, arc_moments(samples, neurons), strict=True):
+        g = sp.Matrix(field.residual_sum(arc.pattern))
         for j in arc.pattern:
-            sums[j] += moment * pull
+            sums[j] += moment * g
     return [-_lifted(x).dot(total) for x, total in zip(samples.x, sums, strict=True)]
 
 
-def _some(neurons: Sequence[Canonical]) -> None:
+def _require_neurons(neurons: Sequence[CanonicalNeuron]) -> None:
     if not neurons:
         raise InputError("m = 0 neurons were given, but at least one is needed.")
 
@@ -61,5 +63,5 @@ def _lifted(x: Any) -> sp.Matrix:
     return sp.Matrix([x, 1])
 
 
-def _seen(x: Any, neuron: Canonical) -> sp.Expr:
+def _preactivation(x: Any, neuron: CanonicalNeuron) -> sp.Expr:
     return _lifted(x).dot(sp.Matrix(neuron.d))

@@ -1,6 +1,6 @@
-r"""A neuron in full parameters (a, b, c) and in canonical ones $(r, \theta)$, and the way between them.
+r"""A neuron in full parameters (a, b, c) and in canonical parameters $(r, \theta)$, and conversions.
 
-The angle is $\mathrm{atan2}(-b, a)$, in $(-\pi, \pi]$: $\arctan(-b/a)$ finds it only where a > 0.
+The angle is $\mathrm{atan2}(-b, a)$, in $(-\pi, \pi]$; $\arctan(-b/a)$ is the same only for a > 0.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ import sympy as sp
 from analytic.expressions.arguments import InputError
 from analytic.expressions.symbols import alpha as ALPHA
 from analytic.expressions.symbols import m as WIDTH
-from analytic.relu_dynamics.exact_numbers import admitted, real
+from analytic.relu_dynamics.exact_numbers import exact_or_symbolic, exact_real
 from analytic.relu_dynamics.metric import ARGS, c_squared
 
 
 @dataclass(frozen=True)
-class Canonical:
-    r"""$\frac1m r\langle(x, 1), d(\theta)\rangle_+$, which is drawn at $(u, v) = |r|d(\theta)$."""
+class CanonicalNeuron:
+    r"""$\frac1m r\langle(x, 1), d(\theta)\rangle_+$, plotted at $(u, v) = |r|d(\theta)$."""
 
     r: sp.Expr
     theta: sp.Expr
 
     def __post_init__(self) -> None:
         for name in ("r", "theta"):
-            object.__setattr__(self, name, real(name, getattr(self, name)))
+            object.__setattr__(self, name, exact_real(name, getattr(self, name)))
 
     @property
     def d(self) -> tuple[sp.Expr, sp.Expr]:
@@ -44,7 +44,11 @@ class Canonical:
 
     def full(self, delta: Any, m: Any, alpha: Any) -> Neuron:
         """The one neuron with this r and theta whose c^2 - a^2 - b^2 is delta."""
-        delta, m, alpha = real("delta", delta), admitted(WIDTH, m), admitted(ALPHA, alpha)
+        delta, m, alpha = (
+            exact_real("delta", delta),
+            exact_or_symbolic(WIDTH, m),
+            exact_or_symbolic(ALPHA, alpha),
+        )
         if self.r.is_zero and delta.is_positive:
             raise InputError(
                 f"r = 0 and delta = {delta} were given, but with delta > 0 that is c = sqrt(delta) or "
@@ -53,8 +57,8 @@ class Canonical:
         at = dict(zip(ARGS, (delta, self.r, m, alpha), strict=True))
         square = c_squared.expr.subs(at, simultaneous=True)
         norm = sp.sqrt(square - delta)
-        across, along = self.d
-        return Neuron(norm * across, -norm * along, sp.sign(self.r) * sp.sqrt(square))
+        cos, sin = self.d
+        return Neuron(norm * cos, -norm * sin, sp.sign(self.r) * sp.sqrt(square))
 
 
 @dataclass(frozen=True)
@@ -67,38 +71,38 @@ class Neuron:
 
     def __post_init__(self) -> None:
         for name in ("a", "b", "c"):
-            object.__setattr__(self, name, real(name, getattr(self, name)))
+            object.__setattr__(self, name, exact_real(name, getattr(self, name)))
 
     @property
     def delta(self) -> sp.Expr:
-        """c^2 - a^2 - b^2, which gradient flow keeps."""
+        """c^2 - a^2 - b^2, which gradient flow conserves."""
         return sp.expand(self.c**2 - self.a**2 - self.b**2)
 
     @property
     def knot(self) -> sp.Expr:
-        """Where it begins: b/a, which is -v/u of the canonical form."""
+        """The input b/a where the ReLU has its kink; -v/u of the canonical form."""
         if self.a.is_zero:
             raise InputError("a = 0 was given, but such a neuron is constant and has no knot.")
         return self.b / self.a
 
-    def canonical(self, m: Any, alpha: Any) -> Canonical:
-        m, alpha = admitted(WIDTH, m), admitted(ALPHA, alpha)
+    def canonical(self, m: Any, alpha: Any) -> CanonicalNeuron:
+        m, alpha = exact_or_symbolic(WIDTH, m), exact_or_symbolic(ALPHA, alpha)
         if self.a.is_zero and self.b.is_zero:
             raise InputError(
                 "a = b = 0 was given, but such a neuron has no angle: it has left the canonical form."
             )
         norm = sp.sqrt(self.a**2 + self.b**2)
-        return Canonical(m / alpha * self.c * norm, sp.atan2(-self.b, self.a))
+        return CanonicalNeuron(m / alpha * self.c * norm, sp.atan2(-self.b, self.a))
 
     def rescaled(self, k: Any) -> Neuron:
-        """The same function with (ka, kb, c/k), k > 0: another delta."""
-        k = admitted(sp.Symbol("k", positive=True), k)
+        """The same function with parameters (ka, kb, c/k), k > 0, and so a different delta."""
+        k = exact_or_symbolic(sp.Symbol("k", positive=True), k)
         return Neuron(k * self.a, k * self.b, self.c / k)
 
 
 def jacobian(neuron: Neuron, m: Any, alpha: Any) -> sp.Matrix:
     r"""$\partial(r, \theta)/\partial(a, b, c)$, two rows; $JJ^T$ is P."""
     full = sp.symbols("a b c", real=True)
-    there = Neuron(*full).canonical(m, alpha)
+    reduced = Neuron(*full).canonical(m, alpha)
     at = dict(zip(full, (neuron.a, neuron.b, neuron.c), strict=True))
-    return sp.Matrix([there.r, there.theta]).jacobian(full).subs(at, simultaneous=True)
+    return sp.Matrix([reduced.r, reduced.theta]).jacobian(full).subs(at, simultaneous=True)

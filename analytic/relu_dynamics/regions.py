@@ -1,8 +1,9 @@
-r"""Where on the circle a neuron sees which samples: rays, arcs and activation patterns, exactly.
+r"""Activation patterns by angle: rays of the samples, and the arcs between them, exactly.
 
-A neuron in the direction $d(\theta)$ sees the sample x where $\langle(x, 1), d(\theta)\rangle > 0$. Each
-sample has two rays, $-\arctan x$ (the neuron looks right: a > 0) and $\pi - \arctan x$ (it looks left).
-The 2s rays of s samples cut the circle into 2s arcs, one of them dead.
+A neuron in the direction $d(\theta)$ is active at the sample x if $\langle(x, 1), d(\theta)\rangle > 0$.
+Each sample has two rays, $-\arctan x$ (a > 0: the neuron is active to the right of its knot) and
+$\pi - \arctan x$ (a < 0: to the left). The 2s rays of s samples divide the circle into 2s arcs of
+constant activation pattern; one arc is dead: active at no sample.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ import sympy as sp
 
 from analytic.expressions.arguments import InputError
 from analytic.expressions.symbols import x as X
-from analytic.relu_dynamics.exact_numbers import rational
+from analytic.relu_dynamics.exact_numbers import exact_rational
 
 Direction = tuple[Any, Any]  # (u, v), of any length above 0
 
 
 @dataclass(frozen=True)
 class Ray:
-    """The directions that see the sample number `index`, at x, just not; counted from 0."""
+    """The direction in which a neuron's knot lies at the sample x, number `index` from 0."""
 
     index: int
     x: sp.Rational
@@ -32,7 +33,7 @@ class Ray:
 
     @property
     def theta(self) -> sp.Expr:
-        r"""In $(-\pi/2, 3\pi/2)$."""
+        r"""The angle, in $(-\pi/2, 3\pi/2)$."""
         return -sp.atan(self.x) if self.right else sp.pi - sp.atan(self.x)
 
     @property
@@ -49,7 +50,7 @@ class Ray:
 
 @dataclass(frozen=True)
 class Arc:
-    """Directions between two rays, and the samples that they see."""
+    """The directions between two rays, and the samples (`pattern`) at which they are active."""
 
     start: Ray
     stop: Ray
@@ -61,7 +62,7 @@ class Arc:
 
     @property
     def angles(self) -> tuple[sp.Expr, sp.Expr]:
-        r"""In increasing order; the dead arc goes on beyond $3\pi/2$."""
+        r"""Of both ends, in increasing order; the dead arc extends beyond $3\pi/2$."""
         turn = 2 * sp.pi if self.dead else 0
         return self.start.theta, self.stop.theta + turn
 
@@ -74,7 +75,7 @@ class Samples:
 
     @staticmethod
     def of(values: Iterable[Any]) -> Samples:
-        x = tuple(sorted(rational(X, value) for value in values))
+        x = tuple(sorted(exact_rational(X, value) for value in values))
         if not x:
             raise InputError("No samples were given, but at least one is needed.")
         for one, other in pairwise(x):
@@ -87,36 +88,37 @@ class Samples:
 
     @cached_property
     def rays(self) -> tuple[Ray, ...]:
-        r"""In increasing order of theta, from $-\arctan x_s$ on."""
+        r"""All rays in increasing order of theta, starting at $-\arctan x_s$."""
         falling = list(enumerate(self.x))[::-1]
         return tuple(Ray(k, x, right) for right in (True, False) for k, x in falling)
 
     @cached_property
     def arcs(self) -> tuple[Arc, ...]:
-        """In the same order: {s}, {s-1, s}, ..., all, {1, ..., s-1}, ..., {1}, and the dead one."""
+        """All arcs in that order: {s}, {s-1, s}, ..., all, {1, ..., s-1}, ..., {1}, and the dead one."""
         s = len(self.x)
-        seen = [range(k, s) for k in range(s - 1, -1, -1)] + [
+        patterns = [range(k, s) for k in range(s - 1, -1, -1)] + [
             range(k) for k in range(s - 1, -1, -1)
         ]
         ends = pairwise((*self.rays, self.rays[0]))
-        return tuple(Arc(*pair, pattern) for pair, pattern in zip(ends, seen, strict=True))
+        return tuple(Arc(*pair, pattern) for pair, pattern in zip(ends, patterns, strict=True))
 
     def pattern(self, direction: Direction) -> tuple[int, ...]:
-        """The samples that a neuron in this direction sees; on a ray there is no answer."""
+        """The samples at which a neuron in this direction is active; a direction on a ray is refused."""
         u, v = direction
-        seen = [sp.sympify(u * x + v) for x in self.x]
-        if (not u and not v) or not all(value.is_number for value in seen):
+        preactivations = [sp.sympify(u * x + v) for x in self.x]
+        if (not u and not v) or not all(value.is_number for value in preactivations):
             raise InputError(
                 f"({u}, {v}) was given, but two numbers are needed that are not both 0."
             )
-        if 0 in seen:
+        if 0 in preactivations:
+            sample = self.x[preactivations.index(0)]
             raise InputError(
-                f"({u}, {v}) lies on the ray of the sample {self.x[seen.index(0)]}, where a neuron "
+                f"({u}, {v}) lies on the ray of the sample {sample}, where a neuron "
                 "belongs to two arcs: move it a little."
             )
-        return tuple(k for k, value in enumerate(seen) if value > 0)
+        return tuple(k for k, value in enumerate(preactivations) if value > 0)
 
     def arc(self, direction: Direction) -> Arc:
-        """The arc that holds a direction."""
+        """The arc that contains a direction."""
         pattern = self.pattern(direction)
         return next(arc for arc in self.arcs if tuple(arc.pattern) == pattern)

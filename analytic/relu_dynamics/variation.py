@@ -1,8 +1,9 @@
-r"""What the penalty $\int |r|\,d\mu$ of (16) means for the function: corrected (16) and (17).
+r"""The penalty $\int |r|\,d\mu$ of (16) in terms of the function: corrected (16) and (17).
 
-The neurons of one angle add up, so that a function asks for the total variation of
-$\tilde\mu = \int r\,\mu(dr, \cdot)$; the knot of a neuron at x bends f by r over $\sqrt{1+x^2}$, so
-that the variation is the curvature $\int |f''|\sqrt{1+x^2}\,dx$, and not the plain one.
+Neurons of the same angle add up, so the function depends on $\tilde\mu = \int r\,\mu(dr, \cdot)$ and the
+least penalty is the total variation of $\tilde\mu$. A neuron with its knot at x changes f' by
+$r/\sqrt{1+x^2}$, so that variation is the weighted curvature $\int |f''|\sqrt{1+x^2}\,dx$, not
+$\int |f''|\,dx$.
 """
 
 from __future__ import annotations
@@ -13,34 +14,34 @@ from collections.abc import Hashable, Iterable, Sequence
 import sympy as sp
 
 from analytic.expressions.formula import Formula
-from analytic.relu_dynamics.neuron import Canonical
+from analytic.relu_dynamics.neuron import CanonicalNeuron
 
 l1, l0 = sp.symbols("l1 l0", real=True)
 
 
-def penalty(neurons: Sequence[Canonical]) -> sp.Expr:
+def penalty(neurons: Sequence[CanonicalNeuron]) -> sp.Expr:
     r"""$\Gamma(\mu) = \int |r|\,d\mu$ of the empirical measure."""
     return sp.Add(*(sp.Abs(one.r) for one in neurons)) / len(neurons)
 
 
-def total_variation(neurons: Sequence[Canonical]) -> sp.Expr:
-    r"""Of $\int r\,\mu(dr, \cdot)$: at most the penalty, equal where no two at one angle cancel."""
+def total_variation(neurons: Sequence[CanonicalNeuron]) -> sp.Expr:
+    r"""Of $\int r\,\mu(dr, \cdot)$: at most the penalty; equal if all r of one angle have one sign."""
     return _merged((one.d, one.r) for one in neurons) / len(neurons)
 
 
-def weighted_curvature(neurons: Sequence[Canonical]) -> sp.Expr:
+def weighted_curvature(neurons: Sequence[CanonicalNeuron]) -> sp.Expr:
     r"""$\int |f''(x)|\sqrt{1+x^2}\,dx$ of the function: at most the total variation."""
-    bends = []
+    slope_changes = []
     for one in neurons:
         u, v = one.d
         if not u.is_zero:  # a constant has no knot
             knot = sp.simplify(-v / u)
-            bends.append((knot, one.r * sp.Abs(u) * sp.sqrt(1 + knot**2)))
-    return _merged(bends) / len(neurons)
+            slope_changes.append((knot, one.r * sp.Abs(u) * sp.sqrt(1 + knot**2)))
+    return _merged(slope_changes) / len(neurons)
 
 
 def _merged(charges: Iterable[tuple[Hashable, sp.Expr]]) -> sp.Expr:
-    """The sum of absolute values, those of one place added before."""
+    """The sum of absolute values, after adding up the charges at the same place."""
     total: dict[Hashable, sp.Expr] = defaultdict(lambda: sp.S.Zero)
     for place, charge in charges:
         total[place] += charge

@@ -1,7 +1,7 @@
 r"""The boundary between order and chaos, $\chi_1 = 1$, as a curve in its own variance.
 
-At rest on it, $\sigma^2 G(V) = 1$ and $V = \sigma^2 F(V) + \zeta^2$, so $\sigma^2 = 1/G(V)$ and
-$\zeta^2 = V - F(V)/G(V)$. Signals stay there only if their variance does, $\chi_V = F'/G \le 1$.
+At a fixed point V on it, $\sigma^2 G(V) = 1$ and $V = \sigma^2 F(V) + \zeta^2$, so $\sigma^2 = 1/G(V)$
+and $\zeta^2 = V - F(V)/G(V)$. The variance stays at V only if that is stable, $\chi_V = F'/G \le 1$.
 """
 
 from __future__ import annotations
@@ -16,15 +16,29 @@ from analytic.activations.activation import Activation
 from analytic.expressions import symbols
 from analytic.expressions.arguments import InputError
 from analytic.expressions.formula import Formula
-from analytic.signal_propagation.fixed_points import landscape, origin, origin_slope, resting
-from analytic.signal_propagation.scales import fixed, number, precise, to_mpf, unless_one
+from analytic.signal_propagation.exact_inputs import (
+    exact_number,
+    require_fixed_parameters,
+    snap_to_one,
+    to_mpf,
+    working_precision,
+)
+from analytic.signal_propagation.fixed_points import (
+    F_at_zero,
+    G_at_zero,
+    fixed_variances,
+    moment_grid,
+)
 
 Array = np.ndarray
 
 
 def critical_line(act: Activation, V_values: Any) -> tuple[Array, Array]:
-    """(zeta, sigma) at those of the given variances above 0 where zeta is real and signals stay."""
-    fixed(act, "G")
+    """Points (zeta, sigma) of the boundary, one for each fixed variance V > 0 of `V_values`.
+
+    Left out are variances for which zeta would be imaginary, or which are not stable.
+    """
+    require_fixed_parameters(act, "G")
     V = np.asarray(V_values, dtype=float)
     if V.ndim != 1 or not ((V > 0) & np.isfinite(V)).all():
         raise InputError(
@@ -33,26 +47,26 @@ def critical_line(act: Activation, V_values: Any) -> tuple[Array, Array]:
     F, G = act.F.numpy(V), act.G.numpy(V)
     rate = Formula("F'", act.F.args, sp.diff(act.F.floating, symbols.V)).numpy(V)
     zeta2, rounding = V - F / G, 1e-14 * V
-    there = (zeta2 >= -rounding) & (rate <= (1 + 1e-12) * G)
-    return np.sqrt(np.maximum(zeta2[there], 0)), 1 / np.sqrt(G[there])
+    admissible = (zeta2 >= -rounding) & (rate <= (1 + 1e-12) * G)
+    return np.sqrt(np.maximum(zeta2[admissible], 0)), 1 / np.sqrt(G[admissible])
 
 
 def critical_sigma(act: Activation, zeta: Any, digits: int = 30) -> Any:
-    """The sigma of the boundary at a given zeta; the smallest, where order ends, if there are several."""
-    fixed(act, "G")
-    with precise(digits):
-        bias = to_mpf(number(symbols.zeta, zeta) ** 2)
-        found = [1 / mp.sqrt(G) for G in _steepness(act, bias, digits)]
-    if not found:
+    """The sigma at which chi_1 = 1 for this zeta; if there are several, the smallest, where order ends."""
+    require_fixed_parameters(act, "G")
+    with working_precision(digits):
+        bias = to_mpf(exact_number(symbols.zeta, zeta) ** 2)
+        sigmas = [1 / mp.sqrt(G) for G in _critical_G(act, bias, digits)]
+    if not sigmas:
         raise ArithmeticError(
             f"{act.name} has no critical sigma at zeta = {zeta}: no variance up to "
-            f"{landscape(act).V[-1]:.0e} stays put there with chi_1 = 1."
+            f"{moment_grid(act).V[-1]:.0e} stays put there with chi_1 = 1."
         )
-    return min(found)
+    return min(sigmas)
 
 
-def _steepness(act: Activation, bias: Any, digits: int) -> list[Any]:
-    """G at every variance on the boundary where signals stay."""
+def _critical_G(act: Activation, bias: Any, digits: int) -> list[Any]:
+    """G at every stable variance on the boundary with zeta^2 = `bias`."""
     F, G = act.F.mpmath, act.G.mpmath
     F_rate, G_rate = act.F.diff("V").mpmath, act.G.diff("V").mpmath
 
@@ -63,17 +77,19 @@ def _steepness(act: Activation, bias: Any, digits: int) -> list[Any]:
         """V M' - M."""
         return V * (F_rate(V) - F(V) * G_rate(V) / G(V)) / G(V) - M(V)
 
-    def stays(V: Any) -> bool:
-        return unless_one(F_rate(V) / G(V), digits) <= 1
+    def is_stable(V: Any) -> bool:
+        return snap_to_one(F_rate(V) / G(V), digits) <= 1
 
     if all(abs(M(V) / V - 1) < mpf(10) ** -digits for V in (mpf(1) / 7, mpf(1), mpf(7))):
-        return [G(mpf(1))] if stays(mpf(1)) else []  # any variance will do
-    place = landscape(act)
+        return [G(mpf(1))] if is_stable(mpf(1)) else []  # every V is fixed, with one G for all
+    table = moment_grid(act)
     with np.errstate(divide="ignore"):
-        coarse = place.F / place.G + float(bias)
-    begin = origin(act) + bias
-    found = [G(V) for V in resting(M, tilt, place.V, coarse, begin, digits) if stays(V)]
-    slope, small = origin_slope(act), mpf("1e-6")
-    if not begin and 0 < slope < mp.inf and F(small) <= slope * small:  # it comes down to V = 0
-        found.append(slope)
-    return found
+        coarse = table.F / table.G + float(bias)
+    begin = F_at_zero(act) + bias
+    variances = fixed_variances(M, tilt, table.V, coarse, begin, digits)
+    values = [G(V) for V in variances if is_stable(V)]
+    slope, small = G_at_zero(act), mpf("1e-6")
+    # F below its tangent at 0: the variance decreases to the fixed point V = 0.
+    if not begin and 0 < slope < mp.inf and F(small) <= slope * small:
+        values.append(slope)
+    return values

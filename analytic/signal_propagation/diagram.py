@@ -9,20 +9,20 @@ import numpy as np
 
 from analytic.activations.activation import Activation
 from analytic.expressions.arguments import InputError
-from analytic.signal_propagation.fixed_point_arrays import correlate, settle
-from analytic.signal_propagation.fixed_points import landscape
-from analytic.signal_propagation.scales import fixed
+from analytic.signal_propagation.exact_inputs import require_fixed_parameters
+from analytic.signal_propagation.fixed_point_arrays import limit_correlations, limit_variances
+from analytic.signal_propagation.fixed_points import moment_grid
 
 Array = np.ndarray
 
 
 @dataclass(frozen=True)
 class PhaseDiagram:
-    """Where signals of variance 1 settle; arrays are (zetas, sigmas).
+    """Fixed points reached from variance 1, on a grid; arrays have the shape (zetas, sigmas).
 
-    All are NaN where the variance grows without bound. Where it vanishes, V = 0, correlations keep a
-    memory of their start, so c and xi_c are NaN. Within about 1e-6 of chi_1 = 1 floats blur c and
-    xi_c; `Signal` does not.
+    All are NaN where the variance grows without bound. Where the variance vanishes, V = 0, the limit
+    of a correlation depends on its start, so c and xi_c are NaN. Within about 1e-6 of chi_1 = 1
+    rounding spoils c and xi_c; use `Signal` there.
     """
 
     sigmas: Array
@@ -34,18 +34,19 @@ class PhaseDiagram:
 
 
 def phase_diagram(act: Activation, sigmas: Any, zetas: Any) -> PhaseDiagram:
-    fixed(act, "G", "slope")
+    """V*, chi_1, c* and the depth scale xi_c for every pair of sigma and zeta."""
+    require_fixed_parameters(act, "G", "slope")
     sigmas, zetas = _axis("sigmas", sigmas), _axis("zetas", zetas)
     if not (sigmas > 0).all() or not (zetas >= 0).all():
         raise InputError("sigmas must be above 0 and zetas at least 0: change the axes.")
-    V = np.array([settle(act, sigmas**2, np.full_like(sigmas, zeta**2)) for zeta in zetas])
+    V = np.array([limit_variances(act, sigmas**2, np.full_like(sigmas, zeta**2)) for zeta in zetas])
     weights = np.broadcast_to(sigmas**2, V.shape)
     chi, c, slope = (np.full(V.shape, np.nan) for _ in range(3))
-    chi[V == 0] = weights[V == 0] * landscape(act).G0
-    alive = V > 0
-    biases = np.broadcast_to(zetas[:, None] ** 2, V.shape)[alive]
-    chi[alive] = weights[alive] * act.G.numpy(V[alive])
-    c[alive], slope[alive] = correlate(act, V[alive], weights[alive], biases)
+    chi[V == 0] = weights[V == 0] * moment_grid(act).G0
+    positive = V > 0
+    biases = np.broadcast_to(zetas[:, None] ** 2, V.shape)[positive]
+    chi[positive] = weights[positive] * act.G.numpy(V[positive])
+    c[positive], slope[positive] = limit_correlations(act, V[positive], weights[positive], biases)
     with np.errstate(divide="ignore"):
         xi_c = 1 / np.abs(np.log(np.minimum(slope, 1.0)))
     return PhaseDiagram(sigmas, zetas, V, chi, c, xi_c)

@@ -1,4 +1,4 @@
-"""Fixed points of many signals at once, in float64."""
+"""Fixed points of the variance and correlation maps of many signals at once, in float64."""
 
 from __future__ import annotations
 
@@ -8,43 +8,50 @@ from functools import partial
 import numpy as np
 
 from analytic.activations.activation import Activation
-from analytic.signal_propagation.fixed_points import landscape
-from analytic.signal_propagation.mehler_arrays import formulas, series
+from analytic.signal_propagation.fixed_points import moment_grid
+from analytic.signal_propagation.mehler_arrays import from_formulas, from_mehler_series
 
 Array = np.ndarray
-NEUTRAL = 1e-13  # a map that moves no variance by more moves none
-ENOUGH = 1e-13  # error of a series that needs no second look
-QUICK = (partial(series, terms=400), partial(series, terms=1600))  # tried in this order
-NOWHERE = 1e-60  # below every variance that is told from 0
+NEUTRAL = 1e-13  # a map that changes every log V by less is taken to fix every variance
+SERIES_TOLERANCE = 1e-13  # a truncated Mehler series with a smaller error is accepted
+MEHLER_SERIES = (  # tried in this order, before the activation's own formulas
+    partial(from_mehler_series, terms=400),
+    partial(from_mehler_series, terms=1600),
+)
+TINY = 1e-60  # lower end of the search: smaller variances count as 0
 
 
 @np.errstate(over="ignore", divide="ignore")  # powers and exponentials leave the floats
-def settle(act: Activation, sigma2: Array, zeta2: Array, start: float = 1.0) -> Array:
-    """Where variances settle from a start, for arrays (n,) of sigma^2 and zeta^2; NaN if nowhere."""
-    place = landscape(act)
-    x, logs = np.full(len(sigma2), start), (np.log(place.V), np.log(place.F))
-    for _ in range(64):  # coarsely, until only the next fixed point on the way is left
-        x = np.clip(sigma2 * np.exp(np.interp(np.log(x), *logs)) + zeta2, place.V[0], place.V[-1])
+def limit_variances(act: Activation, sigma2: Array, zeta2: Array, start: float = 1.0) -> Array:
+    """The limit of the variance from `start`, for arrays (n,) of sigma^2 and zeta^2.
+
+    NaN where the variance grows without bound.
+    """
+    table = moment_grid(act)
+    x, logs = np.full(len(sigma2), start), (np.log(table.V), np.log(table.F))
+    # Iterate an interpolated map, until at most one fixed point lies between x and the limit.
+    for _ in range(64):
+        x = np.clip(sigma2 * np.exp(np.interp(np.log(x), *logs)) + zeta2, table.V[0], table.V[-1])
     rising = sigma2 * np.exp(np.interp(np.log(x), *logs)) + zeta2 > x
     begin = sigma2 * act.phi.numpy(0.0) ** 2 + zeta2
-    side = np.where(begin > 0, 1.0, np.sign(sigma2 * place.G0 - 1))
+    side = np.where(begin > 0, 1.0, np.sign(sigma2 * table.G0 - 1))
 
-    grid = np.r_[NOWHERE, place.V]
-    gap = np.log((sigma2[:, None] * place.F + zeta2[:, None]) / place.V)
+    grid = np.r_[TINY, table.V]
+    gap = np.log((sigma2[:, None] * table.F + zeta2[:, None]) / table.V)
     neutral = (abs(gap) < NEUTRAL).all(1)
     gap = np.c_[side, gap]
     column, index = np.arange(len(grid)), np.searchsorted(grid, x)[:, None]
     stop = np.where(rising[:, None], (gap <= 0) & (column >= index), (gap >= 0) & (column < index))
-    found = stop.any(1)
+    crosses = stop.any(1)  # whether the map meets the diagonal in the direction of motion
     last = len(grid) - 1 - np.argmax(stop[:, ::-1], axis=1)
     low = np.where(rising, np.argmax(stop, axis=1) - 1, last)
 
     V = np.where(rising, np.nan, 0.0)
     V[neutral] = start
-    todo = np.flatnonzero(found & ~neutral)
+    todo = np.flatnonzero(crosses & ~neutral)
     low, s2, z2 = low[todo], sigma2[todo], zeta2[todo]
     V[todo] = np.exp(
-        bracketed(
+        bracketed_roots(
             lambda u: np.log((s2 * act.F.numpy(np.exp(u)) + z2) / np.exp(u)),
             np.log(grid[low]), np.log(grid[low + 1]), gap[todo, low], gap[todo, low + 1],
         )
@@ -52,34 +59,36 @@ def settle(act: Activation, sigma2: Array, zeta2: Array, start: float = 1.0) -> 
     return V
 
 
-def correlate(act: Activation, V: Array, sigma2: Array, zeta2: Array) -> tuple[Array, Array]:
-    """c* and the slope of the correlation map there, for arrays (n,) of settled variances above 0."""
+def limit_correlations(
+    act: Activation, V: Array, sigma2: Array, zeta2: Array
+) -> tuple[Array, Array]:
+    """c* and the slope of the correlation map at c*, for arrays (n,) of fixed variances above 0."""
     slope = sigma2 * act.G.numpy(V)
     c = np.ones_like(V)
     closed = {"kernel", "slope"} <= set(act.closed_forms)
     todo = np.flatnonzero(slope > 1)
-    for way in [formulas] if closed else [*QUICK, formulas]:
+    for averages_of in [from_formulas] if closed else [*MEHLER_SERIES, from_formulas]:
         if not todo.size:
             break
         weight, bias = sigma2[todo] / V[todo], zeta2[todo] / V[todo]
-        pair, chi = way(act, V[todo]), sigma2[todo] * act.G.numpy(V[todo])
+        pair, chi = averages_of(act, V[todo]), sigma2[todo] * act.G.numpy(V[todo])
         c[todo] = _below_one(lambda c: weight * pair.kernel(c) + bias, chi)  # noqa: B023
         slope[todo] = sigma2[todo] * pair.slope(c[todo])
-        todo = todo[pair.error(c[todo]) > ENOUGH]
+        todo = todo[pair.error(c[todo]) > SERIES_TOLERANCE]
     return c, slope
 
 
 def _below_one(f: Callable[[Array], Array], chi: Array) -> Array:
     """The fixed points in [0, 1) of correlation maps whose slopes at 1 are chi > 1."""
 
-    def excess(c: Array) -> Array:  # rises from c = 0 to 1, the root at 1 divided out
+    def excess(c: Array) -> Array:  # increasing on [0, 1]: the trivial root c = 1 is divided out
         return (c - f(c)) / np.maximum(1 - c, 1e-16)
 
     zero = np.zeros_like(chi)
-    return bracketed(excess, zero, zero + 1, excess(zero), chi - 1)
+    return bracketed_roots(excess, zero, zero + 1, excess(zero), chi - 1)
 
 
-def bracketed(
+def bracketed_roots(
     f: Callable[[Array], Array], a: Array, b: Array, fa: Array, fb: Array, steps: int = 100
 ) -> Array:
     """Roots between a and b, where f has the values fa and fb of opposite signs (Anderson-Björck)."""

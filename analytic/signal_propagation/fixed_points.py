@@ -1,4 +1,7 @@
-"""Where a positive map M of the variance rests: all V with M(V) = V, in floats and to any digits."""
+"""Fixed points of a positive map M of the variance: all V with M(V) = V, to any number of digits.
+
+Changes of sign of log(M(V)/V) on a grid of floats bracket the fixed points; mpmath refines them.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +19,13 @@ from analytic.activations.activation import Activation
 from analytic.expressions.expectation import Moment
 
 Array = np.ndarray
-LOW, HIGH, PER_DECADE = -12, 8, 60  # decades of V that are searched
-UNSURE = 1e-12  # below, rounding may have set the sign of a float
+LOW, HIGH, PER_DECADE = -12, 8, 60  # V is searched from 1e-12 to 1e8, with 60 points per decade
+SIGN_UNCERTAIN = 1e-12  # the sign of a smaller float may be due to rounding
 
 
 @dataclass(frozen=True)
-class Landscape:
-    """F = E[phi^2] and G = E[phi'^2] on a logarithmic grid of V, as far as floats follow them."""
+class MomentGrid:
+    """F = E[phi^2] and G = E[phi'^2] on a logarithmic grid of V, up to where floats overflow."""
 
     V: Array
     F: Array
@@ -31,36 +34,40 @@ class Landscape:
 
 
 @lru_cache
-def landscape(act: Activation) -> Landscape:
+def moment_grid(act: Activation) -> MomentGrid:
+    """Tabulate F and G of an activation on the grid that is searched for fixed points."""
     rows = []
     for decade in range(LOW, HIGH):
         V = np.logspace(decade, decade + 1, PER_DECADE, endpoint=False)
         try:
             rows.append((V, act.F.numpy(V), act.G.numpy(V)))
-        except ArithmeticError:  # too steep or too fast a phi for this variance
+        except ArithmeticError:  # the float quadrature does not resolve phi at this variance
             break
         if not np.isfinite(rows[-1][1:]).all():
             break
     V, F, G = (np.concatenate(column) for column in zip(*rows, strict=True))
-    seen = np.isfinite(F) & np.isfinite(G) & (F > 0)
-    return Landscape(V[seen], F[seen], G[seen], float(origin_slope(act)))
+    usable = np.isfinite(F) & np.isfinite(G) & (F > 0)
+    return MomentGrid(V[usable], F[usable], G[usable], float(G_at_zero(act)))
 
 
-def origin(act: Activation) -> Any:
-    """F(0) = phi(0)^2, which a closed form of F may reach as a limit only."""
+def F_at_zero(act: Activation) -> Any:
+    """F(0) = phi(0)^2. A closed form of F may be 0/0 at V = 0, so it is not used."""
     return mp.mpmathify(act.phi.mpmath(mpf(0))) ** 2
 
 
-def origin_slope(act: Activation) -> Any:
-    r"""$\lim_{V\to0} G$; where phi(0) = 0 it is F'(0) too, the mean square of phi's two slopes at 0."""
-    if not act.G.expr.has(Moment):  # at V = 0 itself a quadrature sees one side of a kink only
-        with suppress(ZeroDivisionError):  # a limit only
+def G_at_zero(act: Activation) -> Any:
+    r"""$\lim_{V\to0} G$, the mean square of the left and right slopes of phi at 0.
+
+    Where phi(0) = 0, this is F'(0) as well.
+    """
+    if not act.G.expr.has(Moment):  # a quadrature at V = 0 would see one side of a kink only
+        with suppress(ZeroDivisionError):  # the closed form is 0/0 at V = 0: take the limit below
             return mp.mpmathify(act.G.mpmath(mpf(0)))
     near, nearer = (act.G.mpmath(mpf(10) ** (-k * mp.dps)) for k in (2, 4))
     return mp.inf if nearer > near * (1 + mpf("1e-9")) else nearer
 
 
-def resting(
+def fixed_variances(
     M: Callable[[Any], Any],
     tilt: Callable[[Any], Any],
     V: Array,
@@ -68,13 +75,14 @@ def resting(
     begin: Any,
     digits: int,
 ) -> list[Any]:
-    """All V > 0 with M(V) = V between the origin and the end of the grid, ascending.
+    """All V > 0 with M(V) = V up to the end of the grid, ascending.
 
-    `coarse` is M on the grid in floats, `tilt` is V M' - M, whose zeros are where M/V turns, and
-    the sign of `begin` tells on which side of the diagonal M begins, 0 where it begins along it.
+    `coarse` is M on the grid `V` in floats. `tilt` is V M' - M, which vanishes where M/V has an
+    extremum. The sign of `begin` is that of M(V) - V near V = 0, and 0 if M is tangent to the
+    diagonal there.
     """
 
-    def gap(V: Any) -> Any:
+    def gap(V: Any) -> Any:  # 0 at a fixed point
         return mp.log(M(V) / V)
 
     def sign(V: Any) -> int:
@@ -83,37 +91,42 @@ def resting(
 
     with np.errstate(divide="ignore"):
         floats = np.log(coarse / V)
-    along = np.argmin(np.append(abs(floats) < UNSURE, False))  # begins along the diagonal so far
-    V, floats = V[along:], floats[along:]
-    marks = [
-        (mpf(v), sign(mpf(v)) if abs(g) < UNSURE else int(np.sign(g))) for v, g in zip(V, floats)
+    # Skip the grid points near V = 0 where M cannot be distinguished from the diagonal.
+    tangent = np.argmin(np.append(abs(floats) < SIGN_UNCERTAIN, False))
+    V, floats = V[tangent:], floats[tangent:]
+    signs = [
+        (mpf(v), sign(mpf(v)) if abs(g) < SIGN_UNCERTAIN else int(np.sign(g)))
+        for v, g in zip(V, floats)
     ]
-    for k in _dips(floats):
+    for k in _near_tangencies(floats):
         left, right = mpf(V[k - 1]), mpf(V[k + 1])
         if tilt(left) * tilt(right) < 0:
-            turn = _bracketed(tilt, left, right, digits)
-            marks.append((turn, sign(turn)))
+            extremum = _root_between(tilt, left, right, digits)
+            signs.append((extremum, sign(extremum)))
     if begin:
-        marks.append((mpf(10) ** (-2 * mp.dps), int(mp.sign(begin))))
-    marks.sort()
-    found = [v for v, side in marks if side == 0]
-    for (a, left), (b, right) in pairwise(marks):
+        signs.append((mpf(10) ** (-2 * mp.dps), int(mp.sign(begin))))
+    signs.sort()
+    roots = [v for v, side in signs if side == 0]
+    for (a, left), (b, right) in pairwise(signs):
         if left * right < 0:
-            found.append(_bracketed(gap, a, b, digits))
-    return sorted(found)
+            roots.append(_root_between(gap, a, b, digits))
+    return sorted(roots)
 
 
-def _dips(gap: Array) -> Array:
-    """Grid points where the gap comes near zero without a change of sign: two roots, one, or none."""
+def _near_tangencies(gap: Array) -> Array:
+    """Grid points where |gap| has a small local minimum without a change of sign.
+
+    Between the neighbours of such a point there may be two roots, one double root, or none.
+    """
     size = abs(gap)
     near = (size[1:-1] < 0.05) & (size[1:-1] < np.minimum(size[:-2], size[2:]) - 1e-7)
     side = np.sign(gap)
-    same = (side[:-2] == side[1:-1]) & (side[1:-1] == side[2:]) & (size[1:-1] >= UNSURE)
+    same = (side[:-2] == side[1:-1]) & (side[1:-1] == side[2:]) & (size[1:-1] >= SIGN_UNCERTAIN)
     return 1 + np.flatnonzero(near & same)
 
 
-def _bracketed(f: Callable[[Any], Any], a: Any, b: Any, digits: int) -> Any:
-    """The root between two variances, on a logarithmic scale."""
+def _root_between(f: Callable[[Any], Any], a: Any, b: Any, digits: int) -> Any:
+    """The root of f between two variances, searched on a logarithmic scale."""
     ends = (mp.log(a), mp.log(b))
     tolerance = mpf(10) ** (-digits - 10)
     return mp.exp(

@@ -18,14 +18,14 @@ from analytic.expressions.arguments import InputError
 
 Array = np.ndarray
 Map = Callable[[Array], Array]
-REACH = 13.0
+REACH = 13.0  # of the quadrature, in standard deviations: the density beyond is below 1e-37
 
 
 @dataclass(frozen=True)
-class Pair:
-    r"""$E[\phi\phi]$ and $E[\phi'\phi']$ at (V, cV, V) for c in [0, 1], and how far the former may be off.
+class TwoPointAverages:
+    r"""$E[\phi\phi]$ and $E[\phi'\phi']$ at (V, cV, V) for c in [0, 1], and an error bound of the former.
 
-    All three take an array (n,) of c, beside that of V.
+    Each is a function of an array (n,) of correlations, one for each of the n variances.
     """
 
     kernel: Map
@@ -33,17 +33,20 @@ class Pair:
     error: Map
 
 
-def formulas(act: Activation, V: Array) -> Pair:
-    """By the activation's own formulas."""
-    return Pair(
+def from_formulas(act: Activation, V: Array) -> TwoPointAverages:
+    """From the activation's own closed forms or quadratures."""
+    return TwoPointAverages(
         lambda c: act.kernel.numpy(V, c * V, V),
         lambda c: act.slope.numpy(V, c * V, V),
         lambda c: 0 * c,
     )
 
 
-def series(act: Activation, V: Array, terms: int) -> Pair:
-    """By so many terms of Mehler's series; those left out come to less than F - sum, times c^terms."""
+def from_mehler_series(act: Activation, V: Array, terms: int) -> TwoPointAverages:
+    """From Mehler's series with `terms` terms.
+
+    At c = 1 the full series sums to F, so the remainder at c is at most (F - partial sum) c^terms.
+    """
     if any(act.kinks):
         raise InputError(
             f"A two-point average can have a kink at 0 only, but {act.name} has {act.kinks}: "
@@ -52,9 +55,9 @@ def series(act: Activation, V: Array, terms: int) -> Pair:
     t, weighted = _rule(terms)
     squares = (act.phi.numpy(np.sqrt(V)[:, None] * t) @ weighted) ** 2
     slopes = (np.arange(terms) * squares)[:, 1:] / V[:, None]
-    rest = abs(1 - squares.sum(1) / act.F.numpy(V))
-    return Pair(
-        lambda c: _horner(squares, c), lambda c: _horner(slopes, c), lambda c: rest * c**terms
+    remainder = abs(1 - squares.sum(1) / act.F.numpy(V))
+    return TwoPointAverages(
+        lambda c: _horner(squares, c), lambda c: _horner(slopes, c), lambda c: remainder * c**terms
     )
 
 
@@ -73,7 +76,8 @@ def _rule(terms: int) -> tuple[Array, Array]:
     middle, half = (edges[1:] + edges[:-1]) / 2, np.diff(edges) / 2
     side = (middle[:, None] + half[:, None] * x).ravel()
     t, weight = np.r_[-side, side], np.tile((half[:, None] * w).ravel(), 2)
-    root = np.exp(-(t**2) / 4) / (2 * np.pi) ** 0.25  # of the density: h_k alone would overflow
+    # h_k alone would overflow: carry its product with the square root of the density.
+    root = np.exp(-(t**2) / 4) / (2 * np.pi) ** 0.25
     functions = [root, t * root]
     for k in range(1, terms - 1):
         functions.append((t * functions[k] - np.sqrt(k) * functions[k - 1]) / np.sqrt(k + 1))

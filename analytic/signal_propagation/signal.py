@@ -1,4 +1,4 @@
-"""A signal in a deep network of infinite width: where it settles, how fast, and in which phase."""
+"""A signal in a deep network of infinite width: its fixed points, depth scales and phase."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from analytic.activations.activation import Activation
 from analytic.expressions import symbols
 from analytic.expressions.arguments import InputError
 from analytic.signal_propagation.correlation import CorrelationMap
-from analytic.signal_propagation.scales import fixed, number
+from analytic.signal_propagation.exact_inputs import exact_number, require_fixed_parameters
 from analytic.signal_propagation.variance import FixedPoint, VarianceMap
 
 
 @dataclass(frozen=True)
 class Signal:
-    """Hidden layers z <- sigma W phi(z) + zeta b, from the variance `start` on, to so many digits.
+    """Hidden layers z <- sigma W phi(z) + zeta b, from the variance `start`, to `digits` digits.
 
-    Numbers are exact: sigma may be sqrt(2) of SymPy, and a float is the number that it holds. Slopes
-    within 10^(5 - digits) of 1 count as 1: numbers found to so many digits miss it by that.
+    Numbers are exact: sigma may be sqrt(2) of SymPy, and a float is the rational number that it
+    stores. Slopes within 10^(5 - digits) of 1 count as 1, because computed slopes err by as much.
     """
 
     act: Activation
@@ -31,7 +31,7 @@ class Signal:
     digits: int = 30
 
     def __post_init__(self) -> None:
-        fixed(self.act, "G", "slope")
+        require_fixed_parameters(self.act, "G", "slope")
         if isinstance(self.digits, bool) or not isinstance(self.digits, int) or self.digits < 10:
             raise InputError(f"digits must be a whole number at least 10, not {self.digits!r}.")
         for name, symbol in (
@@ -39,7 +39,7 @@ class Signal:
             ("zeta", symbols.zeta),
             ("start", symbols.V),
         ):
-            object.__setattr__(self, name, number(symbol, getattr(self, name)))
+            object.__setattr__(self, name, exact_number(symbol, getattr(self, name)))
 
     @cached_property
     def variance_map(self) -> VarianceMap:
@@ -48,12 +48,12 @@ class Signal:
 
     @cached_property
     def variance(self) -> FixedPoint:
-        """Where the variance settles, with the slope chi_V."""
+        """V*, the fixed point reached from `start`, with the slope chi_V."""
         return self.variance_map.fixed_point(self.start)
 
     @cached_property
     def correlation_map(self) -> CorrelationMap:
-        """The map of correlations at the settled variance, with its fixed points."""
+        """The correlation map at the fixed variance V*, with its fixed points."""
         if not self.variance.value:
             raise ArithmeticError(
                 f"The signal of {self.act.name} vanishes at sigma = {self.sigma}, zeta = {self.zeta}, so "
@@ -63,17 +63,17 @@ class Signal:
 
     @property
     def correlation(self) -> FixedPoint:
-        """c*, where correlations settle, with the slope of the map there."""
+        """c*, the stable fixed point of the correlation, with the slope of the map there."""
         return self.correlation_map.attractor
 
     @property
     def chi_V(self) -> Any:
-        """sigma^2 F'(V*): what is left of a difference in variance after a layer."""
+        """sigma^2 F'(V*): the factor by which a layer multiplies a small difference in variance."""
         return self.variance.slope
 
     @cached_property
     def chi_1(self) -> Any:
-        """sigma^2 G(V*): growth per layer of a squared gradient, and of the square of a small distance."""
+        """sigma^2 G(V*): growth per layer of squared gradients, and of squared small distances."""
         return self.variance_map.chi_1(self.variance.value)
 
     @property
@@ -88,10 +88,10 @@ class Signal:
 
     @property
     def xi_V(self) -> Any:
-        """Layers in which the variance comes nearer to rest by e (Schoenholz et al. 2017)."""
-        return self.variance.scale
+        """Depth scale of the variance: |V - V*| falls by e in so many layers (Schoenholz et al. 2017)."""
+        return self.variance.depth_scale
 
     @property
     def xi_c(self) -> Any:
-        """Layers in which a correlation comes nearer to c* by e; infinite at criticality."""
-        return self.correlation.scale
+        """Depth scale of the correlation: |c - c*| falls by e in so many layers; infinite if critical."""
+        return self.correlation.depth_scale

@@ -1,4 +1,4 @@
-"""Two inputs on their way through a deep network of infinite width, layer by layer."""
+"""Variances and covariance of two inputs, layer by layer, in a deep network of infinite width."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from analytic.activations.activation import Activation
 from analytic.expressions.arguments import InputError
-from analytic.signal_propagation.scales import fixed
+from analytic.signal_propagation.exact_inputs import require_fixed_parameters
 
 Array = np.ndarray
 
@@ -32,12 +32,14 @@ class Trajectory:
 
 
 def trajectory(act: Activation, sigma: Any, zeta: Any, V0: Any, C0: Any, depth: int) -> Trajectory:
-    r"""From $|x|^2 = |y|^2$ = `V0`, or a pair of them, and $x\cdot y$ = `C0`, which may be an array.
+    r"""Propagate two inputs with $|x|^2 = |y|^2$ = `V0` and $x\cdot y$ = `C0` through `depth` layers.
 
-    The first layer has $V = \sigma^2 |x|^2 + \zeta^2$, $C = \sigma^2 x\cdot y + \zeta^2$; sigma and
-    zeta may be sequences, one for each layer. In the chaotic phase rounding parts equal inputs, too.
+    `V0` may be a pair of different squared norms, `C0` an array. The first layer has
+    $V = \sigma^2 |x|^2 + \zeta^2$ and $C = \sigma^2 x\cdot y + \zeta^2$. sigma and zeta may be
+    sequences, one value for each layer. In the chaotic phase rounding errors grow: even equal inputs
+    end up with c < 1.
     """
-    fixed(act)
+    require_fixed_parameters(act)
     if isinstance(depth, bool) or not isinstance(depth, int) or depth < 1:
         raise InputError(f"depth must be a whole number at least 1, but {depth!r} was given.")
     weights, biases = _layers("sigma", sigma, depth) ** 2, _layers("zeta", zeta, depth) ** 2
@@ -52,10 +54,10 @@ def trajectory(act: Activation, sigma: Any, zeta: Any, V0: Any, C0: Any, depth: 
     for layer in range(1, depth):
         x, y, C = rows[-1]
         bound = np.sqrt(x) * np.sqrt(y)
-        C = np.clip(C, -bound, bound)  # rounding may leave it just outside
+        C = np.clip(C, -bound, bound)  # rounding may violate Cauchy-Schwarz by an ulp
         with np.errstate(over="ignore"):
-            step = (act.F.numpy(x), act.F.numpy(y), act.kernel.numpy(x, C, y))
-        rows.append(tuple(weights[layer] * moved + biases[layer] for moved in step))
+            moments = (act.F.numpy(x), act.F.numpy(y), act.kernel.numpy(x, C, y))
+        rows.append(tuple(weights[layer] * moment + biases[layer] for moment in moments))
         if not np.isfinite(rows[-1][:2]).all():
             raise ArithmeticError(
                 f"The variance of {act.name} outgrows floats in layer {layer + 1}: lower sigma or depth."
@@ -64,7 +66,7 @@ def trajectory(act: Activation, sigma: Any, zeta: Any, V0: Any, C0: Any, depth: 
 
 
 def _layers(name: str, value: Any, depth: int) -> Array:
-    """One number for each layer, from one for all or a sequence."""
+    """An array (depth,) from one number for all layers or a sequence with one for each."""
     many = isinstance(value, Sequence | np.ndarray) and not isinstance(value, str)
     array = np.asarray(value, dtype=float)
     if array.shape != ((depth,) if many else ()):

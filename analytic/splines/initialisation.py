@@ -1,7 +1,8 @@
-r"""Random-feature and tangent kernels of univariate ReLU networks, for laws with closed forms.
+r"""Random-feature and tangent kernels of univariate ReLU networks, for laws of (a, b) with closed forms.
 
-With $l\le h$ the smaller and the larger of x and y, and a law that (a, b) -> (-a, -b) leaves alone,
-$2K = \int_{u\le l}(l-u)(h-u)\,\nu_3\,du + \int_{u\ge h}(u-l)(u-h)\,\nu_3\,du$: nothing cancels.
+Let $l\le h$ be the smaller and the larger of x and y. For a law that is symmetric under
+(a, b) -> (-a, -b), $2K = \int_{u\le l}(l-u)(h-u)\,\nu_3\,du + \int_{u\ge h}(u-l)(u-h)\,\nu_3\,du$.
+Both terms are positive, so that nothing cancels in floats.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from analytic.expressions.arguments import InputError
 from analytic.expressions.formula import Formula
 from analytic.expressions.special import rectified_pair
 from analytic.expressions.symbols import A, B, ec2, sa, sb, u, x, y
-from analytic.splines.law import Stretch, oo, piecewise
+from analytic.splines.knot_intervals import KnotInterval, oo, total_density
 
 SOURCE = "Williams et al., (23), (27) and theorem 5"
 low, high = Min(x, y), Max(x, y)
@@ -25,12 +26,13 @@ low, high = Min(x, y), Max(x, y)
 
 @dataclass(frozen=True)
 class Initialisation:
-    """What a law of (a, b) makes of random features.
+    """A law of (a, b), described by averages over its hidden units [ax - b]_+.
 
-    `kernel` and `active` are E[[ax-b]_+ [ay-b]_+] and the chance that both are active; `count` and
-    `weight` are the densities nu_1 and nu_3 in u; `slopes` and `biases` are E[a^2] and E[b^2].
-    `tilt` is the derivative of the kernel by x, where it has a form of its own. `stable` and
-    `stable_active` are the kernels written for floats, where they differ.
+    `kernel` is E[[ax-b]_+ [ay-b]_+], and `active` the probability that a unit is active at x and y.
+    `count` and `weight` are the densities nu_1 and nu_3 of knots u; `knot_intervals` make up `weight`,
+    where it has that form. `slopes` and `biases` are E[a^2] and E[b^2]. `kernel_slope` is the
+    derivative of the kernel by x, if known in closed form. `stable` and `stable_active` are forms of
+    `kernel` and `active` that are accurate in floats, where these differ.
     """
 
     name: str
@@ -41,32 +43,31 @@ class Initialisation:
     weight: sp.Expr
     slopes: sp.Expr
     biases: sp.Expr
-    stretches: tuple[Stretch, ...] = field(
-        default=(), repr=False
-    )  # of the weight, if these are all
-    tilt: sp.Expr | None = field(default=None, repr=False)
+    knot_intervals: tuple[KnotInterval, ...] = field(default=(), repr=False)
+    kernel_slope: sp.Expr | None = field(default=None, repr=False)
     stable: sp.Expr | None = field(default=None, repr=False)
     stable_active: sp.Expr | None = field(default=None, repr=False)
 
     @staticmethod
     def of(density: sp.Expr, name: str = "own") -> Initialisation:
-        """The law with a density of one's own in the symbols a and b, the same at (-a, -b)."""
+        """A user's own law, given by its density in the symbols a and b, the same at (-a, -b)."""
         from analytic.splines import user_law
 
-        return user_law.of(density, name)
+        return user_law.initialisation_of(density, name)
 
     @cached_property
     def rf(self) -> Formula:
+        """The random-feature kernel E[[ax-b]_+ [ay-b]_+]."""
         return self._formula("rf", (x, y), self.kernel, self.stable)
 
     @cached_property
     def both(self) -> Formula:
-        """The chance that a unit is active at x and at y."""
+        """The probability that a unit is active at x and at y."""
         return self._formula("both", (x, y), self.active, self.stable_active)
 
     @cached_property
     def ntk(self) -> Formula:
-        """With the gradients by a and b, whose readout has E[c^2] = ec2."""
+        """The tangent kernel: `rf`, and the gradients by a and b times E[c^2] = ec2 of the readout."""
         faces = [
             kernel + ec2 * (1 + x * y) * active
             for kernel, active in (
@@ -78,17 +79,19 @@ class Initialisation:
 
     @cached_property
     def slope(self) -> Formula:
-        """The derivative of the random-feature kernel by x, the slope of E[[ax-b]_+ [ay-b]_+]."""
-        if self.tilt is None:
+        """The derivative of the random-feature kernel by x."""
+        if self.kernel_slope is None:
             raise InputError(f"{self.name} has no closed slope: differentiate its kernel in torch.")
-        return self._formula("slope", (x, y), self.tilt)
+        return self._formula("slope", (x, y), self.kernel_slope)
 
     @cached_property
     def density(self) -> Formula:
+        """nu_3(u), the density of knots weighted by a^2."""
         return self._formula("density", (u,), self.weight)
 
     @cached_property
     def knots(self) -> Formula:
+        """nu_1(u), the probability density of knots."""
         return self._formula("knots", (u,), self.count)
 
     def _formula(
@@ -106,39 +109,39 @@ class Initialisation:
 def symmetric(
     name: str,
     parameters: tuple[sp.Symbol, ...],
-    weight: Sequence[Stretch],
-    count: Sequence[Stretch],
+    weight: Sequence[KnotInterval],
+    count: Sequence[KnotInterval],
     slopes: sp.Expr,
     biases: sp.Expr,
 ) -> Initialisation:
-    """A law that (a, b) -> (-a, -b) and b -> -b leave alone, from its stretches of knots."""
+    """A law that is symmetric under (a, b) -> (-a, -b) and b -> -b, from its intervals of knots."""
 
-    def half(l: sp.Expr, h: sp.Expr) -> sp.Expr:
-        return sp.Add(*(one.before(l, h) for one in weight)) / 2
+    def one_sided_kernel(l: sp.Expr, h: sp.Expr) -> sp.Expr:
+        return sp.Add(*(one.kernel_integral(l, h) for one in weight)) / 2
 
-    def leaning(l: sp.Expr, place: sp.Expr) -> sp.Expr:
-        return sp.Add(*(one.leaning(l, place) for one in weight)) / 2
+    def slope_integral(l: sp.Expr, place: sp.Expr) -> sp.Expr:
+        return sp.Add(*(one.slope_integral(l, place) for one in weight)) / 2
 
-    def counted(l: sp.Expr) -> sp.Expr:
+    def one_sided_count(l: sp.Expr) -> sp.Expr:
         return sp.Add(*(one.count(l) for one in count)) / 2
 
     return Initialisation(
         name,
         parameters,
-        kernel=half(low, high) + half(-high, -low),
-        active=counted(low) + counted(-high),
-        count=piecewise(count),
-        weight=piecewise(weight),
+        kernel=one_sided_kernel(low, high) + one_sided_kernel(-high, -low),
+        active=one_sided_count(low) + one_sided_count(-high),
+        count=total_density(count),
+        weight=total_density(weight),
         slopes=slopes,
         biases=biases,
-        stretches=tuple(weight),
-        tilt=leaning(low, y) - leaning(-high, -y),
+        knot_intervals=tuple(weight),
+        kernel_slope=slope_integral(low, y) - slope_integral(-high, -y),
     )
 
 
 def signs() -> Initialisation:
     """a = +1 or -1 and b uniform on [-B, B]."""
-    core = Stretch(-B, B, 1 / (2 * B))
+    core = KnotInterval(-B, B, 1 / (2 * B))
     return symmetric("signs", (B,), [core], [core], sp.S.One, B**2 / 3)
 
 
@@ -146,19 +149,19 @@ def uniform() -> Initialisation:
     """a uniform on [-A, A] and b on [-B, B], as PyTorch has it for A = B = 1."""
     edge, tops = B / A, {4: A**3 / (8 * B), 2: A / (4 * B)}
 
-    def stretches(power: int) -> list[Stretch]:
+    def knot_intervals(power: int) -> list[KnotInterval]:
         top, tail = tops[power], tops[power] * edge**power
         return [
-            Stretch(-edge, edge, top),
-            Stretch(edge, oo, tail, power),
-            Stretch(-oo, -edge, tail, power),
+            KnotInterval(-edge, edge, top),
+            KnotInterval(edge, oo, tail, power),
+            KnotInterval(-oo, -edge, tail, power),
         ]
 
     def density(power: int) -> sp.Expr:
-        """In one piece, which has a slope at 0 in floats too."""
+        """As one expression without cases, so that automatic differentiation works at u = 0."""
         return tops[power] * (edge / Max(edge, Abs(u))) ** power
 
-    law = symmetric("uniform", (A, B), stretches(4), stretches(2), A**2 / 3, B**2 / 3)
+    law = symmetric("uniform", (A, B), knot_intervals(4), knot_intervals(2), A**2 / 3, B**2 / 3)
     return replace(law, weight=density(4), count=density(2))
 
 
@@ -178,7 +181,7 @@ def gaussian() -> Initialisation:
         weight=2 * sa**3 * sb**3 / (pi * width**2),
         slopes=sa**2,
         biases=sb**2,
-        tilt=sa**2 * (y * turn + sa * sb * x * Abs(x - y) / gram[0]) / (2 * pi),
+        kernel_slope=sa**2 * (y * turn + sa * sb * x * Abs(x - y) / gram[0]) / (2 * pi),
         stable=rectified_pair(1, *gram, area**2),
         stable_active=turn / (2 * pi),
     )
@@ -186,18 +189,18 @@ def gaussian() -> Initialisation:
 
 def onesided() -> Initialisation:
     """a = 1 and b uniform on [0, 1]: no unit looks to the left."""
-    core = Stretch(sp.S.Zero, sp.S.One, sp.S.One)
+    core = KnotInterval(sp.S.Zero, sp.S.One, sp.S.One)
     return Initialisation(
         "onesided",
         (),
-        kernel=core.before(low, high),
+        kernel=core.kernel_integral(low, high),
         active=core.count(low),
-        count=piecewise([core]),
-        weight=piecewise([core]),
+        count=total_density([core]),
+        weight=total_density([core]),
         slopes=sp.S.One,
         biases=sp.Rational(1, 3),
-        stretches=(core,),
-        tilt=core.leaning(low, y),
+        knot_intervals=(core,),
+        kernel_slope=core.slope_integral(low, y),
     )
 
 

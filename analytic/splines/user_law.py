@@ -1,4 +1,4 @@
-"""A law of (a, b) of one's own: densities of its knots by SymPy, kernels by one integral over them."""
+"""A user's own law of (a, b): densities of knots by SymPy, and kernels by a quadrature over knots."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from analytic.splines.initialisation import Initialisation, high, low
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(96)
 a, b = sp.symbols("a b", real=True)
 SLOPE = sp.Symbol("slope", positive=True)
-DIGITS = 40  # of moments that no closed form was found for
+DIGITS = 40  # of second moments, which are computed by quadrature
 
 
-class below(Opaque):
+class integral_below(Opaque):
     r"""$\int_{u\le l} [(l-u)(h-u)]^{\mathrm{order}}\,\nu(u)\,du$ of (nu, order, l, h), for l <= h."""
 
     @property
@@ -46,18 +46,18 @@ class below(Opaque):
 
     def on_arrays(self, xp: Any, table: Table) -> Callable[..., Any]:
         density, order = table((u,), sp.Tuple(self.args[0])), int(self.args[1])
-        return partial(_on_arrays, xp, density, order)
+        return partial(_quadrature_on_arrays, xp, density, order)
 
 
-def _on_arrays(xp: Any, density: Callable[..., Any], order: int, l: Any, h: Any) -> Any:
-    """In the angle of u, from -infinity and from 0, where a density may have a kink."""
+def _quadrature_on_arrays(xp: Any, density: Callable[..., Any], order: int, l: Any, h: Any) -> Any:
+    """Gauss-Legendre in the angle atan(u), separately for u < 0 and u > 0: a density may have a kink at 0."""
     l, h = (end if hasattr(end, "dtype") else xp.asarray(end) for end in (l, h))
     kind = {"dtype": l.dtype, "device": l.device} if hasattr(l, "new_tensor") else {}
     nodes, weights = (xp.asarray(part, **kind) for part in ((1 + NODES) / 2, WEIGHTS / 2))
     l, h = l[..., None], h[..., None]
     one, zero = 0.0 * l + 1, 0.0 * l
     low, high = xp.minimum(l, zero), xp.maximum(l, zero)
-    # An angle from the axis of -infinity has all its digits however far out.
+    # Measured from u = -infinity, the angle keeps its relative precision for very negative u.
     fall, rise = xp.atan2(one, -low) * nodes, xp.atan(high) * nodes
     total = 0.0
     for at, rate in (
@@ -69,9 +69,9 @@ def _on_arrays(xp: Any, density: Callable[..., Any], order: int, l: Any, h: Any)
     return total
 
 
-def of(density: sp.Expr, name: str = "own") -> Initialisation:
-    """The law with this density in the symbols `a` and `b`, which must not tell (a, b) from (-a, -b)."""
-    density = _read(density)
+def initialisation_of(density: sp.Expr, name: str = "own") -> Initialisation:
+    """The law with this density in the symbols `a` and `b`, which must be the same at (-a, -b)."""
+    density = _require_density(density)
     symbols = {symbol.name: symbol for symbol in density.free_symbols}
     if set(symbols) - {"a", "b"}:
         raise InputError(f"A density of a and b was expected, but it depends on {set(symbols)}.")
@@ -81,11 +81,11 @@ def of(density: sp.Expr, name: str = "own") -> Initialisation:
             "The density changes under (a, b) -> (-a, -b): use (p(a, b) + p(-a, -b))/2, or one of "
             "analytic.splines for a law that looks one way."
         )
-    _check_sign(density)
-    _check_tails(density)
-    count, weight = (_knots(density, power) for power in (1, 3))
+    _require_nonnegative(density)
+    _require_second_moments(density)
+    count, weight = (_knot_density(density, power) for power in (1, 3))
     total, slopes, biases = (
-        _over_line(f, what)
+        _integral_over_line(f, what)
         for f, what in (
             (count, "integral"),
             (weight, "E[a^2]"),
@@ -106,21 +106,21 @@ def of(density: sp.Expr, name: str = "own") -> Initialisation:
     )
 
 
-def _read(density: Any) -> sp.Expr:
+def _require_density(density: Any) -> sp.Expr:
     try:
-        found = sp.sympify(density)
+        expr = sp.sympify(density)
     except sp.SympifyError:
-        found = None
-    if not isinstance(found, sp.Expr):
+        expr = None
+    if not isinstance(expr, sp.Expr):
         raise InputError(f"A density in the symbols a and b was expected, not {density!r}.")
-    return found
+    return expr
 
 
-def _check_sign(density: sp.Expr) -> None:
-    """On some circles; a law that is negative elsewhere only has no positive kernel either."""
+def _require_nonnegative(density: sp.Expr) -> None:
+    """Refuse a density that is negative or complex at one of 60 points on circles around 0."""
     f = sp.lambdify((a, b), density, "mpmath")
     for radius in map(mp.mpf, ("0.1", "0.5", "1", "2", "4")):
-        for k in range(12):  # the other half plane is the same
+        for k in range(12):  # half of each circle: the density is symmetric
             place = radius * mp.cos(k * mp.pi / 12), radius * mp.sin(k * mp.pi / 12)
             value = mp.mpmathify(f(*place))
             if mp.im(value) or mp.re(value) < 0:
@@ -132,8 +132,11 @@ def _check_sign(density: sp.Expr) -> None:
                 )
 
 
-def _check_tails(density: sp.Expr) -> None:
-    """Second moments need r^4 p -> 0 along rays; SymPy may search for ever for what is infinite."""
+def _require_second_moments(density: sp.Expr) -> None:
+    """Refuse a density with infinite second moments: they need r^4 p -> 0 along every ray.
+
+    Checked before SymPy integrates, which may never end for a divergent integral.
+    """
     f = sp.lambdify((a, b), density, "mpmath")
     for k in range(6):
         ray = mp.expjpi((k + mp.mpf(1) / 3) / 6)
@@ -149,38 +152,41 @@ def _check_tails(density: sp.Expr) -> None:
 def _both_sides(density: sp.Expr, order: int) -> sp.Expr:
     mirrored = density.subs(u, -u)
     order = sp.Integer(order)
-    return (below(density, order, low, high) + below(mirrored, order, -high, -low)) / 2
+    return (
+        integral_below(density, order, low, high) + integral_below(mirrored, order, -high, -low)
+    ) / 2
 
 
-def _knots(density: sp.Expr, power: int) -> sp.Expr:
+def _knot_density(density: sp.Expr, power: int) -> sp.Expr:
     """nu_p(u) = 2 int_0^oo a^p p(a, a u) da."""
     term = SLOPE**power * density.subs({a: SLOPE, b: SLOPE * u}, simultaneous=True)
-    found = sp.simplify(2 * sp.integrate(term, (SLOPE, 0, sp.oo), conds="none"))
-    if not all(_agree(found, term, place) for place in (sp.Rational(1, 3), sp.Rational(-7, 5))):
+    integral = sp.simplify(2 * sp.integrate(term, (SLOPE, 0, sp.oo), conds="none"))
+    places = (sp.Rational(1, 3), sp.Rational(-7, 5))
+    if not all(_agrees_with_quadrature(integral, term, place) for place in places):
         raise InputError(
             f"No density of knots was found for {density}: either E[a^2] is infinite, or SymPy cannot "
             "integrate it over a with b = a u. Choose a law with second moments and such an integral."
         )
-    return found
+    return integral
 
 
-def _agree(found: sp.Expr, term: sp.Expr, place: sp.Rational) -> bool:
-    """Whether an integral that SymPy has found is what quadrature says at one place."""
-    value = sp.N(found.subs(u, place), 20)
+def _agrees_with_quadrature(integral: sp.Expr, term: sp.Expr, place: sp.Rational) -> bool:
+    """Whether SymPy's integral agrees with a quadrature at one value of u."""
+    value = sp.N(integral.subs(u, place), 20)
     if not value.is_Float:
         return False
     f = sp.lambdify(SLOPE, term.subs(u, place), "mpmath")
     with mp.workdps(20):
-        sure = 2 * mp.quad(f, [0, 1, 4, mp.inf])
-        return bool(abs(sure - mp.mpf(value)) <= mp.mpf(10) ** -12 * abs(sure))
+        expected = 2 * mp.quad(f, [0, 1, 4, mp.inf])
+        return bool(abs(expected - mp.mpf(value)) <= mp.mpf(10) ** -12 * abs(expected))
 
 
-def _over_line(density: sp.Expr, what: str) -> sp.Expr:
+def _integral_over_line(density: sp.Expr, what: str) -> sp.Expr:
     f = sp.lambdify(u, density, "mpmath")
     with mp.workdps(DIGITS + 5):
         value = mp.quad(f, [-mp.inf, -1, 0, 1, mp.inf])
         again = mp.quad(f, [-mp.inf, -3, -mp.mpf(1) / 2, 0, mp.mpf(1) / 2, 3, mp.inf])
-        settled = mp.isfinite(value) and abs(value - again) <= mp.mpf(10) ** -20 * abs(value)
-    if not settled:
+        converged = mp.isfinite(value) and abs(value - again) <= mp.mpf(10) ** -20 * abs(value)
+    if not converged:
         raise InputError(f"The law has no finite {what}: choose one with second moments.")
     return sp.Float(value, DIGITS)

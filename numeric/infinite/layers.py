@@ -171,7 +171,9 @@ class Layer:
         """Closed forms for a tile of points that are far from collinear, see `fused_layers.layer`."""
         steps = self._steps  # another thread may put its own in that place
         if (tangent, plain) not in steps:
-            steps[tangent, plain] = fused_layers.layer(self._tile.far_from_collinear, tangent, plain)
+            steps[tangent, plain] = fused_layers.layer(
+                self._tile.far_from_collinear, tangent, plain
+            )
         return steps[tangent, plain]
 
     @cached_property

@@ -47,7 +47,7 @@ class Law:
     def edges(self) -> list[float]:
         """Where the density of knots is not smooth."""
         numbers = {symbol: self.values[symbol.name] for symbol in self.initialisation.parameters}
-        ends = [end for one in self.initialisation.stretches for end in (one.low, one.high)]
+        ends = [end for one in self.initialisation.knot_intervals for end in (one.low, one.high)]
         return sorted({float(end.subs(numbers)) for end in ends if end.is_finite})
 
     @property

@@ -34,12 +34,12 @@ class Hats:
 def hats(init: Initialisation, values: Mapping[str, float]) -> Callable[[Array, Array], Hats]:
     """A function of the ends of intervals, p <= q."""
     numbers = {symbol: values[symbol.name] for symbol in init.parameters}
-    if not init.stretches:
+    if not init.knot_intervals:
         scale = float((init.biases / init.slopes).subs(numbers)) ** 0.5
         return _Smooth(lambda u: init.density.numpy(u=u, **values), scale)
     parts = [
         _Power(*(float(part.subs(numbers)) for part in (one.low, one.high, one.weight)), one.power)
-        for one in init.stretches
+        for one in init.knot_intervals
     ]
 
     def total(p: Array, q: Array) -> Hats:

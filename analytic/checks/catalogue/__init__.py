@@ -1,7 +1,7 @@
-"""Claims about everything in the catalogue and about the moments it rests on, by subject.
+"""Claims about every formula of the catalogue and about the Gaussian moments that they derive from.
 
-A subject is the beginning of the catalogue's names, as `nngp.erf`, or `moments.` with an activation;
-its claims are derived when `CLAIMS[subject]()` is called.
+They are grouped by subject: the beginning of a catalogue name, such as `nngp.erf`, or `moments.` and
+an activation. The claims of a subject are built when `CLAIMS[subject]()` is called.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,4 +13,4 @@ MODULES = (moments, nngp, ntk, deep, erf3, perturbation, splines, relu)
 CLAIMS: dict[str, Callable[[], Iterator[Claim]]] = {
     subject: claims for module in MODULES for subject, claims in module.CLAIMS.items()
 }
-DENSE = moments.DENSE  # more of a kind: minutes of quadrature
+DENSE = moments.DENSE  # more claims of the same kind, which take minutes of quadrature

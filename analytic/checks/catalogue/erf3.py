@@ -1,4 +1,4 @@
-"""Both erf3.* formulas: against derivatives of erf itself and textbook curvature of the metric."""
+"""Claims about both erf3.* formulas, by numerical derivatives of erf and textbook curvature."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from mpmath import mp, mpf
 
 from analytic.checks.claims import Claim
-from analytic.checks.oracles import Jet, network_jet
+from analytic.checks.oracles import MetricJet, network_jet
 from analytic.expressions.formula import Formula
 from analytic.finite.erf3 import magnification, ricci
 
@@ -19,7 +19,7 @@ POINTS = (
 )
 
 
-def network(x1: Any, x2: Any, b: Any) -> Jet:
+def network(x1: Any, x2: Any, b: Any) -> MetricJet:
     """The metric's 2-jet at a point, from three numerical derivatives of each unit's erf."""
     weights = [(mp.cospi(turn), mp.sinpi(turn)) for turn in (0, mpf(2) / 3, mpf(4) / 3)]
     slopes = []
@@ -29,16 +29,16 @@ def network(x1: Any, x2: Any, b: Any) -> Jet:
     return network_jet(slopes, weights)
 
 
-def _by_metric(formula: Formula, read: Callable[[Jet], Any]) -> Claim:
-    def other(**values: Any) -> Any:
+def _by_metric(formula: Formula, read: Callable[[MetricJet], Any]) -> Claim:
+    def oracle(**values: Any) -> Any:
         return read(network(**values))
 
-    return Claim(formula, "derivatives of the features", other, POINTS)
+    return Claim(formula, "derivatives of the features", oracle, POINTS)
 
 
 def _claims() -> Iterator[Claim]:
-    yield _by_metric(magnification, Jet.volume)
-    yield _by_metric(ricci, Jet.scalar)
+    yield _by_metric(magnification, MetricJet.volume)
+    yield _by_metric(ricci, MetricJet.scalar)
 
 
 CLAIMS = {"erf3": _claims}

@@ -1,10 +1,11 @@
-"""Gaussian moments of every activation: by quadrature, and by the identities of Stein and Price."""
+"""Claims about the Gaussian moments of every activation, by quadrature and by Stein's and Price's lemmas."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import sympy as sp
@@ -13,7 +14,7 @@ from mpmath import mp
 from analytic.activations import ACTIVATIONS, FURTHER, monomial, polynomial, relu
 from analytic.activations.activation import Activation, derivative
 from analytic.checks.claims import Claim, Point
-from analytic.checks.oracles import averages, pair_average
+from analytic.checks.oracles import squared_moment, two_point_average
 from analytic.expressions import quadrature
 from analytic.expressions.backends import compile_mpmath
 from analytic.expressions.expectation import Moment
@@ -25,11 +26,11 @@ PARAMETERS: dict[str, tuple[Point, ...]] = {
         {"q": 2},
         {"q": 3},
         {"q": 4},
-    ),  # z^(q-2) of q = 1 is 0/0 at z = 0: `LINEAR` stands in
+    ),  # at q = 1, z^(q-2) would be 0/0 at z = 0: `LINEAR` is claimed instead
     "relu_power": (
         {"q": 2},
         {"q": 4},
-    ),  # q = 1 is `relu`, among those tried; powers of q - 2 are 1 at 3
+    ),  # q = 1 is `relu`, claimed by itself; at q = 3 a mutant of the power q - 2 = 1 would go unseen
     "sine": ({"w": "1.3"},),
     "cosine": ({"w": "1.3"},),
     "exponential": ({"w": "0.6"},),
@@ -42,7 +43,7 @@ GRAMS: tuple[Point, ...] = (
 
 
 def parameters(act: Activation) -> tuple[Point, ...]:
-    """Values at which an activation with parameters is tried."""
+    """The parameter values at which an activation is checked."""
     return PARAMETERS[act.name] if act.parameters else ({},)
 
 
@@ -53,18 +54,19 @@ def _points(act: Activation, *more: Point) -> tuple[Point, ...]:
 def _one_point(act: Activation) -> Iterator[Claim]:
     for order, part in enumerate(("F", "G", "G2")):
         if part not in act.closed_forms or getattr(act, part).expr == 0:
-            continue  # a straight line has no bend, and zero has no mutants
-        average = averages(act, order)
+            continue  # phi'' = 0 for a linear phi, and a formula that is 0 has no mutants
+        average = squared_moment(act, order)
         points = _points(act, {"V": "1.7"}, {"V": "0.3"})
-        yield Claim(getattr(act, part), "quadrature", _plain(average), points)
+        yield Claim(getattr(act, part), "quadrature", _unweighted(average), points)
 
 
-def _plain(average: Any) -> Any:
+def _unweighted(average: Any) -> Any:
+    """The average without a power of t, with keyword arguments as a `Claim` passes them."""
     return lambda V, **values: average(V, 0, *values.values())
 
 
 def _two_point(act: Activation) -> Iterator[Claim]:
-    """The kernel by quadrature, and the slope from it; a slope that stands alone by quadrature too."""
+    """The kernel by quadrature, and the slope from the kernel; by quadrature if it has no kernel."""
     parts = [part for part in ("kernel", "slope") if part in act.closed_forms]
     for part in parts[:1]:
         yield _by_pairs(act, part, _points(act, GRAMS[0])[-1:])
@@ -73,18 +75,18 @@ def _two_point(act: Activation) -> Iterator[Claim]:
 
 
 def _everywhere(act: Activation) -> Iterator[Claim]:
-    """Both by quadrature, at every point."""
+    """Kernel and slope by two-point quadrature, at every point."""
     for part in ("kernel", "slope"):
         if part in act.closed_forms:
             yield _by_pairs(act, part, _points(act, *GRAMS))
 
 
 def _by_pairs(act: Activation, part: str, points: tuple[Point, ...]) -> Claim:
-    average = pair_average(act, ("kernel", "slope").index(part))
-    return Claim(getattr(act, part), "two-point quadrature", _in_order(average), points)
+    average = two_point_average(act, ("kernel", "slope").index(part))
+    return Claim(getattr(act, part), "two-point quadrature", _by_keyword(average), points)
 
 
-def _in_order(average: Any) -> Any:
+def _by_keyword(average: Any) -> Any:
     return lambda kxx, kxy, kyy, **values: average(kxx, kxy, kyy, *values.values())
 
 
@@ -123,7 +125,7 @@ def _price_at_one_point(act: Activation) -> Iterator[Claim]:
 
 
 def _stein(act: Activation) -> Iterator[Claim]:
-    """E[z f] = V E[f'] with f = phi phi': kinks and derivatives by quadrature on both sides."""
+    """E[z f] = V E[f'] with f = phi phi', both sides by quadrature: this checks phi' and the kinks."""
     if _differentiable(act):
         right = V * Moment(_product_rule(act), V, 0, act.kinks)
         formula = Formula(f"{act.name}: V E[(phi phi')']", (V, *act.parameters), right)
@@ -136,42 +138,43 @@ def _stein(act: Activation) -> Iterator[Claim]:
         yield Claim(formula, "Stein: E[z phi phi']", left, points, digits=20)
 
 
-def _elu_by_conditioning(derived: bool) -> Claim:
-    """The average of ELU over v given u is elementary, and leaves one over u."""
+def _elu_by_conditioning(of_slope: bool) -> Claim:
+    """E[ELU(v) | u] is elementary, which leaves a one-dimensional quadrature over u."""
     elu = ACTIVATIONS["elu"]
-    formula = elu.slope if derived else elu.kernel
-    outer = compile_mpmath((z,), elu.derivative() if derived else elu.phi.expr)
+    formula = elu.slope if of_slope else elu.kernel
+    outer = compile_mpmath((z,), elu.derivative() if of_slope else elu.phi.expr)
 
     def inner(mean: Any, std: Any) -> Any:
         tail = mp.exp(mean + std**2 / 2) * mp.ncdf(-(mean + std**2) / std)
-        if derived:
+        if of_slope:
             return mp.ncdf(mean / std) + tail
         return mean * mp.ncdf(mean / std) + std * mp.npdf(mean / std) + tail - mp.ncdf(-mean / std)
 
-    def other(kxx: Any, kxy: Any, kyy: Any) -> Any:
+    def oracle(kxx: Any, kxy: Any, kyy: Any) -> Any:
         std = mp.sqrt(kyy - kxy**2 / kxx)
         return quadrature.moment(lambda u: outer(u) * inner(kxy / kxx * u, std), kxx, kinks=[0])
 
-    return Claim(formula, "conditioning on u", other, GRAMS)
+    return Claim(formula, "conditioning on u", oracle, GRAMS)
 
 
 POLYNOMIAL = replace(polynomial([1, "1/2", "-1/3", "1/5"]), name="polynomial")
 LINEAR = replace(monomial(1), name="linear")
 SCALED = ACTIVATIONS["erf"].scaled(sp.Rational(3, 2))
-TRIED = (*ACTIVATIONS.values(), *FURTHER.values(), LINEAR, relu, POLYNOMIAL)
+CLAIMED_ACTIVATIONS = (*ACTIVATIONS.values(), *FURTHER.values(), LINEAR, relu, POLYNOMIAL)
 
 
 def _claims(act: Activation) -> Iterator[Claim]:
-    yield from _one_point(act)
-    yield from _two_point(act)
-    yield from _price_at_one_point(act)
+    for claim in chain(_one_point(act), _two_point(act), _price_at_one_point(act)):
+        # relu is built from relu_power: name its claims after relu, as the catalogue does
+        name = claim.statement.name.replace("relu_power", act.name)
+        yield replace(claim, statement=replace(claim.statement, name=name))
     if act.name == "elu":
         yield _elu_by_conditioning(False)
         yield _elu_by_conditioning(True)
 
 
-CLAIMS = {f"moments.{act.name}": partial(_claims, act) for act in TRIED}
+CLAIMS = {f"moments.{act.name}": partial(_claims, act) for act in CLAIMED_ACTIVATIONS}
 CLAIMS["moments.scaled"] = partial(_one_point, SCALED)
 CLAIMS |= {f"stein.{act.name}": partial(_stein, act) for act in (ACTIVATIONS["erf"], relu)}
-DENSE = {f"pairs.{act.name}": partial(_everywhere, act) for act in TRIED}
-DENSE |= {f"stein.{act.name}": partial(_stein, act) for act in TRIED}
+DENSE = {f"pairs.{act.name}": partial(_everywhere, act) for act in CLAIMED_ACTIVATIONS}
+DENSE |= {f"stein.{act.name}": partial(_stein, act) for act in CLAIMED_ACTIVATIONS}

@@ -1,4 +1,4 @@
-"""Every ntk.* formula: against differences of the kernel, or averages over the weights."""
+"""Claims about every ntk.* formula, by differences of the kernel or averages over the weights."""
 
 from __future__ import annotations
 
@@ -8,13 +8,17 @@ from typing import Any
 
 from mpmath import mp
 
-from analytic.activations import ACTIVATIONS
+from analytic.activations import ACTIVATIONS, relu
 from analytic.activations.activation import Activation
 from analytic.catalogue import catalogue
 from analytic.checks.catalogue.moments import GRAMS, parameters
 from analytic.checks.claims import Claim, Point
-from analytic.checks.kernel_oracles import at_radius, nested_ntk, weighted_ntk
-from analytic.checks.oracles import Jet
+from analytic.checks.kernel_oracles import (
+    ntk_by_differences,
+    ntk_by_weight_average,
+    oracle_at_radius,
+)
+from analytic.checks.oracles import MetricJet
 
 SHAPES: tuple[Point, ...] = (
     {"d": 3, "sigma": "0.6", "zeta": "0.5", "xi": "1.3", "r": "1.4"},
@@ -25,31 +29,33 @@ PAIR: Point = {**GRAMS[0], "xy": "-0.3", "xi": "1.3"}
 
 
 def _kernel(act: Activation) -> Claim:
-    """The slope under the readout by Price's theorem, from the kernel alone."""
+    """The tangent kernel from E[phi phi] alone: its derivative is E[phi' phi'] by Price's theorem."""
     kernel = act.kernel.mpmath
 
-    def other(kxx: Any, kxy: Any, kyy: Any, xy: Any, xi: Any, **values: Any) -> Any:
+    def oracle(kxx: Any, kxy: Any, kyy: Any, xy: Any, xi: Any, **values: Any) -> Any:
         slope = mp.diff(lambda k: kernel(kxx, k, kyy, **values), kxy)
         return kernel(kxx, kxy, kyy, **values) + xi**2 * (1 + xy) * slope
 
     points = tuple({**PAIR, **values} for values in parameters(act))
-    return Claim(catalogue[f"ntk.{act.name}.kernel"], "Price: d(kernel)/d(kxy)", other, points)
+    return Claim(catalogue[f"ntk.{act.name}.kernel"], "Price: d(kernel)/d(kxy)", oracle, points)
 
 
 def _claims(act: Activation) -> Iterator[Claim]:
     yield _kernel(act)
+    if act.name == "relu":
+        return  # phi' jumps: there is no metric
     if act.name == "elu":  # its kernel is a quadrature, too slow to differentiate
-        route, reading = "average over weights", at_radius(weighted_ntk, act)
+        route, oracle_of = "average over weights", oracle_at_radius(ntk_by_weight_average, act)
     else:
-        route, reading = "differences of the kernel", at_radius(nested_ntk, act)
+        route, oracle_of = "differences of the kernel", oracle_at_radius(ntk_by_differences, act)
     values = parameters(act)[-1]
     points = tuple({**shape, **values} for shape in SHAPES)
     for what, read, where in (
-        ("magnification", Jet.volume, points),
-        ("ricci", Jet.scalar, points),
-        ("origin", Jet.scalar, ({**ORIGIN, **values},)),
+        ("magnification", MetricJet.volume, points),
+        ("ricci", MetricJet.scalar, points),
+        ("origin", MetricJet.scalar, ({**ORIGIN, **values},)),
     ):
-        yield Claim(catalogue[f"ntk.{act.name}.{what}"], route, reading(read), where)
+        yield Claim(catalogue[f"ntk.{act.name}.{what}"], route, oracle_of(read), where)
 
 
-CLAIMS = {f"ntk.{name}": partial(_claims, act) for name, act in ACTIVATIONS.items()}
+CLAIMS = {f"ntk.{act.name}": partial(_claims, act) for act in (*ACTIVATIONS.values(), relu)}

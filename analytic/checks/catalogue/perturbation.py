@@ -1,4 +1,4 @@
-"""Every perturbation.* formula: against the averages over weights that define it."""
+"""Claims about every perturbation.* formula, by the averages over weights that define it."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any
 from mpmath import mp
 
 from analytic.checks.claims import Claim
-from analytic.checks.oracles import ray
+from analytic.checks.oracles import point_at_radius
 from analytic.perturbation import chi, fluctuation, magnification
 from analytic.perturbation.factors import derived_chi, derived_fluctuation
-from analytic.perturbation.polynomials import Network, monomial_network, volume
+from analytic.perturbation.polynomials import PolynomialNetwork, monomial_network, volume
 
 
-def _network(d: Any, q: Any, rho: Any) -> Network:
+def _network(d: Any, q: Any, rho: Any) -> PolynomialNetwork:
     """A monomial network at x and x_a of different lengths, in general position."""
-    x = ray(mp.mpf("1.3"), int(d))
+    x = point_at_radius(mp.mpf("1.3"), int(d))
     if d == 1:
         return monomial_network(int(q), x, [rho * mp.mpf("0.7")])
     across = [-x[1], x[0], *x[2:]]
@@ -33,12 +33,12 @@ def _chi(d: Any, q: Any, rho: Any) -> Any:
 
 
 def _fluctuation(d: Any, q: Any) -> Any:
-    """Half the second variation of the volume over its value, averaged over a unit."""
+    """Half the second variation of the volume, averaged over the weights of a unit, over the volume."""
     net = _network(d, q, mp.mpf(1))
     _, metric = net.average
 
     def along(*unit: Any) -> Any:
-        step = net.seen(*unit)[1] - metric
+        step = net.unit_terms(*unit)[1] - metric
         return mp.diff(lambda e: volume(metric + e * step), 0, 2) / 2
 
     return net.mean(along) / volume(metric)
@@ -51,8 +51,8 @@ def _magnification(d: Any, q: Any, rho: Any, ratio: Any, n: Any) -> Any:
 
 def _isserlis(expr: Callable[[int], Any], q: Any, **values: Any) -> Any:
     derived = expr(int(q))
-    named = {symbol: values[symbol.name] for symbol in derived.free_symbols}
-    return mp.mpmathify(derived.subs(named).evalf(mp.dps))
+    point = {symbol: values[symbol.name] for symbol in derived.free_symbols}
+    return mp.mpmathify(derived.subs(point).evalf(mp.dps))
 
 
 POINTS = (

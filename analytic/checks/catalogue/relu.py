@@ -1,4 +1,4 @@
-"""Every relu.* formula: against a neuron found by bisection, and derivatives of r and theta there."""
+"""Claims about every relu.* formula, by a neuron found by bisection and derivatives of r and theta there."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from mpmath import mp, mpf
 from analytic.checks.claims import Claim, Point, sample
 from analytic.relu_dynamics.metric import angular_rate, c_squared, radial_rate
 
-ANGLE = mpf(2.5)  # a < 0, where arctan(-b/a) is another angle; nothing depends on it
+ANGLE = mpf(2.5)  # arbitrary, with a < 0, where arctan(-b/a) would be a different angle
 
-# One scale far above the other, both signs of each, no delta, and no r.
+# |delta| and r of different sizes, both signs of each, delta = 0, and r = 0.
 POINTS: tuple[Point, ...] = (
     {"delta": "-700", "r": "0.3", "m": 5, "alpha": "2.5"},
     {"delta": "900", "r": "-0.2", "m": 3, "alpha": "1.5"},
@@ -33,14 +33,14 @@ def _squares(delta: Any, r: Any, m: Any, alpha: Any) -> tuple[Any, Any]:
     return (high, small) if delta > 0 else (small, high)
 
 
-def _steepness(of: Callable[..., Any], delta: Any, r: Any, m: Any, alpha: Any) -> Any:
-    """The squared gradient by (a, b, c) of a function of them."""
+def _squared_gradient(f: Callable[..., Any], delta: Any, r: Any, m: Any, alpha: Any) -> Any:
+    """|grad f|^2 for a function f of (a, b, c)."""
     with mp.workdps(2 * mp.dps):
         square, rest = _squares(delta, r, m, alpha)
         c, norm = mp.sign(r) * mp.sqrt(square), mp.sqrt(rest)
         z = norm * mp.cos(ANGLE), -norm * mp.sin(ANGLE), c
-        ways = ((1, 0, 0), (0, 1, 0), (0, 0, 1))
-        return mp.fsum(mp.diff(of, z, way) ** 2 for way in ways)
+        orders = ((1, 0, 0), (0, 1, 0), (0, 0, 1))
+        return mp.fsum(mp.diff(f, z, order) ** 2 for order in orders)
 
 
 def _readout(**values: Any) -> Any:
@@ -52,11 +52,11 @@ def _radial(m: Any, alpha: Any, **values: Any) -> Any:
     def r(a: Any, b: Any, c: Any) -> Any:
         return m / alpha * c * mp.hypot(a, b)
 
-    return _steepness(r, m=m, alpha=alpha, **values)
+    return _squared_gradient(r, m=m, alpha=alpha, **values)
 
 
 def _angular(**values: Any) -> Any:
-    return _steepness(lambda a, b, c: mp.atan2(-b, a), **values)
+    return _squared_gradient(lambda a, b, c: mp.atan2(-b, a), **values)
 
 
 def _claims() -> Iterator[Claim]:

@@ -1,4 +1,4 @@
-"""Claims about univariate networks: averages of the units themselves over their law."""
+"""Claims about every spline.* formula, by averages of ReLU units over the distribution of (a, b)."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from analytic.checks.claims import Claim, Point
 from analytic.splines import INITIALISATIONS
 
 Unit = Callable[[Any], Any]  # of z = a x - b
-Law = Callable[..., Any]  # (f, x, y, parameters) -> E[f(ax - b) f(ay - b)]
+HiddenAverage = Callable[..., Any]  # (f, x, y, parameters) -> E[f(ax - b) f(ay - b)]
 
-# Inside the core, across its edge, on the edge, on both sides of it, and equal inputs.
+# Inside the interval of constant knot density, across its edge, outside it, and equal inputs.
 PAIRS = (
     ("0.3", "-0.2"), ("0.4", "1.7"), ("-0.8", "0.5"), ("1.1", "2.5"), ("-1.9", "0.1"), ("0.6", "0.6"),
 )  # fmt: skip
 VALUES: Point = {"A": "1.25", "B": "0.9", "sa": "1.2", "sb": "0.7", "ec2": "0.3"}  # B/A = 0.72
-PLACES = {  # where there are knots
+KNOTS = {  # positions where the density of knots is positive
     "signs": ("0.1", "-0.7"), "uniform": ("0.1", "-0.7", "0.9", "-2.3"),
     "gaussian": ("0.1", "-0.7", "2.3"), "onesided": ("0.1", "0.7"),
 }  # fmt: skip
@@ -35,14 +35,14 @@ def _step(z: Any) -> Any:
 
 
 def _pieces(f: Callable[[Any], Any], ends: Any, cuts: Any, rule: Any = mp.quad) -> Any:
-    """An integral of what is smooth between cuts."""
+    """The integral of a function that is smooth between the cuts."""
     low, high = ends
     inner = sorted(cut for cut in set(cuts) if low < cut < high)
     return sum(rule(f, pair) for pair in pairwise([low, *inner, high]))
 
 
 def _simpson(f: Callable[[Any], Any], pair: tuple[Any, Any]) -> Any:
-    """Exact for a polynomial of degree 3; jumps lie at the ends, which are approached from inside."""
+    """Exact for a cubic polynomial. f may jump at the ends, so it is evaluated just inside of them."""
     low, high = pair
     inside = (high - low) * mp.sqrt(mp.eps)
     return (high - low) * (f(low + inside) + 4 * f((low + high) / 2) + f(high - inside)) / 6
@@ -66,7 +66,7 @@ def _uniform(f: Unit, x: Any, y: Any, A: Any, B: Any) -> Any:
 
 
 def _gaussian(f: Unit, x: Any, y: Any, sa: Any, sb: Any) -> Any:
-    """In polar coordinates, whose radius has E[R^2] = 2 and scales with f."""
+    """In polar coordinates of (a/sa, b/sb): E[R^2] = 2, and the ramp is proportional to the radius R."""
 
     def around(angle: Any) -> Any:
         a, b = sa * mp.cos(angle), sb * mp.sin(angle)
@@ -81,13 +81,13 @@ def _onesided(f: Unit, x: Any, y: Any) -> Any:
     return _uniform_bias(f, mpf(1), x, y, mpf(0), mpf(1))
 
 
-LAWS: dict[str, Law] = {
+AVERAGES: dict[str, HiddenAverage] = {
     "signs": _signs, "uniform": _uniform, "gaussian": _gaussian, "onesided": _onesided,
 }  # fmt: skip
 
 
 def _moment(name: str, power: int) -> Callable[..., Any]:
-    """The integral of |a|^power p(a, a u) over slopes, or its sum where there are two."""
+    """nu_power(u), the integral of |a|^power p(a, a u) over a, or a sum where a is 1 or -1."""
 
     def inside(u: Any, low: Any, high: Any) -> Any:
         return 1 / (high - low) if low < u < high else mpf(0)
@@ -116,20 +116,20 @@ def _points(names: tuple[str, ...]) -> tuple[Point, ...]:
 
 
 def _claims(name: str) -> Iterator[Claim]:
-    init, law = INITIALISATIONS[name], LAWS[name]
+    init, average = INITIALISATIONS[name], AVERAGES[name]
     own = tuple(symbol.name for symbol in init.parameters)
 
     def ramps(x: Any, y: Any, **values: Any) -> Any:
-        return law(_ramp, x, y, **values)
+        return average(_ramp, x, y, **values)
 
     def steps(x: Any, y: Any, **values: Any) -> Any:
-        return law(_step, x, y, **values)
+        return average(_step, x, y, **values)
 
     def gradients(x: Any, y: Any, ec2: Any, **values: Any) -> Any:
-        """By c, by a and by b."""
+        """The tangent kernel: gradients by c, and by a and b."""
         return ramps(x, y, **values) + ec2 * (1 + x * y) * steps(x, y, **values)
 
-    def leaning(x: Any, y: Any, **values: Any) -> Any:
+    def kernel_slope(x: Any, y: Any, **values: Any) -> Any:
         """A central difference of the average, whose second derivative has a kink at y = x."""
         step = mpf(10) ** -(mp.dps + 5)
         with mp.workdps(3 * mp.dps + 20):
@@ -139,8 +139,8 @@ def _claims(name: str) -> Iterator[Claim]:
     yield Claim(init.rf, route, ramps, _points(own))
     yield Claim(init.both, route, steps, _points(own))
     yield Claim(init.ntk, route, gradients, _points((*own, "ec2")))
-    yield Claim(init.slope, "difference of the average", leaning, _points(own)[1:5])
-    places = tuple({"u": place, **{key: VALUES[key] for key in own}} for place in PLACES[name])
+    yield Claim(init.slope, "difference of the average", kernel_slope, _points(own)[1:5])
+    places = tuple({"u": knot, **{key: VALUES[key] for key in own}} for knot in KNOTS[name])
     for formula, power in ((init.density, 3), (init.knots, 1)):
         yield Claim(formula, "average over slopes", _moment(name, power), places)
 

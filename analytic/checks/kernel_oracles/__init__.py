@@ -1,16 +1,24 @@
-"""Oracles for tangent kernels and for depth, which share no step but the textbook curvature.
+"""Oracles for the metrics of tangent kernels and of deep networks, in three independent ways.
 
-The nested metrics differentiate a composed kernel itself, by differences in its coordinates. The
-layered and the weighted ones never see a two-point function: they average phi and its derivatives.
-Each takes a network and a point, and returns the Jet of a metric; `at_radius` makes it a route.
+`..._by_differences` differentiates the kernel, composed layer by layer, by central differences in
+its coordinates. `..._by_layer_averages` and `..._by_weight_average` use no two-point function: they
+average phi and its derivatives. Each takes a network and a point and returns the `MetricJet` there;
+`oracle_at_radius` turns it into the oracle of a `Claim`. All share the textbook curvature only.
 """
 
-from analytic.checks.kernel_oracles.composed_kernel import Network, at_radius
-from analytic.checks.kernel_oracles.differences import nested, nested_nngp, nested_ntk
-from analytic.checks.kernel_oracles.layer_averages import layered_nngp, layered_ntk
-from analytic.checks.kernel_oracles.weight_average import weighted_ntk
+from analytic.checks.kernel_oracles.composed_kernel import WideNetwork, oracle_at_radius
+from analytic.checks.kernel_oracles.differences import (
+    metric_by_differences,
+    nngp_by_differences,
+    ntk_by_differences,
+)
+from analytic.checks.kernel_oracles.layer_averages import (
+    nngp_by_layer_averages,
+    ntk_by_layer_averages,
+)
+from analytic.checks.kernel_oracles.weight_average import ntk_by_weight_average
 
 __all__ = [
-    "Network", "at_radius", "layered_nngp", "layered_ntk", "nested", "nested_nngp", "nested_ntk",
-    "weighted_ntk",
+    "WideNetwork", "metric_by_differences", "nngp_by_differences", "nngp_by_layer_averages",
+    "ntk_by_differences", "ntk_by_layer_averages", "ntk_by_weight_average", "oracle_at_radius",
 ]  # fmt: skip

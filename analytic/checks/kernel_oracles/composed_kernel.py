@@ -10,14 +10,14 @@ from typing import Any
 from mpmath import mp
 
 from analytic.activations.activation import Activation
-from analytic.checks.oracles import Jet, Vector, ray
+from analytic.checks.oracles import MetricJet, Vector, point_at_radius
 from analytic.expressions.backends import compile_mpmath
 from analytic.expressions.symbols import z
 
 
 @dataclass(frozen=True)
-class Network:
-    """Hidden layers with weights of scale sigma and biases of scale zeta, readout of scale xi."""
+class WideNetwork:
+    """An infinitely wide network: hidden weights of scale sigma, biases zeta, readout weights xi."""
 
     act: Activation
     sigma: Any
@@ -28,16 +28,16 @@ class Network:
 
     def nngp(self, x: Vector, y: Vector) -> Any:
         """E[phi phi] of the last hidden layer."""
-        gram, _ = self._below(x, y)
+        gram, _ = self._last_preactivations(x, y)
         return self._kernel(*gram)
 
     def ntk(self, x: Vector, y: Vector) -> Any:
         """The tangent kernel of all parameters; the readout has no bias."""
-        gram, tangent = self._below(x, y)
+        gram, tangent = self._last_preactivations(x, y)
         return self._kernel(*gram) + self.xi**2 * self._slope(*gram) * tangent
 
-    def _below(self, x: Vector, y: Vector) -> tuple[tuple[Any, Any, Any], Any]:
-        """Covariances of the last layer's preactivations, and their tangent kernel."""
+    def _last_preactivations(self, x: Vector, y: Vector) -> tuple[tuple[Any, Any, Any], Any]:
+        """Covariances (kxx, kxy, kyy) of the last preactivations, and their tangent kernel."""
         gram = tuple(self._preactivation(mp.fdot(*pair)) for pair in ((x, x), (x, y), (y, y)))
         tangent = 1 + mp.fdot(x, y)
         for _ in range(self.depth - 1):
@@ -66,19 +66,29 @@ class Network:
         return lambda value: body(value, *values)
 
 
-def at_radius(jet: Callable[[Network, Vector], Jet], act: Activation) -> Callable[..., Any]:
-    """read -> route: what `read` finds in the jet, as a function of what formulas take.
+def oracle_at_radius(
+    jet: Callable[[WideNetwork, Vector], MetricJet], act: Activation
+) -> Callable[..., Any]:
+    """Turn a function that computes a `MetricJet` into oracles with the arguments of formulas.
 
-    Routes made by the same call share their jets.
+    The result takes a function `read` of the jet, such as `MetricJet.scalar`, and returns an oracle
+    of (d, sigma, zeta, r, xi, depth, parameters). Oracles from the same call share their jets.
     """
 
     @cache
-    def found(
-        _: int, d: Any, sigma: Any, zeta: Any, r: Any = 0, xi: Any = 0, depth: Any = 1, **rest: Any
-    ) -> Jet:
-        return jet(Network(act, sigma, zeta, int(depth), xi, rest), ray(r, int(d)))
+    def jet_at(
+        digits: int,
+        d: Any,
+        sigma: Any,
+        zeta: Any,
+        r: Any = 0,
+        xi: Any = 0,
+        depth: Any = 1,
+        **rest: Any,
+    ) -> MetricJet:
+        return jet(WideNetwork(act, sigma, zeta, int(depth), xi, rest), point_at_radius(r, int(d)))
 
-    def reading(read: Callable[[Jet], Any]) -> Callable[..., Any]:
-        return lambda **values: read(found(mp.dps, **values))
+    def oracle_of(read: Callable[[MetricJet], Any]) -> Callable[..., Any]:
+        return lambda **values: read(jet_at(mp.dps, **values))
 
-    return reading
+    return oracle_of

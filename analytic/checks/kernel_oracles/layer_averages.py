@@ -1,4 +1,4 @@
-"""Metrics of deep kernels, carried from layer to layer by quadratures of phi."""
+"""Metrics of deep kernels, propagated from layer to layer by one-point averages of phi."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from typing import Any
 
 from mpmath import mp, mpf
 
-from analytic.checks.kernel_oracles.composed_kernel import Network
+from analytic.checks.kernel_oracles.composed_kernel import WideNetwork
 from analytic.checks.kernel_oracles.power_series import (
     Metric,
     Series,
     coordinates,
     identity,
-    jet,
+    metric_jet,
     norm_squared,
 )
-from analytic.checks.oracles import Jet, Vector
+from analytic.checks.oracles import MetricJet, Vector
 from analytic.expressions import quadrature
 from analytic.expressions.quadrature.rules import half_line
 
 
-def average(f: Callable[[Any], Any], V: Any, kinks: Sequence[Any]) -> list[Any]:
-    r"""E[f(z)] for z of variance V and its first three derivatives by V, f itself untouched.
+def moment_derivatives(f: Callable[[Any], Any], V: Any, kinks: Sequence[Any]) -> list[Any]:
+    r"""E[f(z)] for z of variance V and its first three derivatives by V, without derivatives of f.
 
-    The heat equation turns d/dV into half of two derivatives by z; moved onto the density, these
-    are Hermite weights: $d^n E[f]/dV^n = (2V)^{-n} E[f He_{2n}(z/\sqrt V)]$.
+    The Gaussian density obeys the heat equation, so d/dV is half its second derivative by z, which
+    puts Hermite polynomials under the average: $d^n E[f]/dV^n = (2V)^{-n} E[f He_{2n}(z/\sqrt V)]$.
     """
     m0, m2, m4, m6 = _even_moments(f, V, kinks)
     hermite = (m0, m2 - m0, m4 - 6 * m2 + 3 * m0, m6 - 15 * m4 + 45 * m2 - 15 * m0)
@@ -34,13 +34,18 @@ def average(f: Callable[[Any], Any], V: Any, kinks: Sequence[Any]) -> list[Any]:
 
 
 def _even_moments(f: Callable[[Any], Any], V: Any, kinks: Sequence[Any]) -> list[Any]:
-    r"""$E[t^k f(\sqrt V t)]$ for k = 0, 2, 4, 6, with one pass through the nodes around a kink at 0."""
+    r"""$E[t^k f(\sqrt V t)]$ for k = 0, 2, 4, 6; with a kink at 0, f is evaluated once for all four."""
     if set(kinks) != {0}:
         f = cache(f)  # the four quadratures share their nodes
         return [quadrature.moment(f, V, k, kinks) for k in (0, 2, 4, 6)]
     digits = mp.dps
     with mp.workdps(digits + 10):
-        for spread in (0, digits, 4 * digits, 16 * digits):  # where f is singular at 0
+        for spread in (
+            0,
+            digits,
+            4 * digits,
+            16 * digits,
+        ):  # nodes closer to 0 if f is singular there
             rule, scale = half_line(digits, spread), mp.sqrt(V)
             terms = [w * mp.npdf(t) * (f(scale * t) + f(-scale * t)) for t, w in rule]
             if abs(terms[0]) <= mpf(10) ** -digits * abs(mp.fsum(terms)):
@@ -48,13 +53,13 @@ def _even_moments(f: Callable[[Any], Any], V: Any, kinks: Sequence[Any]) -> list
     raise ArithmeticError("An average diverges: the function is not integrable at its kink.")
 
 
-def _squared(net: Network, order: int, Q: Series) -> list[Any]:
-    """E[phi^(order)(z)^2] and derivatives, at the variance that Q has at the point."""
+def _squared_moments(net: WideNetwork, order: int, Q: Series) -> list[Any]:
+    """E[phi^(order)(z)^2] and its derivatives by the variance, at the value of Q at the point."""
     phi = net.phi(order)
-    return average(lambda value: phi(value) ** 2, Q.at_point(), net.act.kinks)
+    return moment_derivatives(lambda value: phi(value) ** 2, Q.at_point(), net.act.kinks)
 
 
-def _pulled(h: Metric, Q: Series, G: Sequence[Any]) -> Metric:
+def _pullback(h: Metric, Q: Series, G: Sequence[Any]) -> Metric:
     r"""The metric $G h + \frac12 G' \partial Q\,\partial Q^T$ of E[f(u) f(v)] where G = E[f'^2].
 
     The kernel is $\kappa(Q(x), S(x, y), Q(y))$, and at y = x both first derivatives of S are half of
@@ -63,41 +68,51 @@ def _pulled(h: Metric, Q: Series, G: Sequence[Any]) -> Metric:
     E[f'f']$ and the bracket is $\frac12 E[f'' f'' + f' f^{(3)}] = \frac12 G'$.
     """
     d = range(len(h))
-    slope, bend = Q.through(G), Q.through(G[1:])
-    return [[slope * h[i][j] + bend * Q.by(i) * Q.by(j) * mpf("0.5") for j in d] for i in d]
+    G_series, rate = Q.compose(G), Q.compose(G[1:])  # G and G' as functions of the coordinates
+    return [
+        [G_series * h[i][j] + rate * Q.derivative(i) * Q.derivative(j) * mpf("0.5") for j in d]
+        for i in d
+    ]
 
 
-def _weighted(g: Metric, factor: Any) -> Metric:
+def _scaled(g: Metric, factor: Any) -> Metric:
     return [[entry * factor for entry in row] for row in g]
 
 
-def layered_nngp(net: Network, x: Vector) -> Jet:
+def nngp_by_layer_averages(net: WideNetwork, x: Vector) -> MetricJet:
     """The metric of the last hidden layer, from E[phi^2] and E[phi'^2] of each layer."""
     Q = norm_squared(coordinates(x)) * net.sigma**2 + net.zeta**2
-    g = _pulled(identity(len(x), net.sigma**2), Q, _squared(net, 1, Q))
+    g = _pullback(identity(len(x), net.sigma**2), Q, _squared_moments(net, 1, Q))
     for _ in range(net.depth - 1):
-        Q = Q.through(_squared(net, 0, Q)) * net.sigma**2 + net.zeta**2
-        g = _pulled(_weighted(g, net.sigma**2), Q, _squared(net, 1, Q))
-    return jet(g)
+        Q = Q.compose(_squared_moments(net, 0, Q)) * net.sigma**2 + net.zeta**2
+        g = _pullback(_scaled(g, net.sigma**2), Q, _squared_moments(net, 1, Q))
+    return metric_jet(g)
 
 
-def layered_ntk(net: Network, x: Vector) -> Jet:
+def ntk_by_layer_averages(net: WideNetwork, x: Vector) -> MetricJet:
     r"""The metric of the tangent kernel, from E[phi^2], E[phi'^2] and E[phi''^2] of each layer.
 
     A symmetric kernel has half of its derivative along the diagonal in either argument, so
     $\partial_x\partial_y(N\Theta) = n T + N t + \frac14(\partial N\,\partial T^T + \partial
-    T\,\partial N^T)$ for kernels with metrics n, t and with values N, T at y = x. There is no such
-    metric where phi' jumps, and phi'' between kinks does not show that.
+    T\,\partial N^T)$ for kernels with metrics n, t and with values N, T at y = x. Where phi' jumps
+    there is no such metric: do not call this for ReLU, as phi'' between kinks would not show it.
     """
     d, s = range(len(x)), norm_squared(coordinates(x))
     Q, h = s * net.sigma**2 + net.zeta**2, identity(len(x), net.sigma**2)
     T, t = s + 1, identity(len(x), mpf(1))
     for layer in range(1, net.depth + 1):
         bias, scale = (0, net.xi**2) if layer == net.depth else (1, net.sigma**2)
-        F, G, G2 = (_squared(net, order, Q) for order in range(3))
-        N, g, n = Q.through(G), _pulled(h, Q, G), _pulled(h, Q, G2)
-        cross = [[(N.by(i) * T.by(j) + N.by(j) * T.by(i)) * mpf("0.25") for j in d] for i in d]
+        F, G, G2 = (_squared_moments(net, order, Q) for order in range(3))
+        N, g, n = Q.compose(G), _pullback(h, Q, G), _pullback(h, Q, G2)
+        cross = [
+            [
+                (N.derivative(i) * T.derivative(j) + N.derivative(j) * T.derivative(i))
+                * mpf("0.25")
+                for j in d
+            ]
+            for i in d
+        ]
         t = [[g[i][j] + (n[i][j] * T + N * t[i][j] + cross[i][j]) * scale for j in d] for i in d]
-        T = Q.through(F) + bias + N * T * scale
-        Q, h = Q.through(F) * net.sigma**2 + net.zeta**2, _weighted(g, net.sigma**2)
-    return jet(t)
+        T = Q.compose(F) + bias + N * T * scale
+        Q, h = Q.compose(F) * net.sigma**2 + net.zeta**2, _scaled(g, net.sigma**2)
+    return metric_jet(t)

@@ -1,4 +1,4 @@
-"""Power series in the coordinates around a point, and metrics made of them."""
+"""Truncated power series in the coordinates around a point, and metrics with such entries."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Any
 
 from mpmath import mp, mpf
 
-from analytic.checks.oracles import Jet, Vector
+from analytic.checks.oracles import MetricJet, Vector
 
-ORDER = 3  # second derivatives of a metric that holds first ones of a variance
+ORDER = 3  # curvature needs second derivatives of a metric that has first derivatives of a variance
 Key = tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class Series:
-    """A polynomial in the displacement t from a point, cut off beyond ORDER.
+    """A polynomial in the displacement t from a point, truncated after ORDER.
 
-    The coefficient of t_i t_j t_k is found under the sorted key (i, j, k).
+    `terms` maps the sorted indices (i, j, k) to the coefficient of t_i t_j t_k.
     """
 
     terms: Mapping[Key, Any]
@@ -37,21 +37,21 @@ class Series:
                 total[key] = total.get(key, 0) + p * q
         return Series(total)
 
-    def by(self, k: int) -> Series:
-        """The derivative by one coordinate, right to one order less."""
+    def derivative(self, k: int) -> Series:
+        """The derivative by one coordinate, correct to one order less."""
         return Series(
-            {_less(key, k): key.count(k) * v for key, v in self.terms.items() if k in key}
+            {_without(key, k): key.count(k) * v for key, v in self.terms.items() if k in key}
         )
 
     def at_point(self, *index: int) -> Any:
         """The value, or a derivative by these coordinates, where t = 0."""
-        found = self
+        derivative = self
         for k in index:
-            found = found.by(k)
-        return found.terms.get((), mpf(0))
+            derivative = derivative.derivative(k)
+        return derivative.terms.get((), mpf(0))
 
-    def through(self, derivatives: Sequence[Any]) -> Series:
-        """f of this series, from f and its derivatives at the value here."""
+    def compose(self, derivatives: Sequence[Any]) -> Series:
+        """f of this series, from f and its derivatives at the constant term."""
         rest = Series({key: v for key, v in self.terms.items() if key})
         power, total = series(mpf(1)), series(mpf(0))
         for n, value in enumerate(derivatives):
@@ -63,7 +63,7 @@ def series(value: Series | Any) -> Series:
     return value if isinstance(value, Series) else Series({(): value})
 
 
-def _less(key: Key, k: int) -> Key:
+def _without(key: Key, k: int) -> Key:
     at = key.index(k)
     return key[:at] + key[at + 1 :]
 
@@ -83,9 +83,9 @@ def identity(size: int, factor: Any) -> Metric:
     return [[series(factor * int(i == j)) for j in range(size)] for i in range(size)]
 
 
-def jet(g: Metric) -> Jet:
-    """The numbers that curvature is made of."""
-    return Jet(*(table(lambda i, j, *k: g[i][j].at_point(*k), len(g), n) for n in (2, 3, 4)))
+def metric_jet(g: Metric) -> MetricJet:
+    """The values of g and its first two derivatives at the point."""
+    return MetricJet(*(table(lambda i, j, *k: g[i][j].at_point(*k), len(g), n) for n in (2, 3, 4)))
 
 
 def table(entry: Callable[..., Any], size: int, rank: int, *index: int) -> Any:

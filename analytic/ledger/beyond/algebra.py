@@ -14,15 +14,15 @@ from mpmath import mp
 
 from analytic.activations import gaussian
 from analytic.checks.claims import Claim, sample
-from analytic.checks.kernel_oracles import nested
-from analytic.checks.oracles import Jet, ray
+from analytic.checks.kernel_oracles import metric_by_differences
+from analytic.checks.oracles import MetricJet, point_at_radius
 from analytic.expressions.backends import compile_mpmath
 from analytic.expressions.formula import Formula
 from analytic.expressions.symbols import V, d, kxx, kxy, kyy, r, s
 from analytic.geometry.kernel_jet import KernelJet, LayerMoments, linear
 from analytic.geometry.layer_moments import textbook_layer_moments
 from analytic.ledger.beyond.radial import planar
-from analytic.ledger.settlement import Settled, holds
+from analytic.ledger.verification import Verification, holds
 
 GRAM = (kxx, kxy, kyy)
 COEFFICIENTS = m0, m1, n0, n1, n2 = sp.symbols("m0:2 n0:3", positive=True)
@@ -81,13 +81,13 @@ def _claims(
     """Both laws and the Ricci scalar of the code's own algebra, against differences of the kernel."""
     body = compile_mpmath((*GRAM, *COEFFICIENTS), kernel)
 
-    def by_differences(d: Any, r: Any, coefficients: dict[str, Any]) -> Jet:
+    def by_differences(d: Any, r: Any, coefficients: dict[str, Any]) -> MetricJet:
         values = list(coefficients.values())
 
         def k(x: Any, y: Any) -> Any:
             return body(mp.fdot(x, x), mp.fdot(x, y), mp.fdot(y, y), *values)
 
-        return nested(k, ray(r, int(d)))
+        return metric_by_differences(k, point_at_radius(r, int(d)))
 
     def defect_by_differences(r: Any, **coefficients: Any) -> Any:
         _, b, da = planar(by_differences(2, r, coefficients), r)
@@ -143,4 +143,4 @@ def _routes() -> list[Claim]:
     ]
 
 
-ROUTES: dict[str, Settled] = {"beyond/kernel-algebra": holds(*_routes())}
+ROUTES: dict[str, Verification] = {"beyond/kernel-algebra": holds(*_routes())}

@@ -1,4 +1,4 @@
-"""The boundary between order and chaos, as a curve in its own variance."""
+"""The boundary between order and chaos, as a curve parametrised by the fixed variance."""
 
 from __future__ import annotations
 
@@ -11,57 +11,57 @@ from mpmath import mp, mpf
 from analytic.activations import erf, sine
 from analytic.activations.activation import Activation
 from analytic.checks.claims import Claim, Point
-from analytic.checks.oracles import averages
+from analytic.checks.oracles import squared_moment
 from analytic.expressions.formula import Formula
 from analytic.expressions.symbols import V
-from analytic.ledger.settlement import Settled, holds
+from analytic.ledger.verification import Verification, holds
 from analytic.signal_propagation import critical_sigma
 
 Pair = tuple[Any, Any]  # sigma, zeta
 
 
-def _settled(act: Activation, sigma: Any, zeta: Any) -> Any:
-    """The variance after very many layers, each of which replaces V by sigma^2 k(V, V, V) + zeta^2."""
+def _limit_variance(act: Activation, sigma: Any, zeta: Any) -> Any:
+    """The limit of the variance under iteration of V -> sigma^2 k(V, V, V) + zeta^2."""
     V, last = mpf(1), mpf(0)
     while abs(V - last) > mpf(10) ** (5 - mp.dps) * V:
         V, last = sigma**2 * act.kernel.mpmath(V, V, V) + zeta**2, V
     return V
 
 
-def _stretching(act: Activation, sigma: Any, zeta: Any) -> Any:
-    """What a layer makes of 1 - c, where the correlation c of two signals is near 1."""
+def _correlation_slope(act: Activation, sigma: Any, zeta: Any) -> Any:
+    """The factor by which a layer multiplies 1 - c, where the correlation c of two signals is near 1."""
     with mp.workdps(mp.dps + 10):
-        V = _settled(act, sigma, zeta)
+        V = _limit_variance(act, sigma, zeta)
         return sigma**2 * mp.diff(lambda k: act.kernel.mpmath(V, k, V), V)
 
 
-def _turning(act: Activation, pair: Callable[[Any], Pair], low: Any, high: Any) -> Any:
-    """Where between two values the network turns from forgetting differences to amplifying them."""
+def _critical_value(act: Activation, pair: Callable[[Any], Pair], low: Any, high: Any) -> Any:
+    """The value between low and high at which small differences neither shrink nor grow."""
     return mp.findroot(
-        lambda value: mp.log(_stretching(act, *pair(value))), (mpf(low), mpf(high)), solver="anderson"
+        lambda value: mp.log(_correlation_slope(act, *pair(value))), (mpf(low), mpf(high)), solver="anderson"
     )  # fmt: skip
 
 
 def _curve(act: Activation) -> tuple[sp.Expr, sp.Expr]:
-    """sigma and zeta of the variance."""
+    """sigma and zeta as functions of the fixed variance."""
     F, G = act.F.expr, act.G.expr
     return 1 / sp.sqrt(G), sp.sqrt(V - F / G)
 
 
 def _claims(act: Activation, points: tuple[Point, ...]) -> tuple[Claim, Claim, Claim]:
-    outputs, slopes = averages(act, 0), averages(act)
+    outputs, slopes = squared_moment(act, 0), squared_moment(act)
 
     def by_quadrature(V: Any) -> Pair:
         F, G = outputs(V, 0), slopes(V, 0)
         return 1 / mp.sqrt(G), mp.sqrt(V - F / G)
 
-    def weights(V: Any) -> Any:
+    def critical_weight(V: Any) -> Any:
         zeta = by_quadrature(V)[1]
-        return _turning(act, lambda sigma: (sigma, zeta), "0.8", 3)
+        return _critical_value(act, lambda sigma: (sigma, zeta), "0.8", 3)
 
-    def biases(V: Any) -> Any:
+    def critical_bias(V: Any) -> Any:
         sigma = by_quadrature(V)[0]
-        return _turning(act, lambda zeta: (sigma, zeta), "0.01", 2)
+        return _critical_value(act, lambda zeta: (sigma, zeta), "0.01", 2)
 
     sigma, zeta = (
         Formula(f"critical {name}, {act.name}", (V,), expr)
@@ -69,17 +69,17 @@ def _claims(act: Activation, points: tuple[Point, ...]) -> tuple[Claim, Claim, C
     )
     route = "where differences begin to grow"
 
-    def searched(V: Any) -> Any:
+    def by_search(V: Any) -> Any:
         return critical_sigma(act, zeta.mpmath(V), mp.dps)
 
     return (
-        Claim(sigma, route, weights, points),
-        Claim(zeta, route, biases, points),
-        Claim(sigma, "search at a given zeta", searched, points),
+        Claim(sigma, route, critical_weight, points),
+        Claim(zeta, route, critical_bias, points),
+        Claim(sigma, "search at a given zeta", by_search, points),
     )
 
 
-ROUTES: dict[str, Settled] = {
+ROUTES: dict[str, Verification] = {
     "beyond/critical-line": holds(
         *_claims(erf, ({"V": "0.5"}, {"V": 2})), *_claims(sine(1), ({"V": 1},))
     )

@@ -12,14 +12,19 @@ from analytic.activations import erf, gaussian
 from analytic.activations.activation import Activation
 from analytic.catalogue import catalogue
 from analytic.checks.claims import Claim, Point
-from analytic.checks.kernel_oracles import Network, at_radius, nested_nngp, nested_ntk
-from analytic.checks.oracles import Jet, ray
+from analytic.checks.kernel_oracles import (
+    WideNetwork,
+    nngp_by_differences,
+    ntk_by_differences,
+    oracle_at_radius,
+)
+from analytic.checks.oracles import MetricJet, point_at_radius
 from analytic.expressions.formula import Formula
 from analytic.expressions.symbols import V, d, depth, r, s, sigma, xi, zeta
 from analytic.ledger.beyond.radial import planar
-from analytic.ledger.settlement import Settled, dot, holds, mixed, reals
+from analytic.ledger.verification import Verification, dot, holds, metric_along, real_symbols
 
-x, u, v = (reals(f"{name}1 {name}2") for name in "xuv")
+x, u, v = (real_symbols(f"{name}1 {name}2") for name in "xuv")
 ARGS = (sigma, zeta, xi, *x, *u, *v)
 POINT: Point = {"sigma": "1.1", "zeta": "0.5", "xi": "1.3", "x1": "0.6", "x2": "-0.9", "u1": "1.2",
                 "u2": "0.4", "v1": "-0.3", "v2": "0.8"}  # fmt: skip
@@ -56,19 +61,19 @@ def _metrics(act: Activation, layers: int) -> tuple[Claim, Claim]:
     def claim(name: str, expr: sp.Expr, kernel: Callable[..., Any]) -> Claim:
         formula = Formula(f"{name} metric, {act.name}, depth {layers}", ARGS, expr)
 
-        def other(**values: Any) -> Any:
-            net = Network(act, values["sigma"], values["zeta"], layers, values["xi"])
+        def oracle(**values: Any) -> Any:
+            net = WideNetwork(act, values["sigma"], values["zeta"], layers, values["xi"])
             vectors = ([values[f"{name}{k}"] for k in (1, 2)] for name in "xuv")
-            return mixed(partial(kernel, net), *vectors)
+            return metric_along(partial(kernel, net), *vectors)
 
-        return Claim(formula, "differences of the kernel", other, (POINT,))
+        return Claim(formula, "differences of the kernel", oracle, (POINT,))
 
     nngp, ntk = _layers(act, layers)
-    return claim("NNGP", nngp, Network.nngp), claim("NTK", ntk, Network.ntk)
+    return claim("NNGP", nngp, WideNetwork.nngp), claim("NTK", ntk, WideNetwork.ntk)
 
 
 def _catalogued(
-    name: str, oracle: Callable[..., Any], quantity: Callable[[Jet], Any], *shapes: Point
+    name: str, oracle: Callable[..., Any], quantity: Callable[[MetricJet], Any], *shapes: Point
 ) -> Claim:
     """That a formula of the catalogue agrees with a quantity of the kernel's jet by differences."""
     formula = catalogue[name]
@@ -92,12 +97,14 @@ def _defect(act: Activation) -> Claim:
         f"b - 2a' at depth 2, {act.name}", (sigma, zeta, r), _second_layer(act)[1].subs(s, r**2)
     )
 
-    def other(sigma: Any, zeta: Any, r: Any) -> Any:
-        _, b, da = planar(nested_nngp(Network(act, sigma, zeta, 2), ray(r, 2)), r)
+    def oracle(sigma: Any, zeta: Any, r: Any) -> Any:
+        _, b, da = planar(
+            nngp_by_differences(WideNetwork(act, sigma, zeta, 2), point_at_radius(r, 2)), r
+        )
         return b - 2 * da
 
     points = ({"sigma": "1.1", "zeta": "0.4", "r": "0.9"},)
-    return Claim(formula, "differences of the kernel", other, points)
+    return Claim(formula, "differences of the kernel", oracle, points)
 
 
 def _seven(a: sp.Expr) -> sp.Expr:
@@ -112,27 +119,27 @@ def _at_depth_one(act: Activation, oracle: Callable[..., Any]) -> Claim:
     a = sigma**2 * act.G.expr.subs(V, sigma**2 * s + zeta**2)
     formula = Formula("(7) at depth 1", (d, sigma, zeta, r), _seven(a))
     points = ({"d": 3, "sigma": "1.1", "zeta": "0.4", "r": "0.9"},)
-    return Claim(formula, "differences of the kernel", oracle(Jet.scalar), points)
+    return Claim(formula, "differences of the kernel", oracle(MetricJet.scalar), points)
 
 
-_nngp, _ntk = (at_radius(jet, gaussian) for jet in (nested_nngp, nested_ntk))
+_nngp, _ntk = (oracle_at_radius(jet, gaussian) for jet in (nngp_by_differences, ntk_by_differences))
 _shallow, _deeper = _metrics(erf, 2), _metrics(gaussian, 3)
 
-ROUTES: dict[str, Settled] = {
+ROUTES: dict[str, Verification] = {
     "beyond/deep-nngp-metric": holds(
         _shallow[0],
         _deeper[0],
-        _catalogued("deep.gaussian.nngp.magnification", _nngp, Jet.volume, *SHAPES),
+        _catalogued("deep.gaussian.nngp.magnification", _nngp, MetricJet.volume, *SHAPES),
     ),
     "beyond/deep-ntk-metric": holds(
         _shallow[1],
         _deeper[1],
-        _catalogued("deep.gaussian.ntk.magnification", _ntk, Jet.volume, *SHAPES),
+        _catalogued("deep.gaussian.ntk.magnification", _ntk, MetricJet.volume, *SHAPES),
     ),
-    "beyond/deep-curvature": Settled(
+    "beyond/deep-curvature": Verification(
         (
-            _catalogued("deep.gaussian.nngp.ricci", _nngp, Jet.scalar, SHAPES[0]),
-            _catalogued("deep.gaussian.ntk.ricci", _ntk, Jet.scalar, *SHAPES),
+            _catalogued("deep.gaussian.nngp.ricci", _nngp, MetricJet.scalar, SHAPES[0]),
+            _catalogued("deep.gaussian.ntk.ricci", _ntk, MetricJet.scalar, *SHAPES),
             _defect(gaussian),
             _defect(erf),
             _at_depth_one(gaussian, _nngp),

@@ -1,4 +1,4 @@
-"""Kernel and adaptive regime of a neuron: limits of the flow, and what they depend on."""
+"""Kernel and adaptive regime of a neuron: limits of the flow for delta -> -oo and delta -> oo."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from sympy import Rational, cos, sin, sqrt
 from analytic.checks.claims import Claim, Point, sample
 from analytic.expressions.formula import Formula
 from analytic.expressions.symbols import alpha, charge, delta, m, x
-from analytic.ledger.settlement import Settled, holds, reals
 from analytic.ledger.univariate.change import coordinates, speeds
 from analytic.ledger.univariate.lift import NEURON, a, active, b, c, recovered, theta, y
 from analytic.ledger.univariate.network import gradient, rate
+from analytic.ledger.verification import Verification, holds, real_symbols
 from analytic.relu_dynamics.metric import ARGS
 
-p, q = WAY = reals("p q")
-FAR = mp.mpf(10) ** 30  # of |delta|; what is left of the limit is below its inverse
+p, q = WAY = real_symbols("p q")
+FAR = mp.mpf(10) ** 30  # a value of |delta| whose distance from the limit is below 1e-30
 REDUCED = (*WAY, charge, theta, x, y, m, alpha)
 _own = x * cos(theta) + sin(theta)
 _residual = charge / m * _own - y
@@ -28,7 +28,7 @@ POINTS: tuple[Point, ...] = (
 )  # fmt: skip
 
 
-def _moved(delta: Any, v: dict[str, Any]) -> tuple[Any, Any]:
+def _velocity(delta: Any, v: dict[str, Any]) -> tuple[Any, Any]:
     """r' and theta' of the neuron with this delta."""
     m, alpha, angle = v["m"], v["alpha"], v["theta"]
     c, size = recovered(delta, v["r"], m, alpha)
@@ -41,16 +41,16 @@ def _adaptive() -> Claim:
     expr = -sp.sign(charge) * m / alpha**2 * _residual * (p * x + q)
     formula = Formula("(p u' + q v')/delta in the limit", REDUCED, expr)
 
-    def other(p: Any, q: Any, **v: Any) -> Any:
+    def oracle(p: Any, q: Any, **v: Any) -> Any:
         with mp.workdps(3 * mp.dps):
-            velocity = _moved(FAR, v)
+            velocity = _velocity(FAR, v)
 
             def at(w: Any) -> Any:
                 return abs(w[0]) * (p * mp.cos(w[1]) + q * mp.sin(w[1]))
 
             return rate(at, (v["r"], v["theta"]), velocity) / FAR
 
-    return Claim(formula, "flow of (a, b, c) with delta = 1e30", other, POINTS)
+    return Claim(formula, "flow of (a, b, c) with delta = 1e30", oracle, POINTS)
 
 
 def _kernel() -> Claim:
@@ -59,20 +59,20 @@ def _kernel() -> Claim:
     angular = _residual * charge / m * (cos(theta) - x * sin(theta))
     formula = Formula("p r'/|delta| + q theta' |delta|", REDUCED, -p * radial - q * angular)
 
-    def other(p: Any, q: Any, **v: Any) -> Any:
+    def oracle(p: Any, q: Any, **v: Any) -> Any:
         with mp.workdps(3 * mp.dps):
-            r, angle = _moved(-FAR, v)
+            r, angle = _velocity(-FAR, v)
             return p * r / FAR + q * angle * FAR
 
-    return Claim(formula, "flow of (a, b, c) with delta = -1e30", other, POINTS)
+    return Claim(formula, "flow of (a, b, c) with delta = -1e30", oracle, POINTS)
 
 
 def _share() -> Claim:
-    """How much slower the neuron goes across than along its direction, for equal slopes of the loss."""
+    """The ratio of tangential to radial velocity of a neuron, for equal slopes of the loss."""
     args = (*NEURON, x, y, m, alpha)
     formula = Formula("tangential over radial rate", args, c**2 / (a**2 + b**2 + c**2))
 
-    def other(x: Any, y: Any, m: Any, alpha: Any, **v: Any) -> Any:
+    def oracle(x: Any, y: Any, m: Any, alpha: Any, **v: Any) -> Any:
         z = [v[s.name] for s in NEURON]
         r, angle = (part(z) for part in coordinates(m, alpha))
 
@@ -82,18 +82,20 @@ def _share() -> Claim:
         (dr, turn), (by_r, by_theta) = speeds(z, x, y, m, alpha), gradient(energy, (r, angle))
         return r * turn / (by_theta / r) / (dr / by_r)
 
-    return Claim(formula, "flow of (a, b, c) over slopes by r and theta", other, active(formula, 4))
+    return Claim(
+        formula, "flow of (a, b, c) over slopes by r and theta", oracle, active(formula, 4)
+    )
 
 
 def _share_by_delta() -> Claim:
     size = sqrt(delta**2 + 4 * (alpha * charge / m) ** 2)
     formula = Formula("tangential over radial rate by delta", ARGS, (1 + delta / size) / 2)
 
-    def other(**v: Any) -> Any:
+    def oracle(**v: Any) -> Any:
         c, norm = recovered(**v)
         return c**2 / (c**2 + norm**2)
 
-    return Claim(formula, "Newton's method for r and delta", other, sample(formula, 3))
+    return Claim(formula, "Newton's method for r and delta", oracle, sample(formula, 3))
 
 
 def _default() -> tuple[Claim, Claim]:
@@ -110,7 +112,7 @@ def _default() -> tuple[Claim, Claim]:
         return over(m)(lambda c: c**2) - 2 * over(1)(lambda a: a**2)
 
     def product(m: Any) -> Any:
-        """The square in polar coordinates, of which an eighth is enough."""
+        """E sqrt(a^2 + b^2) over the square in polar coordinates; by symmetry, from one octant."""
         eighth = mp.quad(lambda f: mp.quad(lambda s: s**2, [0, 1 / mp.cos(f)]), [0, mp.pi / 4])
         return over(m)(abs) * 2 * eighth
 
@@ -119,7 +121,7 @@ def _default() -> tuple[Claim, Claim]:
     return Claim(delta, route, balance, points), Claim(size, route, product, points)
 
 
-ROUTES: dict[str, Settled] = {
+ROUTES: dict[str, Verification] = {
     "beyond/adaptive-limit": holds(_adaptive()),
     "beyond/kernel-limit": holds(_kernel()),
     "beyond/tangential-share": holds(_share(), _share_by_delta()),

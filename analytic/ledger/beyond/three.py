@@ -10,13 +10,13 @@ from mpmath import mp
 from analytic.checks.claims import Claim, sample
 from analytic.checks.oracles import determinant, network_jet
 from analytic.expressions.formula import Formula
-from analytic.ledger.settlement import Settled, holds, reals
+from analytic.ledger.verification import Verification, holds, real_symbols
 
 
 def _conic() -> Claim:
     """(det g)^2 R in weights and preactivations."""
-    weights = [reals(f"w{j}1 w{j}2") for j in (1, 2, 3)]
-    z1, z2, z3 = places = reals("z1 z2 z3")
+    weights = [real_symbols(f"w{j}1 w{j}2") for j in (1, 2, 3)]
+    z1, z2, z3 = places = real_symbols("z1 z2 z3")
 
     def M(j: int, k: int) -> sp.Expr:
         return weights[j][0] * weights[k][1] - weights[j][1] * weights[k][0]
@@ -41,4 +41,4 @@ def _conic() -> Claim:
     return Claim(formula, "textbook curvature", textbook, sample(formula, 3))
 
 
-ROUTES: dict[str, Settled] = {"beyond/three-erf-units": holds(_conic())}
+ROUTES: dict[str, Verification] = {"beyond/three-erf-units": holds(_conic())}

@@ -13,12 +13,19 @@ from mpmath import mp, mpf
 from sympy.combinatorics.permutations import Permutation
 
 from analytic.checks.claims import Claim, sample
-from analytic.checks.oracles import Jet, network_jet
+from analytic.checks.oracles import MetricJet, network_jet
 from analytic.checks.oracles import determinant as det
 from analytic.expressions.formula import Formula
 from analytic.finite.bumps import bumps, determinant
 from analytic.ledger.curvature.finite import ROUTES as FINITE
-from analytic.ledger.settlement import Settled, dot, holds, reals, shifted, threefold
+from analytic.ledger.verification import (
+    Verification,
+    dot,
+    holds,
+    printed_times_three,
+    real_symbols,
+    shifted,
+)
 
 Vector = Sequence[Any]
 
@@ -35,7 +42,7 @@ class Net:
     @classmethod
     def of(cls, n: int, d: int) -> Net:
         sizes = {f"w{j}": d for j in range(1, n + 1)} | {"b": n, "x": d, "u": d}
-        rows = [reals(" ".join(f"{a}{k + 1}" for k in range(m))) for a, m in sizes.items()]
+        rows = [real_symbols(" ".join(f"{a}{k + 1}" for k in range(m))) for a, m in sizes.items()]
         return cls(rows[:n], *rows[n:])
 
     def units(self, chosen: Iterable[int]) -> Net:
@@ -43,7 +50,7 @@ class Net:
         return replace(self, w=w, b=b)
 
     def at(self, values: dict[str, Any]) -> Net:
-        """Numbers at the working precision, and any number for what nothing depends on."""
+        """The network with numbers for symbols; arbitrary ones for symbols without a value."""
 
         def ready(vector: Vector) -> Vector:
             return [
@@ -67,20 +74,20 @@ class Net:
         return [dot(self.b, column) for column in zip(*self.w)]
 
 
-def _claim(name: str, net: Net, other: Callable[[Net], Any], expr: sp.Expr | None = None) -> Claim:
-    """At moderate points, where no exponential drowns another."""
+def _claim(name: str, net: Net, oracle: Callable[[Net], Any], expr: sp.Expr | None = None) -> Claim:
+    """A claim at points of moderate size, so that no exponential is negligible beside another."""
     expr = STATEMENTS[name](net) if expr is None else expr
     args = tuple(sorted(expr.free_symbols, key=str))
     formula = Formula(f"({name}), n={len(net.w)}, d={len(net.x)}", args, expr)
     points = tuple({k: value / 4 for k, value in point.items()} for point in sample(formula, 3))
-    route = other.__name__.strip("_").replace("_", " ")
-    return Claim(formula, route, lambda **values: other(net.at(values)), points)
+    route = oracle.__name__.strip("_").replace("_", " ")
+    return Claim(formula, route, lambda **values: oracle(net.at(values)), points)
 
 
-# Routes.
+# Oracles. Their names are printed in LEDGER.md as the routes of the claims.
 
 
-def _jet(net: Net) -> Jet:
+def _jet(net: Net) -> MetricJet:
     slopes = [[mp.diff(lambda t: mp.erf(t / mp.sqrt(2)), z, k) for k in (1, 2, 3)] for z in net.z]
     return network_jet(slopes, net.w)
 
@@ -115,7 +122,7 @@ def _elimination(net: Net) -> Any:
     return mp.det(mp.matrix(net.w).T * mp.matrix(net.w))
 
 
-# What the paper writes. Its Levi-Civita symbols are sums over signed permutations.
+# The paper's formulas. Its Levi-Civita symbols are written as sums over signed permutations.
 
 
 def _signed(d: int) -> list[tuple[int, tuple[int, ...]]]:
@@ -138,7 +145,7 @@ def _bump(t: Net, centre: Vector) -> sp.Expr:
 
 
 def _summed(net: Net, term: Callable[[Net], sp.Expr]) -> sp.Expr:
-    """(2/(pi n))^d / d! times the sum over ordered tuples of units that repeated indices mean."""
+    """(2/(pi n))^d / d! times the sum over ordered d-tuples of units."""
     n, d = len(net.w), len(net.x)
     total = sum(term(net.units(t)) for t in permutations(range(n), d))
     return (2 / (sp.pi * n)) ** d * total / factorial(d)
@@ -200,7 +207,7 @@ SPACE = replace(Net.of(4, 3), w=((1, 0, 2), (-1, 1, 0), (0, 1, 1), (2, -1, 1)))
 
 # The example of three units.
 
-b, root = reals("b")[0], sp.sqrt(3)
+b, root = real_symbols("b")[0], sp.sqrt(3)
 TRIANGLE = (1, 0), (-sp.S.Half, root / 2), (-sp.S.Half, -root / 2)
 CIRCLE = replace(Net.of(3, 2), w=TRIANGLE, b=(b, b, b))
 CENTRES = (-1, -root), (2, 0), (-1, root)
@@ -211,13 +218,13 @@ _sides = (sp.exp((x1 + sign * root * x2 - 2 * b) ** 2 / 4) for sign in (1, -1))
 _S = sp.exp((x1 + b) ** 2) + sum(_sides)
 
 
-def _pairs(name: str, other: Callable[[Net], Any], exprs: Iterable[sp.Expr]) -> Settled:
+def _pairs(name: str, oracle: Callable[[Net], Any], exprs: Iterable[sp.Expr]) -> Verification:
     """Of units 1 and 2, 2 and 3, 1 and 3."""
     nets = map(CIRCLE.units, ((0, 1), (1, 2), (0, 2)))
-    return holds(*(_claim(name, net, other, e) for net, e in zip(nets, exprs, strict=True)))
+    return holds(*(_claim(name, net, oracle, e) for net, e in zip(nets, exprs, strict=True)))
 
 
-ROUTES: dict[str, Settled] = {
+ROUTES: dict[str, Verification] = {
     "curvature/B.44-B.45": holds(
         *FINITE["curvature/3"].claims, _claim("B.45", Net.of(3, 2), _features)
     ),
@@ -243,7 +250,7 @@ ROUTES: dict[str, Settled] = {
         "B.67", _hessian, (_form([[p, q], [q, r]], CIRCLE.u) / 4 for p, q, r in PRECISIONS)
     ),
     "curvature/B.68": holds(_claim("B.68", CIRCLE, _features, _fall * _S / (3 * sp.pi**2))),
-    "curvature/B.69-B.70": threefold(
+    "curvature/B.69-B.70": printed_times_three(
         _claim("B.70", CIRCLE, _textbook_curvature, -9 * sp.pi / 4 * _outside / (_fall * _S**2)),
         _claim("B.69", CIRCLE, _curvature_and_volume, -_outside * _fall / (4 * sp.pi**3)),
     ),

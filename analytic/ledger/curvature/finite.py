@@ -11,12 +11,12 @@ from mpmath import mp
 from analytic.checks.claims import Claim, sample
 from analytic.checks.oracles import determinant, network_jet
 from analytic.expressions.formula import Formula
-from analytic.ledger.settlement import Settled, dot, holds, reals, threefold
+from analytic.ledger.verification import Verification, dot, holds, printed_times_three, real_symbols
 
 
 def _units(n: int, d: int) -> tuple[list[tuple[sp.Symbol, ...]], tuple[sp.Symbol, ...]]:
     """Weights w_j as rows, and the same symbols in one tuple."""
-    rows = [reals(" ".join(f"w{j}{m}" for m in range(1, d + 1))) for j in range(1, n + 1)]
+    rows = [real_symbols(" ".join(f"w{j}{m}" for m in range(1, d + 1))) for j in range(1, n + 1)]
     return rows, tuple(symbol for row in rows for symbol in row)
 
 
@@ -28,7 +28,12 @@ def _metric() -> Claim:
     """(2) for a sine network, contracted with two vectors."""
     n, weights = 3, _units(3, 2)
     rows, flat = weights
-    bias, x, u, v = reals("b1 b2 b3"), reals("x1 x2"), reals("u1 u2"), reals("v1 v2")
+    bias, x, u, v = (
+        real_symbols("b1 b2 b3"),
+        real_symbols("x1 x2"),
+        real_symbols("u1 u2"),
+        real_symbols("v1 v2"),
+    )
     slopes = [sp.cos(dot(w, x) + b) for w, b in zip(rows, bias, strict=True)]
     expr = sum(p**2 * dot(w, u) * dot(w, v) for p, w in zip(slopes, rows, strict=True)) / n
 
@@ -50,7 +55,7 @@ def _metric() -> Claim:
 def _volume(n: int, d: int) -> Claim:
     """(3): the sum over tuples of units against the determinant of the metric."""
     rows, flat = _units(n, d)
-    p = reals(" ".join(f"p{j}" for j in range(1, n + 1)))
+    p = real_symbols(" ".join(f"p{j}" for j in range(1, n + 1)))
     tuples = permutations(range(n), d)
     total = sum(
         sp.Matrix([rows[j] for j in t]).det() ** 2 * sp.prod(p[j] ** 2 for j in t) for t in tuples
@@ -67,8 +72,8 @@ def _volume(n: int, d: int) -> Claim:
 def _curvature(n: int) -> Claim:
     """(4): the sum over triples of units against textbook curvature of the metric's 2-jet."""
     rows, flat = _units(n, 2)
-    p = reals(" ".join(f"p{j}" for j in range(1, n + 1)))
-    pp = reals(" ".join(f"pp{j}" for j in range(1, n + 1)))
+    p = real_symbols(" ".join(f"p{j}" for j in range(1, n + 1)))
+    pp = real_symbols(" ".join(f"pp{j}" for j in range(1, n + 1)))
 
     def M(j: int, k: int) -> sp.Expr:
         return rows[j][0] * rows[k][1] - rows[j][1] * rows[k][0]
@@ -88,8 +93,8 @@ def _curvature(n: int) -> Claim:
     return Claim(formula, "textbook curvature", textbook, sample(formula, 3))
 
 
-ROUTES: dict[str, Settled] = {
+ROUTES: dict[str, Verification] = {
     "curvature/2": holds(_metric()),
     "curvature/3": holds(_volume(4, 2), _volume(4, 3)),
-    "curvature/4": threefold(_curvature(4)),
+    "curvature/4": printed_times_three(_curvature(4)),
 }

@@ -17,15 +17,15 @@ from analytic.expressions.backends import compile_mpmath
 from analytic.expressions.expectation import Moment
 from analytic.expressions.formula import Formula
 from analytic.expressions.symbols import V, r, sigma, z, zeta
-from analytic.ledger.settlement import Settled, dot, holds, reals
+from analytic.ledger.verification import Verification, dot, holds, real_symbols
 
-x, u, v = (reals(f"{name}1 {name}2") for name in "xuv")
+x, u, v = (real_symbols(f"{name}1 {name}2") for name in "xuv")
 ARGS = (sigma, zeta, *x, *u, *v)
 
-# Smooth, of no parity, and nobody's closed form: its averages are quadratures throughout.
+# Smooth, neither odd nor even, and without closed forms: all its averages are quadratures.
 PHI = sp.sin(sp.Rational(3, 2) * z) + z**2 / 4 + z / 2
 GENERIC = activation("generic", PHI)
-# At a large variance the averages of its sine vanish, and with them what a mutant changes.
+# Of moderate variance: at a large one the averages of the sine vanish, and mutants go unnoticed.
 MODERATE: Point = {"sigma": "0.7", "zeta": "0.5", "x1": "0.6", "x2": "-0.9", "u1": "1.2", "u2": "0.4",
                    "v1": "-0.3", "v2": "0.8"}  # fmt: skip
 
@@ -56,7 +56,7 @@ def _metric(act: Activation) -> Claim:
 
 def _from_kernel(act: Activation) -> Claim:
     """(C.4): second derivatives of the closed kernel along u and v."""
-    y, s, t = reals("y1 y2"), *reals("s t")
+    y, s, t = real_symbols("y1 y2"), *real_symbols("s t")
     gram = act.kernel.expr.subs(
         dict(
             zip(
@@ -68,14 +68,16 @@ def _from_kernel(act: Activation) -> Claim:
         simultaneous=True,
     )
 
-    def moved(start: Any) -> list[sp.Expr]:
+    def displaced(start: Any) -> list[sp.Expr]:
         return [c + s * a + t * b for c, a, b in zip(start, u, v, strict=True)]
 
     def second(expr: sp.Expr) -> sp.Expr:
         return sp.diff(expr, s, t).subs({s: 0, t: 0})
 
-    both = gram.subs(dict(zip((*x, *y), (*moved(x), *moved(x)), strict=True)), simultaneous=True)
-    one = gram.subs(dict(zip(y, moved(x), strict=True)), simultaneous=True)
+    both = gram.subs(
+        dict(zip((*x, *y), (*displaced(x), *displaced(x)), strict=True)), simultaneous=True
+    )
+    one = gram.subs(dict(zip(y, displaced(x), strict=True)), simultaneous=True)
     return _by_averages(act, "metric from the kernel", second(both) / 2 - second(one))
 
 
@@ -83,11 +85,11 @@ def _after_stein(steps: int) -> Claim:
     """(C.6) after one use of Stein's lemma, (C.7) after two; E[f w] = sigma^2 x E[f z]/V."""
     first, second, third = (derivative(PHI, k) for k in (1, 2, 3))
     if steps == 1:
-        bend = Moment(first * second, _variance, 1) / sp.sqrt(_variance)
+        second_term = Moment(first * second, _variance, 1) / sp.sqrt(_variance)
     else:
-        bend = Moment(second**2 + first * third, _variance)
+        second_term = Moment(second**2 + first * third, _variance)
     expr = sigma**2 * Moment(first**2, _variance) * dot(u, v)
-    expr += 2 * sigma**4 * bend * dot(x, u) * dot(x, v)
+    expr += 2 * sigma**4 * second_term * dot(x, u) * dot(x, v)
     claim = _by_averages(GENERIC, f"(C.{5 + steps})", expr)
     return replace(claim, points=(MODERATE,))
 
@@ -125,7 +127,7 @@ def _price() -> tuple[Claim, Claim]:
 
 _metrics = tuple(_metric(act) for act in (erf, gelu, monomial(3)))
 
-ROUTES: dict[str, Settled] = {
+ROUTES: dict[str, Verification] = {
     "curvature/5": holds(*_metrics),
     "curvature/C.4": holds(_from_kernel(erf), _from_kernel(gaussian)),
     "curvature/C.5-C.7": holds(_after_stein(1), _after_stein(2)),

@@ -1,6 +1,6 @@
 """Metrics of learned kernels, (F.5) to (F.11), (F.20) and (F.21): against kernels and features.
 
-Kernels are the data of these statements, so statement and route are given the same one.
+These statements hold for any kernel, so a claim's statement and its oracle start from the same one.
 """
 
 from __future__ import annotations
@@ -15,17 +15,20 @@ from analytic.checks.claims import Claim, sample
 from analytic.checks.oracles import determinant
 from analytic.expressions.backends import compile_mpmath
 from analytic.expressions.formula import Formula
-from analytic.ledger.settlement import Settled, dot, holds, mixed, reals
+from analytic.ledger.verification import Verification, dot, holds, metric_along, real_symbols
 
 Vector = Sequence[Any]
 Kernel = Callable[[Vector, Vector], Any]
-Given = Callable[[dict[str, Any]], Kernel]  # the kernel, from the values of the arguments
+KernelOf = Callable[[dict[str, Any]], Kernel]  # the kernel, from the values of the arguments
 
-x, u, v = (reals(f"{name}1 {name}2") for name in "xuv")
-M, ROOT, Q = (reals(f"{name}11 {name}12 {name}22") for name in "msq")
-c, t, h0, h1, h2 = reals("c t h0 h1 h2")
+x, u, v = (real_symbols(f"{name}1 {name}2") for name in "xuv")
+M, ROOT, Q = (real_symbols(f"{name}11 {name}12 {name}22") for name in "msq")
+c, t, h0, h1, h2 = real_symbols("c t h0 h1 h2")
 eps = sp.Symbol("eps", positive=True)
-PAIR = reals("a1 a2"), reals("b1 b2")  # a positive pair; (F.19) sums over pairs of anchors
+PAIR = (
+    real_symbols("a1 a2"),
+    real_symbols("b1 b2"),
+)  # a positive pair; (F.19) sums over pairs of anchors
 
 
 def _vector(values: dict[str, Any], name: str, d: int = 2) -> list[Any]:
@@ -39,24 +42,24 @@ def _times(S: Vector, a: Vector) -> list[Any]:
 
 def _by_kernel(kernel: Kernel) -> sp.Expr:
     """u.g.v by (F.5): half of d_u d_v k(x, x), less d_u d_v k(x, y) by y at y = x."""
-    p, q = reals("p q")
-    moved = [a + p * b + q * e for a, b, e in zip(x, u, v, strict=True)]
-    one, both = kernel(x, moved), kernel(moved, moved)
+    p, q = real_symbols("p q")
+    displaced = [a + p * b + q * e for a, b, e in zip(x, u, v, strict=True)]
+    one, both = kernel(x, displaced), kernel(displaced, displaced)
     return sp.diff(both / 2 - one, p, q).xreplace({p: sp.S.Zero, q: sp.S.Zero})
 
 
-def _moved(name: str, args: Vector, expr: sp.Expr, given: Given) -> Claim:
-    """u.g.v, against the two-point kernel moved at both ends."""
+def _by_differences(name: str, args: Vector, expr: sp.Expr, kernel_of: KernelOf) -> Claim:
+    """A claim about u.g.v, with differences of the two-point kernel in both arguments as oracle."""
     formula = Formula(name, (*args, *x, *u, *v), expr)
 
-    def other(**values: Any) -> Any:
-        return mixed(given(values), *(_vector(values, letter) for letter in "xuv"))
+    def oracle(**values: Any) -> Any:
+        return metric_along(kernel_of(values), *(_vector(values, letter) for letter in "xuv"))
 
-    return Claim(formula, "differences of the kernel", other, sample(formula, 2))
+    return Claim(formula, "differences of the kernel", oracle, sample(formula, 2))
 
 
 def _cubic(bias: Any) -> Kernel:
-    """Not translation-invariant."""
+    """A kernel that is not translation-invariant."""
     return lambda a, b: (bias + dot(a, b)) ** 3
 
 
@@ -65,7 +68,7 @@ def _from_features() -> Claim:
     expr = _by_kernel(lambda a, b: (c**2 + dot(a, b)) ** 2)
     formula = Formula("(F.5), by features", (c, *x, *u, *v), expr)
 
-    def other(c: Any, **values: Any) -> Any:
+    def oracle(c: Any, **values: Any) -> Any:
         at, *ways = (_vector(values, letter) for letter in "xuv")
 
         def features(t: Any, way: Vector) -> list[Any]:
@@ -79,17 +82,17 @@ def _from_features() -> Claim:
         )
         return dot(first, second)
 
-    return Claim(formula, "derivatives of the features", other, sample(formula, 2))
+    return Claim(formula, "derivatives of the features", oracle, sample(formula, 2))
 
 
 def _from_kernel() -> Claim:
     """(F.5) for a kernel of infinitely many features."""
 
-    def given(values: dict[str, Any]) -> Kernel:
+    def kernel_of(values: dict[str, Any]) -> Kernel:
         return lambda a, b: mp.exp(dot(a, b)) / (1 + dot(a, a) + dot(b, b))
 
     expr = _by_kernel(lambda a, b: sp.exp(dot(a, b)) / (1 + dot(a, a) + dot(b, b)))
-    return _moved("(F.5)", (), expr, given)
+    return _by_differences("(F.5)", (), expr, kernel_of)
 
 
 def _distance(S: Vector, a: Vector, b: Vector) -> Any:
@@ -102,30 +105,30 @@ def _translation(*args: sp.Symbol, h: sp.Expr) -> tuple[Claim, Claim]:
     """(F.6) and (F.7) for a profile h(t)."""
     profile = compile_mpmath((t, *args), h)
 
-    def given(values: dict[str, Any]) -> Kernel:
+    def kernel_of(values: dict[str, Any]) -> Kernel:
         at, numbers = ([values[symbol.name] for symbol in some] for some in (M, args))
         return lambda a, b: profile(_distance(at, a, b), *numbers)
 
     by_kernel = _by_kernel(lambda a, b: h.subs(t, _distance(M, a, b)))
     flat = -2 * sp.diff(h, t).subs(t, 0) * dot(u, _times(M, v))
     return (
-        _moved("(F.6)", (*args, *M), by_kernel, given),
-        _moved("(F.7)", (*args, *M), flat, given),
+        _by_differences("(F.6)", (*args, *M), by_kernel, kernel_of),
+        _by_differences("(F.7)", (*args, *M), flat, kernel_of),
     )
 
 
-# Of any h no more than the first is seen; the second is a Laplace kernel that is smooth at t = 0.
+# The 2-jet of a general profile h, on which alone the metric depends; and a smoothed Laplace kernel.
 JET, SMOOTHED = h0 + h1 * t + h2 * t**2, sp.exp(-sp.sqrt(t + eps**2))
 
 
 def _transformed(name: str, expr: sp.Expr) -> Claim:
     """(F.9) or (F.10) for the cubic kernel of M^(1/2) x, whose entries are the arguments."""
 
-    def given(values: dict[str, Any]) -> Kernel:
+    def kernel_of(values: dict[str, Any]) -> Kernel:
         S, base = [values[symbol.name] for symbol in ROOT], _cubic(values["c"])
         return lambda a, b: base(_times(S, a), _times(S, b))
 
-    return _moved(name, (c, *ROOT), expr, given)
+    return _by_differences(name, (c, *ROOT), expr, kernel_of)
 
 
 def _congruent() -> sp.Expr:
@@ -137,7 +140,7 @@ def _congruent() -> sp.Expr:
 
 def _volume(d: int) -> Claim:
     """(F.11): det(M) det(g) in symbols, against the determinant of the transformed kernel's metric."""
-    at = reals(" ".join(f"x{k}" for k in range(1, d + 1)))
+    at = real_symbols(" ".join(f"x{k}" for k in range(1, d + 1)))
     names = {(i, j): f"s{i + 1}{j + 1}" for j in range(d) for i in range(j + 1)}
     S = sp.Matrix(d, d, lambda i, j: sp.Symbol(names[min(i, j), max(i, j)], real=True))
     far = S * sp.Matrix(at)
@@ -146,17 +149,19 @@ def _volume(d: int) -> Claim:
     symbols = tuple(sp.Symbol(name, real=True) for name in names.values())
     formula = Formula(f"(F.11), d={d}", (c, *symbols, *at), S.det() ** 2 * base)
 
-    def other(**values: Any) -> Any:
+    def oracle(**values: Any) -> Any:
         rows = [[values[names[min(i, j), max(i, j)]] for j in range(d)] for i in range(d)]
         kernel = _cubic(values["c"])
 
-        def carried(a: Vector, b: Vector) -> Any:
+        def transformed_kernel(a: Vector, b: Vector) -> Any:
             return kernel([dot(row, a) for row in rows], [dot(row, b) for row in rows])
 
         here, units = _vector(values, "x", d), [[int(i == j) for j in range(d)] for i in range(d)]
-        return determinant([[mixed(carried, here, one, two) for two in units] for one in units])
+        return determinant(
+            [[metric_along(transformed_kernel, here, one, two) for two in units] for one in units]
+        )
 
-    return Claim(formula, "determinant of the differences", other, sample(formula, 2))
+    return Claim(formula, "determinant of the differences", oracle, sample(formula, 2))
 
 
 def _cauchy(a: Vector, b: Vector) -> Any:
@@ -175,11 +180,11 @@ def _quadratic(anchors: Sequence[Vector], weights: Vector) -> Kernel:
 
 
 def _self_supervised(name: str, expr: sp.Expr) -> Claim:
-    def given(values: dict[str, Any]) -> Kernel:
+    def kernel_of(values: dict[str, Any]) -> Kernel:
         anchors = [_vector(values, name) for name in "ab"]
         return _quadratic(anchors, [values[symbol.name] for symbol in Q])
 
-    return _moved(name, (*PAIR[0], *PAIR[1], *Q), expr, given)
+    return _by_differences(name, (*PAIR[0], *PAIR[1], *Q), expr, kernel_of)
 
 
 def _gradients() -> sp.Expr:
@@ -192,7 +197,7 @@ def _gradients() -> sp.Expr:
     return dot(slopes(u), _times(Q, slopes(v)))
 
 
-ROUTES: dict[str, Settled] = {
+ROUTES: dict[str, Verification] = {
     "curvature/F.5": holds(_from_features(), _from_kernel()),
     "curvature/F.6-F.7": holds(*_translation(h0, h1, h2, h=JET), *_translation(eps, h=SMOOTHED)),
     "curvature/F.9-F.10": holds(

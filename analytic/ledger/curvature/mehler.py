@@ -10,10 +10,10 @@ from mpmath import mp, mpf
 
 from analytic.activations import monomial
 from analytic.checks.claims import Claim, Point, sample
-from analytic.checks.oracles import pair_average
+from analytic.checks.oracles import two_point_average
 from analytic.expressions.formula import Formula
 from analytic.expressions.symbols import q
-from analytic.ledger.settlement import Settled, holds, reals
+from analytic.ledger.verification import Verification, holds, real_symbols
 
 rho = sp.Symbol("rho", real=True)
 ell = sp.Symbol("ell", integer=True, nonnegative=True)
@@ -46,7 +46,7 @@ def _times(p: list[Any], q: list[Any]) -> list[Any]:
 
 def _mixed_moment(degree: int) -> Callable[..., Any]:
     """E[u^q v^q] at correlation rho, by two-point quadrature of the powers."""
-    average = pair_average(monomial(degree))
+    average = two_point_average(monomial(degree))
     norm = mp.fac2(2 * degree - 1)
     return lambda rho: norm * average(mpf(1), rho, mpf(1))
 
@@ -67,7 +67,7 @@ def _correlations() -> tuple[Point, ...]:
 
 
 def _inversion(degree: int) -> Claim:
-    t = reals("t")[0]
+    t = real_symbols("t")[0]
     terms = [
         sum(c * t**n for n, c in enumerate(_hermite(degree - 2 * m)))
         / (2**m * sp.factorial(m) * sp.factorial(degree - 2 * m))
@@ -85,11 +85,11 @@ def _orthogonality() -> Claim:
         "E[He_k He_n]", (k, n), sp.Piecewise((sp.gamma(n + 1), sp.Eq(k, n)), (0, True))
     )
 
-    def other(k: Any, n: Any) -> Any:
+    def oracle(k: Any, n: Any) -> Any:
         return mpf(int(_moment(_times(_hermite(int(k)), _hermite(int(n))))))
 
     pairs = ((0, 0), (3, 3), (5, 5), (2, 4), (1, 2))
-    return Claim(formula, "Gaussian moments", other, tuple({"k": k, "n": n} for k, n in pairs))
+    return Claim(formula, "Gaussian moments", oracle, tuple({"k": k, "n": n} for k, n in pairs))
 
 
 def _overlap() -> Claim:
@@ -100,11 +100,11 @@ def _overlap() -> Claim:
     value = sp.gamma(q + 1) / (2**m * sp.gamma(m + 1))
     formula = Formula("E[He_k t^q]", (k, q), sp.Piecewise((value, inside), (0, True)))
 
-    def other(k: Any, q: Any) -> Any:
+    def oracle(k: Any, q: Any) -> Any:
         return mpf(int(_moment(_times(_hermite(int(k)), [0] * int(q) + [1]))))
 
     pairs = ((1, 5), (4, 6), (5, 5), (2, 5), (0, 4), (6, 4))
-    return Claim(formula, "Gaussian moments", other, tuple({"k": a, "q": b} for a, b in pairs))
+    return Claim(formula, "Gaussian moments", oracle, tuple({"k": a, "q": b} for a, b in pairs))
 
 
 def _sum_and_series(odd: int) -> tuple[Claim, Claim, Claim]:
@@ -129,7 +129,7 @@ def _sum_and_series(odd: int) -> tuple[Claim, Claim, Claim]:
     series = sp.hyper((-ell, -ell), (_half + odd,), rho**2)
     closed = Formula(f"2F1, q=2l+{odd}", (ell, rho), double_factorial**2 * rho**odd * series)
 
-    def other(ell: Any, rho: Any) -> Any:
+    def oracle(ell: Any, rho: Any) -> Any:
         return _mixed_moment(2 * int(ell) + odd)(rho)
 
     points = tuple({"ell": n, **point} for n in (1, 2, 3) for point in _correlations()[:1])
@@ -137,7 +137,7 @@ def _sum_and_series(odd: int) -> tuple[Claim, Claim, Claim]:
     return (
         Claim(deltas, route, _mixed_moment(degree), _correlations()),
         Claim(explicit, route, _mixed_moment(degree), _correlations()),
-        Claim(closed, route, other, points),
+        Claim(closed, route, oracle, points),
     )
 
 
@@ -150,14 +150,14 @@ def _scaled_kernel() -> Claim:
     unit = value.subs({kxx: 1, kyy: 1, kxy: rho})
     formula = Formula("scaled monomial kernel", (q, vx, vy, rho), (vx * vy) ** (q / 2) * unit)
 
-    def other(q: Any, vx: Any, vy: Any, rho: Any) -> Any:
-        return pair_average(monomial(int(q)))(vx, rho * mp.sqrt(vx * vy), vy)
+    def oracle(q: Any, vx: Any, vy: Any, rho: Any) -> Any:
+        return two_point_average(monomial(int(q)))(vx, rho * mp.sqrt(vx * vy), vy)
 
     points = tuple({"q": n, "vx": "1.5", "vy": "0.4", "rho": "-0.3"} for n in (2, 3))
-    return Claim(formula, "two-point quadrature", other, points)
+    return Claim(formula, "two-point quadrature", oracle, points)
 
 
-ROUTES: dict[str, Settled] = {
+ROUTES: dict[str, Verification] = {
     "curvature/C.30-C.31": holds(_scaled_kernel()),
     "curvature/C.34": holds(_mehler(5), _mehler(6)),
     "curvature/C.35": holds(_inversion(5), _inversion(6)),

@@ -11,30 +11,30 @@ from mpmath import mp, mpf
 from analytic.activations import monomial
 from analytic.catalogue import catalogue
 from analytic.checks.claims import Claim, Point, sample
-from analytic.checks.oracles import Jet, averages, nngp_route
+from analytic.checks.oracles import MetricJet, nngp_metric_oracle, squared_moment
 from analytic.expressions.formula import Formula
 from analytic.expressions.symbols import d, q, r, sigma, zeta
-from analytic.ledger.settlement import Settled, holds, threefold
+from analytic.ledger.verification import Verification, holds, printed_times_three
 
 MONOMIAL = monomial()
 _variance = sigma**2 * r**2 + zeta**2
 
 
-def _in_d(formula: Formula, read: Callable[[Jet], Any], *shapes: tuple[int, int]) -> Claim:
+def _in_d(formula: Formula, read: Callable[[MetricJet], Any], *shapes: tuple[int, int]) -> Claim:
     """For pairs (d, q), against the metric by quadrature."""
     points = tuple(sample(formula, 1, seed=k, d=k, q=n)[0] for k, n in shapes)
-    return Claim(formula, "metric by quadrature", nngp_route(MONOMIAL, read), points)
+    return Claim(formula, "metric by quadrature", nngp_metric_oracle(MONOMIAL, read), points)
 
 
 def _average(name: str, expr: sp.Expr, order: int) -> Claim:
     """A function of (sigma, zeta, r, q) against E[phi^2] or E[phi'^2]."""
     formula = Formula(name, (sigma, zeta, r, q), expr)
-    average = averages(MONOMIAL, order)
+    average = squared_moment(MONOMIAL, order)
 
-    def other(sigma: Any, zeta: Any, r: Any, q: Any) -> Any:
+    def oracle(sigma: Any, zeta: Any, r: Any, q: Any) -> Any:
         return average(sigma**2 * r**2 + zeta**2, 0, q)
 
-    return Claim(formula, "quadrature", other, sample(formula, 3))
+    return Claim(formula, "quadrature", oracle, sample(formula, 3))
 
 
 # The non-monotonic curvature of monomials with bias, in t = sigma^2 |x|^2.
@@ -57,11 +57,11 @@ def _derivative() -> Claim:
     below = q**2 * (t + zeta**2) ** (q + 1) * ((2 * q - 1) * t + zeta**2) ** 3
     formula = Formula("dR/dt of monomials", (d, t, zeta, q), front / below * cubic)
 
-    def other(d: Any, t: Any, zeta: Any, q: Any) -> Any:
+    def oracle(d: Any, t: Any, zeta: Any, q: Any) -> Any:
         return mp.diff(lambda at: _in_t.mpmath(d, at, zeta, q), t)
 
     points = tuple(sample(formula, 1, seed=k, d=k, q=n)[0] for k, n in ((2, 2), (3, 3), (7, 5)))
-    return Claim(formula, "numerical derivative", other, points)
+    return Claim(formula, "numerical derivative", oracle, points)
 
 
 def _turning_point(q: Any, zeta: Any) -> Any:
@@ -130,13 +130,15 @@ _corrected_ricci = Formula(
 )
 _spread = ((2, 2), (3, 3), (4, 4))
 
-ROUTES: dict[str, Settled] = {
+ROUTES: dict[str, Verification] = {
     "curvature/C.29": holds(_average("monomial k(x, x)", _variance**q, 0)),
     "curvature/C.44": holds(_average("monomial G", q**2 / (2 * q - 1) * _variance ** (q - 1), 1)),
-    "curvature/C.45": holds(_in_d(_magnification, Jet.volume, *_spread)),
-    "curvature/C.46": threefold(_in_d(_corrected_ricci, Jet.scalar, *_spread)),
-    "curvature/C.47": holds(_in_d(_magnification_without_bias, Jet.volume, *_spread)),
-    "curvature/C.48": threefold(_in_d(_ricci_without_bias, Jet.scalar, (3, 2), (4, 3))),
+    "curvature/C.45": holds(_in_d(_magnification, MetricJet.volume, *_spread)),
+    "curvature/C.46": printed_times_three(_in_d(_corrected_ricci, MetricJet.scalar, *_spread)),
+    "curvature/C.47": holds(_in_d(_magnification_without_bias, MetricJet.volume, *_spread)),
+    "curvature/C.48": printed_times_three(
+        _in_d(_ricci_without_bias, MetricJet.scalar, (3, 2), (4, 3))
+    ),
     "curvature/C.49": holds(_derivative()),
     "curvature/C.50": holds(_quadratic()),
     "curvature/C.51": holds(_threshold()),

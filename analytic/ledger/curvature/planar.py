@@ -1,4 +1,4 @@
-"""Finite networks of two inputs, (B.1) to (B.16), in weights w, slopes p and bends pp."""
+"""Finite networks of two inputs, (B.1) to (B.16), in weights w, slopes p and second derivatives pp."""
 
 from __future__ import annotations
 
@@ -11,21 +11,29 @@ import sympy as sp
 from mpmath import mp
 
 from analytic.checks.claims import Claim, sample
-from analytic.checks.oracles import Jet, determinant, network_jet
+from analytic.checks.oracles import MetricJet, determinant, network_jet
 from analytic.expressions.formula import Formula
-from analytic.finite.forms import given, symmetric, vector
+from analytic.finite.forms import symmetric, vector, vector_values
 from analytic.finite.units import Units
 from analytic.geometry.riemann import Curvature, curvature_of_jet
 from analytic.ledger.curvature import finite
-from analytic.ledger.curvature.hessian import Chart, Read, Values, Ways, lowered, scalar, solved
-from analytic.ledger.settlement import Settled, dot, holds, reals, threefold
+from analytic.ledger.curvature.hessian import (
+    Chart,
+    Read,
+    Values,
+    Ways,
+    inverse_along,
+    riemann_along,
+    scalar,
+)
+from analytic.ledger.verification import Verification, dot, holds, printed_times_three, real_symbols
 
 _THREE = Units.generic(3, 2)
-THIRD = mp.mpf(7) / 5  # phi''': no curvature depends on it
+THIRD = mp.mpf(7) / 5  # an arbitrary value of phi''', on which no curvature depends
 
 
 def value(entry: sp.Expr, values: Values) -> Any:
-    """A symbol's value, zero where none is given; a whole number as it stands."""
+    """The value of a symbol, 0 if there is none; an integer unchanged."""
     return mp.mpf(int(entry)) if entry.is_Integer else values.get(entry.name, mp.mpf(0))
 
 
@@ -33,8 +41,8 @@ def rows_of(units: Units, values: Values) -> list[list[Any]]:
     return [[value(w, values) for w in row] for row in units.weights]
 
 
-def network(units: Units, values: Values) -> Jet:
-    pairs = zip(units.slopes, units.bends, strict=True)
+def network(units: Units, values: Values) -> MetricJet:
+    pairs = zip(units.slopes, units.second_derivatives, strict=True)
     slopes = [(value(p, values), value(pp, values), THIRD) for p, pp in pairs]
     return network_jet(slopes, rows_of(units, values))
 
@@ -44,10 +52,10 @@ def volume(units: Units, name: str, expr: Any) -> Claim:
     args = units.symbols[: -units.n]
     formula = Formula(f"{name}, n={units.n}, d={units.d}", args, expr)
 
-    def other(**values: Any) -> Any:
+    def oracle(**values: Any) -> Any:
         return determinant(network(units, values).g)
 
-    return Claim(formula, "determinant of the metric", other, sample(formula, 2))
+    return Claim(formula, "determinant of the metric", oracle, sample(formula, 2))
 
 
 def along(units: Units, name: str, expr: Any, vectors: str) -> Formula:
@@ -56,20 +64,20 @@ def along(units: Units, name: str, expr: Any, vectors: str) -> Formula:
     return Formula(f"{name}, n={units.n}, d={units.d}", (*units.symbols, *ways), expr)
 
 
-def curved(units: Units, name: str, expr: Any, read: Read, vectors: str = "") -> Claim:
-    """An expression against what textbook curvature of the network's metric reads."""
+def curvature_claim(units: Units, name: str, expr: Any, read: Read, vectors: str = "") -> Claim:
+    """A claim about an expression, with `read` of the textbook curvature of the network as oracle."""
     formula = along(units, name, expr, vectors)
 
     def textbook(**values: Any) -> Any:
         at = network(units, values).curvature()
-        return read(at, {way: given(values, way, units.d) for way in vectors})
+        return read(at, {way: vector_values(values, way, units.d) for way in vectors})
 
     return Claim(formula, "textbook curvature", textbook, sample(formula, 2))
 
 
 def slope(units: Units, values: Values, way: Any, u: Any, v: Any) -> Any:
     """The derivative along a vector of u.g.v, where phi' is p + pp z up to higher terms."""
-    slopes = [[value(e, values) for e in part] for part in (units.slopes, units.bends)]
+    slopes = [[value(e, values) for e in part] for part in (units.slopes, units.second_derivatives)]
 
     def metric(step: Any) -> Any:
         total = 0
@@ -109,17 +117,19 @@ def _inverse() -> Claim:
     expr = c @ adjugate @ e / (g11 * g22 - g12**2)
     formula = Formula("inverse of a plane metric", Chart(2).symbols("g", "ce"), expr)
 
-    def other(**values: Any) -> Any:
-        return solved(symmetric("g", 2, 2, values), *(given(values, way, 2) for way in "ce"))
+    def oracle(**values: Any) -> Any:
+        return inverse_along(
+            symmetric("g", 2, 2, values), *(vector_values(values, way, 2) for way in "ce")
+        )
 
-    return Claim(formula, "linear system", other, sample(formula, 3))
+    return Claim(formula, "linear system", oracle, sample(formula, 3))
 
 
 def _surface() -> Claim:
     """(B.9) for any plane metric, R being twice Gauss's curvature by the formula of Brioschi."""
-    E, F, G = g = reals("g11 g12 g22")
-    Ex, Ey, Fx, Fy, Gx, Gy = first = reals("g11x g11y g12x g12y g22x g22y")
-    second = reals("g11yy g12xy g22xx")
+    E, F, G = g = real_symbols("g11 g12 g22")
+    Ex, Ey, Fx, Fy, Gx, Gy = first = real_symbols("g11x g11y g12x g12y g22x g22y")
+    second = real_symbols("g11yy g12xy g22xx")
     corner = -second[0] / 2 + second[1] - second[2] / 2
     one = sp.Matrix([[corner, Ex / 2, Fx - Ey / 2], [Fy - Gx / 2, E, F], [Gy / 2, F, G]])
     two = sp.Matrix([[0, Ey / 2, Gx / 2], [Ey / 2, E, F], [Gx / 2, F, G]])
@@ -130,16 +140,18 @@ def _surface() -> Claim:
     args = (*g, *first, *second, *u, *v, *a, *b)
     formula = Formula("Riemann tensor of a surface", args, R / 2 * area)
 
-    def other(**values: Any) -> Any:
+    def oracle(**values: Any) -> Any:
         def entry(*index: int) -> Any:
             name = "g" + "".join(str(i + 1) for i in sorted(index[:2]))
             name += "".join("xy"[i] for i in sorted(index[2:]))
             return values.get(name, mp.mpf(4) / 3)  # other second derivatives do not matter
 
         jet = (np.frompyfunc(entry, k, 1)(*np.indices((2,) * k)) for k in (2, 3, 4))
-        return lowered(curvature_of_jet(*jet), {way: given(values, way, 2) for way in "uvab"})
+        return riemann_along(
+            curvature_of_jet(*jet), {way: vector_values(values, way, 2) for way in "uvab"}
+        )
 
-    return Claim(formula, "textbook curvature", other, sample(formula, 2))
+    return Claim(formula, "textbook curvature", oracle, sample(formula, 2))
 
 
 def _three_terms() -> Claim:
@@ -153,7 +165,7 @@ def _three_terms() -> Claim:
 
 def rates(units: Units) -> list[Any]:
     """phi' phi'' of each unit."""
-    return [p * pp for p, pp in zip(units.slopes, units.bends, strict=True)]
+    return [p * pp for p, pp in zip(units.slopes, units.second_derivatives, strict=True)]
 
 
 def _antisymmetric(units: Units) -> Claim:
@@ -162,12 +174,12 @@ def _antisymmetric(units: Units) -> Claim:
     a, b, u, v, c, e = (vector(way, 2) for way in ways)
     expr = 0
     for j, k in permutations(range(n), 2):
-        turned = (w[j] @ a) * (w[k] @ b) - (w[j] @ b) * (w[k] @ a)
+        wedge = (w[j] @ a) * (w[k] @ b) - (w[j] @ b) * (w[k] @ a)
         sides = (w[j] @ u) * (w[j] @ v) * (w[k] @ c) * (w[k] @ e)
-        expr += sp.Rational(4, n**2) * rate[j] * rate[k] * turned * sides
+        expr += sp.Rational(4, n**2) * rate[j] * rate[k] * wedge * sides
 
-    def other(**values: Any) -> Any:
-        a, b, *sides = (given(values, way, 2) for way in ways)
+    def oracle(**values: Any) -> Any:
+        a, b, *sides = (vector_values(values, way, 2) for way in ways)
 
         def both(a: Any, b: Any) -> Any:
             return slope(units, values, a, *sides[:2]) * slope(units, values, b, *sides[2:])
@@ -175,7 +187,7 @@ def _antisymmetric(units: Units) -> Claim:
         return both(a, b) - both(b, a)
 
     formula = along(units, "(B.11)", expr, ways)
-    return Claim(formula, "derivatives of the metric", other, sample(formula, 2))
+    return Claim(formula, "derivatives of the metric", oracle, sample(formula, 2))
 
 
 def _density(at: Curvature, ways: Ways) -> Any:
@@ -200,7 +212,7 @@ def _triples(units: Units, term: Callable[[int, int, int], Any]) -> Any:
 
 def _density_steps(units: Units) -> dict[str, Claim]:
     """(B.12), (B.13), (B.15) and, for three units, (B.16)."""
-    w, M, (p, pp) = units.weights, units.minor, (units.slopes, units.bends)
+    w, M, (p, pp) = units.weights, units.minor, (units.slopes, units.second_derivatives)
     (g11, g12), (_, g22) = units.metric()
 
     def plain(i: int, j: int, k: int) -> Any:
@@ -217,10 +229,10 @@ def _density_steps(units: Units) -> dict[str, Claim]:
     three = sp.Rational(2, 27) * M(0, 1) * M(1, 2) * M(2, 0) * p[0] * p[1] * p[2] * inner
     R = -_triples(units, minors) / (g11 * g22 - g12**2) ** 2
     return {
-        "B.12": curved(units, "(B.12)", _triples(units, plain), _density),
-        "B.13": curved(units, "(B.13)", _triples(units, exchanged), _density),
-        "B.15": curved(units, "(B.15)", R, scalar),
-        "B.16": curved(units, "(B.16)", three, _density),
+        "B.12": curvature_claim(units, "(B.12)", _triples(units, plain), _density),
+        "B.13": curvature_claim(units, "(B.13)", _triples(units, exchanged), _density),
+        "B.15": curvature_claim(units, "(B.15)", R, scalar),
+        "B.16": curvature_claim(units, "(B.16)", three, _density),
     }
 
 
@@ -229,20 +241,23 @@ def _identity() -> Claim:
     i, j, k, M = 0, 1, 2, _THREE.minor
     formula = Formula("-M_jk M_ij M_ik", _THREE.symbols[:6], -M(j, k) * M(i, j) * M(i, k))
 
-    def other(**values: Any) -> Any:
+    def oracle(**values: Any) -> Any:
         i, j, k = rows_of(_THREE, values)
         return cycle(i, j, k) - cycle(i, k, j)
 
-    return Claim(formula, "the bracket itself", other, sample(formula, 3))
+    return Claim(formula, "the bracket itself", oracle, sample(formula, 3))
 
 
-ROUTES: dict[str, Settled] = {
+ROUTES: dict[str, Verification] = {
     "curvature/B.1": finite.ROUTES["curvature/2"],
     "curvature/B.2-B.6": holds(*_volumes(_THREE)),
     "curvature/B.8": holds(_inverse()),
     "curvature/B.9": holds(_surface()),
-    "curvature/B.10": threefold(_three_terms()),
+    "curvature/B.10": printed_times_three(_three_terms()),
     "curvature/B.11": holds(_antisymmetric(_THREE)),
     "curvature/B.14": holds(_identity()),
-    **{f"curvature/{key}": threefold(claim) for key, claim in _density_steps(_THREE).items()},
+    **{
+        f"curvature/{key}": printed_times_three(claim)
+        for key, claim in _density_steps(_THREE).items()
+    },
 }

@@ -12,14 +12,14 @@ from mpmath import mp, mpf
 from analytic.checks.claims import Claim, sample
 from analytic.expressions.arguments import Domain
 from analytic.expressions.formula import Formula
-from analytic.ledger.settlement import Settled, dot, holds, reals
+from analytic.ledger.verification import Verification, dot, holds, real_symbols
 
-WIDE = "widths that double seven times, extrapolated in 1/n to the seventh power"
+WIDE = "widths that double seven times, extrapolated in 1/n to the seventh power"  # reason of a tolerance
 _temperature = sp.Symbol("temperature", nonnegative=True)
 
 
 def _symmetric(letter: str, d: int) -> sp.Matrix:
-    return sp.Matrix(d, d, lambda i, j: reals(f"{letter}{min(i, j) + 1}{max(i, j) + 1}")[0])
+    return sp.Matrix(d, d, lambda i, j: real_symbols(f"{letter}{min(i, j) + 1}{max(i, j) + 1}")[0])
 
 
 def _perturbed(g: sp.Matrix, power: sp.Rational) -> Claim:
@@ -45,7 +45,7 @@ def _perturbed(g: sp.Matrix, power: sp.Rational) -> Claim:
     return Claim(formula, "derivative of the determinant", differentiated, sample(formula, 3))
 
 
-# In three dimensions the background is diagonal, which a rotation brings about.
+# In three dimensions the background metric is diagonal, without loss of generality by a rotation.
 _BACKGROUNDS = _symmetric("g", 2), sp.diag(*sp.symbols("g1 g2 g3", positive=True))
 
 
@@ -60,8 +60,8 @@ def _average(expr: sp.Expr, weights: tuple[sp.Symbol, ...]) -> sp.Expr:
 def _covariance() -> Claim:
     """(E.13) for a quadratic network in the plane, for the component g_12."""
     names, n = ("a", "b", "x"), 2
-    a, b, x = vectors = [reals(f"{name}1 {name}2") for name in names]
-    w = reals("w1 w2")
+    a, b, x = vectors = [real_symbols(f"{name}1 {name}2") for name in names]
+    w = real_symbols("w1 w2")
     kernel = dot(w, a) ** 2 * dot(w, b) ** 2 / 3
     metric = sp.Rational(4, 3) * dot(w, x) ** 2 * w[0] * w[1]
     expr = _average(kernel * metric, w) - _average(kernel, w) * _average(metric, w)
@@ -115,7 +115,9 @@ def _two_examples() -> Claim:
     By Stein's lemma the mean of (S - 1)_uv f(S) over a Wishart matrix S/n is, to order 1/n, the
     derivative of f along u v^T + v u^T; here f is the log density of the data.
     """
-    a, b, y, t, u, v = vectors = [reals(f"{s}1 {s}2") for s in ("a", "b", "y", "t", "u", "v")]
+    a, b, y, t, u, v = vectors = [
+        real_symbols(f"{s}1 {s}2") for s in ("a", "b", "y", "t", "u", "v")
+    ]
     inputs, labels, m = sp.Matrix([a, b]), sp.Matrix([y, t]), 2
     psi = _psi(inputs * inputs.T, labels, m)
     cov = sp.Matrix(2, 2, lambda i, j: _isserlis((a, b)[i], (a, b)[j], u, v))
@@ -140,8 +142,8 @@ def _isserlis(a: Any, b: Any, u: Any, v: Any) -> Any:
     return dot(a, u) * dot(b, v) + dot(a, v) * dot(b, u)
 
 
-def _widest(value: Callable[[int], Any], start: int = 64, terms: int = 8) -> Any:
-    """The limit of a function of the width, whose powers of 1/n fall away as the width doubles."""
+def _infinite_width_limit(value: Callable[[int], Any], start: int = 64, terms: int = 8) -> Any:
+    """The limit of a function of the width for n -> oo, by Richardson extrapolation in 1/n."""
     row = [value(start * 2**k) for k in range(terms)]
     for k in range(1, terms):
         row = [(2**k * b - a) / (2**k - 1) for a, b in pairwise(row)]
@@ -150,8 +152,8 @@ def _widest(value: Callable[[int], Any], start: int = 64, terms: int = 8) -> Any
 
 def _warm() -> Claim:
     """(E.12) for a linear network on the line, two examples, two outputs and any temperature."""
-    a, b = line = reals("a b")
-    y, t = labels = [reals(f"{s}1 {s}2") for s in ("y", "t")]
+    a, b = line = real_symbols("a b")
+    y, t = labels = [real_symbols(f"{s}1 {s}2") for s in ("y", "t")]
     gram = sp.Matrix(2, 2, lambda i, j: line[i] * line[j]) + _temperature * sp.eye(2)
     psi = _psi(gram, sp.Matrix([y, t]), 2)
     expr = sum(psi[i, j] * 2 * line[i] * line[j] for i, j in product(range(2), repeat=2))
@@ -166,7 +168,7 @@ def _warm() -> Claim:
             gram = (s * a * a + temperature, s * a * b), (s * a * b, s * b * b + temperature)
             return _log_density(gram, y, t)
 
-        return _widest(lambda n: n * (_mean(n, log_likelihood) - 1))
+        return _infinite_width_limit(lambda n: n * (_mean(n, log_likelihood) - 1))
 
     points = sample(formula, 2)
     return Claim(formula, "posterior integrated at finite width", integrated, points, 12, WIDE)
@@ -189,7 +191,7 @@ def _shift(y: sp.Expr, kernel: sp.Expr, covariance: sp.Expr) -> sp.Expr:
 
 def _linear() -> Claim:
     """(E.14) for a linear network in the plane, contracted with two vectors."""
-    (y,), a, u, v = reals("y"), *(reals(f"{s}1 {s}2") for s in "auv")
+    (y,), a, u, v = real_symbols("y"), *(real_symbols(f"{s}1 {s}2") for s in "auv")
     expr = _shift(y, dot(a, a), _isserlis(a, a, u, v))
     formula = Formula("n(<g> - gbar), linear", (y, *a, *u, *v), expr)
 
@@ -198,7 +200,9 @@ def _linear() -> Claim:
         a, u, v = ((values[f"{s}1"], values[f"{s}2"]) for s in "auv")
         size = dot(a, a)
         along = dot(a, u) * dot(a, v) / size
-        return along * _widest(lambda n: n * (_inverse_gaussian_mean(n, y**2 / size) - 1), 128)
+        return along * _infinite_width_limit(
+            lambda n: n * (_inverse_gaussian_mean(n, y**2 / size) - 1), 128
+        )
 
     points = sample(formula, 3)
     return Claim(formula, "Bessel functions by recurrence", by_recurrence, points, 12, WIDE)
@@ -220,7 +224,9 @@ def _rectified() -> Claim:
     formula = Formula("n(<g> - gbar), ReLU", args, expr)
 
     def by_active_units(y: Any, a: Any) -> Any:
-        return _widest(lambda n: n * (_mixture_mean(n, (y / a) ** 2) - mpf(1) / 2), 32)
+        return _infinite_width_limit(
+            lambda n: n * (_mixture_mean(n, (y / a) ** 2) - mpf(1) / 2), 32
+        )
 
     points = sample(formula, 1)
     return Claim(formula, "sum over the number of active units", by_active_units, points, 10, WIDE)
@@ -241,7 +247,7 @@ def _mixture_mean(n: int, t: Any) -> Any:
     return mp.sqrt(t / n) * dot(front[1:], bessel[2 : n + 2]) / dot(front[1:], bessel[:n])
 
 
-ROUTES: dict[str, Settled] = {
+ROUTES: dict[str, Verification] = {
     "curvature/E.1": holds(*(_perturbed(g, sp.S.One) for g in _BACKGROUNDS)),
     "curvature/E.2": holds(*(_perturbed(g, sp.S.Half) for g in _BACKGROUNDS)),
     "curvature/E.12": holds(_two_examples(), _warm()),

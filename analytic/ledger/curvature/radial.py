@@ -8,14 +8,14 @@ import sympy as sp
 from mpmath import mp
 
 from analytic.checks.claims import Claim, sample
-from analytic.checks.oracles import Jet, determinant, omega_jet, ray
+from analytic.checks.oracles import MetricJet, determinant, omega_jet, point_at_radius
 from analytic.expressions.formula import Formula
 from analytic.expressions.symbols import d, r
-from analytic.ledger.settlement import Settled, dot, holds, reals, threefold
+from analytic.ledger.verification import Verification, dot, holds, printed_times_three, real_symbols
 
-THIRD = mp.mpf(3) / 8  # Omega''': no statement here depends on it
-o0, o1, o2 = JET = (*reals("o0"), sp.Symbol("o1", positive=True), *reals("o2"))
-x, u, v, w, y = (reals(f"{name}1 {name}2 {name}3") for name in "xuvwy")
+THIRD = mp.mpf(3) / 8  # an arbitrary value of Omega''', on which no statement here depends
+o0, o1, o2 = JET = (*real_symbols("o0"), sp.Symbol("o1", positive=True), *real_symbols("o2"))
+x, u, v, w, y = (real_symbols(f"{name}1 {name}2 {name}3") for name in "xuvwy")
 _s = r**2
 _stretch = 1 + 2 * _s * o1
 
@@ -24,26 +24,26 @@ def _vector(values: dict[str, Any], name: str) -> list[Any]:
     return [values[f"{name}{k}"] for k in (1, 2, 3)]
 
 
-def _jet(values: dict[str, Any]) -> Jet:
+def _jet(values: dict[str, Any]) -> MetricJet:
     """In three dimensions at the point x, or in d at a point of norm r."""
-    at = ray(values["r"], int(values["d"])) if "r" in values else _vector(values, "x")
+    at = point_at_radius(values["r"], int(values["d"])) if "r" in values else _vector(values, "x")
     return omega_jet(at, (values["o0"], values["o1"], values["o2"], THIRD))
 
 
-def _in_d(name: str, expr: sp.Expr, route: str, other: Any) -> Claim:
+def _in_d(name: str, expr: sp.Expr, route: str, oracle: Any) -> Claim:
     """A scalar statement, tried in dimensions 2, 3 and 4."""
     formula = Formula(name, (d, r, *JET), expr)
     points = tuple(sample(formula, 1, seed=k, d=k)[0] for k in (2, 3, 4))
-    return Claim(formula, route, lambda **values: other(_jet(values), values), points)
+    return Claim(formula, route, lambda **values: oracle(_jet(values), values), points)
 
 
-def _at_x(name: str, args: tuple[sp.Symbol, ...], expr: sp.Expr, route: str, other: Any) -> Claim:
+def _at_x(name: str, args: tuple[sp.Symbol, ...], expr: sp.Expr, route: str, oracle: Any) -> Claim:
     """A tensor statement in three dimensions, contracted with as many vectors as it has indices."""
     formula = Formula(name, (*JET, *x, *args), expr)
-    return Claim(formula, route, lambda **values: other(_jet(values), values), sample(formula, 3))
+    return Claim(formula, route, lambda **values: oracle(_jet(values), values), sample(formula, 3))
 
 
-def _inverse(jet: Jet) -> Any:
+def _inverse(jet: MetricJet) -> Any:
     return mp.matrix(jet.g) ** -1
 
 
@@ -57,17 +57,17 @@ def _moving_metric(values: dict[str, Any]) -> Any:
     start = dot(at, at)
     jet = [values["o0"], values["o1"], values["o2"], THIRD]
 
-    def moved(t: Any) -> Any:
+    def contracted_metric(t: Any) -> Any:
         here = [p + t * q for p, q in zip(at, to, strict=True)]
         step = dot(here, here) - start
         value = mp.fsum(c * step**k / mp.factorial(k) for k, c in enumerate(jet))
         slope = mp.fsum(c * step**k / mp.factorial(k) for k, c in enumerate(jet[1:]))
         return mp.exp(value) * (dot(a, b) + 2 * slope * dot(here, a) * dot(here, b))
 
-    return mp.diff(moved, 0)
+    return mp.diff(contracted_metric, 0)
 
 
-def _riemann(jet: Jet, values: dict[str, Any]) -> Any:
+def _riemann(jet: MetricJet, values: dict[str, Any]) -> Any:
     tensor = jet.curvature().riemann
     vectors = [_vector(values, name) for name in "uvwy"]
     for vector in vectors:  # each contraction takes the leading index away
@@ -75,9 +75,9 @@ def _riemann(jet: Jet, values: dict[str, Any]) -> Any:
     return tensor
 
 
-def _traces(jet: Jet, values: dict[str, Any]) -> tuple[Any, Any, Any, Any]:
+def _traces(jet: MetricJet, values: dict[str, Any]) -> tuple[Any, Any, Any, Any]:
     """tr g^-1, tr g^-2, x.g^-1 x, x.g^-2 x."""
-    inverse, at = _inverse(jet), ray(values["r"], int(values["d"]))
+    inverse, at = _inverse(jet), point_at_radius(values["r"], int(values["d"]))
     square = inverse * inverse
     size = range(len(at))
     return (
@@ -138,9 +138,9 @@ _contracted = _in_d(
     lambda jet, values: jet.scalar(),
 )
 
-ROUTES: dict[str, Settled] = {
+ROUTES: dict[str, Verification] = {
     "curvature/6": holds(_volume),
-    "curvature/7": threefold(_ricci),
+    "curvature/7": printed_times_three(_ricci),
     "curvature/C.13": holds(_volume),
     "curvature/C.14": holds(
         _at_x(
@@ -162,7 +162,7 @@ ROUTES: dict[str, Settled] = {
             lambda jet, values: _moving_metric(values),
         )
     ),
-    "curvature/C.16": threefold(_tensor),
+    "curvature/C.16": printed_times_three(_tensor),
     "curvature/C.17": holds(
         _at_x(
             "inverse on x",
@@ -175,7 +175,7 @@ ROUTES: dict[str, Settled] = {
     "curvature/C.18": holds(
         _in_d("x.g^-1 x", _xgx, "inverse of the matrix", lambda jet, values: _traces(jet, values)[2])
     ),
-    "curvature/C.20": threefold(_contracted),
+    "curvature/C.20": printed_times_three(_contracted),
     "curvature/C.21": holds(
         _in_d(
             "tr^2 - tr of the inverse squared",
@@ -192,5 +192,5 @@ ROUTES: dict[str, Settled] = {
             lambda jet, values: _traces(jet, values)[0] * _traces(jet, values)[2] - _traces(jet, values)[3],
         )
     ),
-    "curvature/C.23": threefold(_ricci),
+    "curvature/C.23": printed_times_three(_ricci),
 }  # fmt: skip

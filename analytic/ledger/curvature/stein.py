@@ -21,8 +21,8 @@ from analytic.expressions.symbols import r, s, sigma, xi, z, zeta
 from analytic.ledger.curvature.gaussian import PHI
 from analytic.ledger.curvature.tangent import ROUTES as BEFORE
 from analytic.ledger.curvature.tangent import metric, theta
-from analytic.ledger.curvature.weights import ARGS, POINT, conditioned, u, v, vector, x
-from analytic.ledger.settlement import Settled, dot, holds, mixed
+from analytic.ledger.curvature.weights import ARGS, POINT, conditional_mean, u, v, vector, x
+from analytic.ledger.verification import Verification, dot, holds, metric_along
 
 _slopes = [derivative(PHI, k) for k in range(5)]
 _V = sigma**2 * dot(x, x) + zeta**2
@@ -40,15 +40,15 @@ def _rate(k: int, V: sp.Expr = _V) -> Moment:
 
 def _over_weights(name: str, expr: sp.Expr, average: sp.Expr) -> Claim:
     """A statement after Stein's lemma, against the average that it started from."""
-    other = Formula(name, ARGS, average).mpmath
-    return Claim(Formula(name, ARGS, expr), "average over weights", other, (POINT,))
+    oracle = Formula(name, ARGS, average).mpmath
+    return Claim(Formula(name, ARGS, expr), "average over weights", oracle, (POINT,))
 
 
 def _outer(k: int, rate: Moment) -> Claim:
     """(D.13) and (D.14)."""
     along = dot(x, u) * dot(x, v)
     expr = sigma**2 * _square(k) * dot(u, v) + 2 * sigma**4 * rate * along
-    return _over_weights(f"(D.{12 + k})", expr, conditioned(PHI)(k, k, u, v))
+    return _over_weights(f"(D.{12 + k})", expr, conditional_mean(PHI)(k, k, u, v))
 
 
 def _as_read() -> Formula:
@@ -68,7 +68,7 @@ def _projected() -> Claim:
     """(D.17), against (D.16)."""
     first, second = _coefficients(_V, dot(x, x))
     expr = first * dot(u, v) + 2 * sigma**2 * second * dot(x, u) * dot(x, v)
-    return _over_weights("(D.17)", expr, metric(conditioned(PHI)))
+    return _over_weights("(D.17)", expr, metric(conditional_mean(PHI)))
 
 
 def _price() -> Claim:
@@ -76,18 +76,23 @@ def _price() -> Claim:
     args, V = (sigma, zeta, xi, r), sigma**2 * r**2 + zeta**2
     _, second = _coefficients(V, r**2)
     formula = Formula("(D.18)", args, sigma**2 * second + sigma**2 * xi**2 * _square(2, V))
-    first, bent = (compile_mpmath((z,), _slopes[k] ** 2) for k in (1, 2))
+    slope_squared, second_derivative_squared = (
+        compile_mpmath((z,), _slopes[k] ** 2) for k in (1, 2)
+    )
 
-    def other(sigma: Any, zeta: Any, xi: Any, r: Any) -> Any:
+    def oracle(sigma: Any, zeta: Any, xi: Any, r: Any) -> Any:
         def bracket(s: Any) -> Any:
-            G, G2 = (quadrature.moment(f, sigma**2 * s + zeta**2) for f in (first, bent))
+            G, G2 = (
+                quadrature.moment(f, sigma**2 * s + zeta**2)
+                for f in (slope_squared, second_derivative_squared)
+            )
             return (sigma**2 + xi**2) * G + sigma**2 * xi**2 * G2 * (1 + s)
 
         return mp.diff(bracket, r**2)
 
     point = {"sigma": "0.7", "zeta": "0.5", "xi": "1.3", "r": "1.1"}
     reason = "a difference of quadratures of 30 digits"
-    return Claim(formula, "numerical derivative", other, (point,), 18, reason)
+    return Claim(formula, "numerical derivative", oracle, (point,), 18, reason)
 
 
 def _radial(act: Activation) -> Claim:
@@ -97,17 +102,17 @@ def _radial(act: Activation) -> Claim:
     expr = Psi * dot(u, v) + 2 * (sp.diff(Psi, s) - c) * dot(x, u) * dot(x, v)
     formula = Formula(f"(D.19), {act.name}", ARGS, expr.subs(s, dot(x, x)))
 
-    def other(**values: Any) -> Any:
-        return mixed(partial(theta, act, values), *(vector(values, name) for name in "xuv"))
+    def oracle(**values: Any) -> Any:
+        return metric_along(partial(theta, act, values), *(vector(values, name) for name in "xuv"))
 
-    return Claim(formula, "differences of the kernel", other, (POINT, *sample(formula, 1)))
+    return Claim(formula, "differences of the kernel", oracle, (POINT, *sample(formula, 1)))
 
 
-ROUTES: dict[str, Settled] = {
+ROUTES: dict[str, Verification] = {
     "curvature/D.13": holds(_outer(1, _rate(1))),
-    "curvature/D.14": Settled((_outer(2, _rate(2)),), _as_read()),
+    "curvature/D.14": Verification((_outer(2, _rate(2)),), _as_read()),
     "curvature/D.15": holds(
-        _over_weights("(D.15)", sigma**2 * _rate(1) * dot(x, u), conditioned(PHI)(1, 2, u))
+        _over_weights("(D.15)", sigma**2 * _rate(1) * dot(x, u), conditional_mean(PHI)(1, 2, u))
     ),
     "curvature/D.16-D.17": holds(*BEFORE["curvature/D.11-D.12"].claims, _projected()),
     "curvature/D.18": holds(_price()),

@@ -11,7 +11,7 @@ from mpmath import mp
 from analytic.activations import polynomial
 from analytic.activations.activation import Activation
 from analytic.checks.claims import Claim, Point
-from analytic.checks.kernel_oracles import Network
+from analytic.checks.kernel_oracles import WideNetwork
 from analytic.expressions.formula import Formula
 from analytic.expressions.symbols import xi
 from analytic.ledger.curvature.weights import (
@@ -21,17 +21,17 @@ from analytic.ledger.curvature.weights import (
     POINT,
     RATES,
     Mean,
-    conditioned,
+    conditional_mean,
+    exponential_mean,
     p,
     q,
-    tilted,
     u,
     v,
     vector,
     x,
     y,
 )
-from analytic.ledger.settlement import Settled, dot, holds, shifted
+from analytic.ledger.verification import Verification, dot, holds, shifted
 
 CUBIC = polynomial((1, sp.Rational(1, 2), sp.Rational(-1, 3), sp.Rational(1, 4)))  # of no parity
 DIFFERENCES = "differences of the kernel"
@@ -39,7 +39,7 @@ Steps = tuple[sp.Expr, sp.Expr, sp.Expr]  # a kernel, its derivative along v, th
 
 
 def on_diagonal(mean: Mean) -> Steps:
-    """(D.4) to (D.6): the kernel at y = x, and both points moved."""
+    """(D.4) to (D.6): the kernel at y = x, and its derivatives by both points at once."""
     more = 1 + dot(x, x)
     once = 2 * mean(0, 1, v) + 2 * xi**2 * (mean(1, 2, v) * more + mean(1, 1) * dot(x, v))
     twice = 2 * (mean(1, 1, u, v) + mean(0, 2, u, v))
@@ -50,7 +50,7 @@ def on_diagonal(mean: Mean) -> Steps:
 
 
 def at_y(mean: Mean, there: tuple[sp.Symbol, ...]) -> Steps:
-    """(D.7) to (D.9), or (D.10) where there is x: only y moved."""
+    """(D.7) to (D.9), or (D.10) if `there` is x: derivatives by y only."""
     more = 1 + dot(x, there)
     once = mean(0, 1, v) + xi**2 * (mean(1, 2, v) * more + mean(1, 1) * dot(x, v))
     twice = mean(0, 2, u, v) + xi**2 * mean(1, 3, u, v) * more
@@ -60,18 +60,22 @@ def at_y(mean: Mean, there: tuple[sp.Symbol, ...]) -> Steps:
 
 def metric(mean: Mean) -> sp.Expr:
     """(D.12)."""
-    bent = mean(2, 2, u, v) * (1 + dot(x, x)) + mean(1, 1) * dot(u, v)
-    bent += mean(1, 2, u) * dot(x, v) + mean(1, 2, v) * dot(x, u)
-    return mean(1, 1, u, v) + xi**2 * bent
+    readout_terms = mean(2, 2, u, v) * (1 + dot(x, x)) + mean(1, 1) * dot(u, v)
+    readout_terms += mean(1, 2, u) * dot(x, v) + mean(1, 2, v) * dot(x, u)
+    return mean(1, 1, u, v) + xi**2 * readout_terms
 
 
 def theta(act: Activation, values: dict[str, Any], one: Any, two: Any) -> Any:
     """The tangent kernel composed from the closed forms of E[phi phi] and E[phi' phi']."""
-    open_ = {symbol.name: values[symbol.name] for symbol in act.parameters}
-    return Network(act, values["sigma"], values["zeta"], 1, values["xi"], open_).ntk(one, two)
+    parameters = {symbol.name: values[symbol.name] for symbol in act.parameters}
+    return WideNetwork(act, values["sigma"], values["zeta"], 1, values["xi"], parameters).ntk(
+        one, two
+    )
 
 
-def _moved(act: Activation, values: dict[str, Any], both: bool, order: tuple[int, int]) -> Any:
+def _differenced(
+    act: Activation, values: dict[str, Any], both: bool, order: tuple[int, int]
+) -> Any:
     """A derivative of the kernel along u and v, by y or by both points at once."""
     start = vector(values, "y" if "y1" in values else "x")
     ways = vector(values, "u"), vector(values, "v")
@@ -84,16 +88,18 @@ def _moved(act: Activation, values: dict[str, Any], both: bool, order: tuple[int
 
 
 def _at(
-    point: Point, name: str, expr: sp.Expr, other: Callable[..., Any], route: str = DIFFERENCES
+    point: Point, name: str, expr: sp.Expr, oracle: Callable[..., Any], route: str = DIFFERENCES
 ) -> Claim:
     args = tuple(symbol for symbol in (*ARGS, *y, p, q) if symbol.name in point)
-    return Claim(Formula(name, args, expr), route, other, (point,))
+    return Claim(Formula(name, args, expr), route, oracle, (point,))
 
 
 def _steps(point: Point, names: tuple[str, ...], lines: Steps, both: bool) -> tuple[Claim, ...]:
     def claim(name: str, line: sp.Expr, order: tuple[int, int]) -> Claim:
         route = DIFFERENCES if any(order) else "the kernel in closed form"
-        return _at(point, name, line, lambda **values: _moved(PAIR, values, both, order), route)
+        return _at(
+            point, name, line, lambda **values: _differenced(PAIR, values, both, order), route
+        )
 
     return tuple(map(claim, names, lines, ((0, 0), (0, 1), (1, 1))))
 
@@ -101,22 +107,25 @@ def _steps(point: Point, names: tuple[str, ...], lines: Steps, both: bool) -> tu
 def _metric(act: Activation, mean: Mean, point: Point) -> Claim:
     """(D.12), against its definition (D.11)."""
 
-    def other(**values: Any) -> Any:
-        diagonal, one = (_moved(act, values, both, (1, 1)) for both in (True, False))
+    def oracle(**values: Any) -> Any:
+        diagonal, one = (_differenced(act, values, both, (1, 1)) for both in (True, False))
         return diagonal / 2 - one
 
-    return _at(point, f"tangent metric, {act.name}", metric(mean), other)
+    return _at(point, f"tangent metric, {act.name}", metric(mean), oracle)
 
 
-ROUTES: dict[str, Settled] = {
+ROUTES: dict[str, Verification] = {
     "curvature/D.4-D.6": holds(
-        *_steps(RATES, ("(D.4)", "(D.5)", "(D.6)"), on_diagonal(tilted(x)), True)
+        *_steps(RATES, ("(D.4)", "(D.5)", "(D.6)"), on_diagonal(exponential_mean(x)), True)
     ),
     "curvature/D.7-D.9": holds(
-        *_steps(APART, ("(D.7)", "(D.8)", "(D.9)"), at_y(tilted(y), y), False)
+        *_steps(APART, ("(D.7)", "(D.8)", "(D.9)"), at_y(exponential_mean(y), y), False)
     ),
-    "curvature/D.10": holds(_steps(RATES, ("", "", "(D.10)"), at_y(tilted(x), x), False)[2]),
+    "curvature/D.10": holds(
+        _steps(RATES, ("", "", "(D.10)"), at_y(exponential_mean(x), x), False)[2]
+    ),
     "curvature/D.11-D.12": holds(
-        _metric(PAIR, tilted(x), RATES), _metric(CUBIC, conditioned(CUBIC.phi.expr), POINT)
+        _metric(PAIR, exponential_mean(x), RATES),
+        _metric(CUBIC, conditional_mean(CUBIC.phi.expr), POINT),
     ),
 }

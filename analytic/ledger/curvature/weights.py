@@ -1,6 +1,6 @@
 r"""Averages $E[\phi^{(i)}(w\cdot x+b)\,\phi^{(j)}(w\cdot y+b)\,w\cdot u\cdots]$ over weights, as expressions.
 
-What is asked of them is bilinear in phi: if it holds for two exponentials of any rates, it holds.
+The identities about them are bilinear in phi, so it is enough to check them for exponentials of any rates.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from analytic.checks.claims import Point
 from analytic.expressions.expectation import Moment
 from analytic.expressions.symbols import kxx, kxy, kyy, sigma, xi, z, zeta
 from analytic.ledger.curvature.gaussian import MODERATE
-from analytic.ledger.settlement import dot, reals
+from analytic.ledger.verification import dot, real_symbols
 
-x, y, u, v = (reals(f"{name}1 {name}2") for name in "xyuv")
-p, q = reals("p q")  # rates of two exponentials
+x, y, u, v = (real_symbols(f"{name}1 {name}2") for name in "xyuv")
+p, q = real_symbols("p q")  # rates of two exponentials
 ARGS = (sigma, zeta, xi, *x, *u, *v)
 
 POINT: Point = {**MODERATE, "xi": "1.3"}
@@ -52,8 +52,8 @@ def _exponentials() -> Activation:
 PAIR = _exponentials()
 
 
-def tilted(there: tuple[sp.Symbol, ...]) -> Mean:
-    r"""For two exponentials: $E[e^{au+bv}f(w)]$ is $E[e^{au+bv}]$ times E[f] around another mean."""
+def exponential_mean(there: tuple[sp.Symbol, ...]) -> Mean:
+    r"""For two exponentials: $E[e^{au+bv}f(w)]$ is $E[e^{au+bv}]$ times E[f] with a shifted mean."""
 
     def mean(i: int, j: int, *vectors: Any) -> sp.Expr:
         total = sp.S.Zero
@@ -69,7 +69,7 @@ def tilted(there: tuple[sp.Symbol, ...]) -> Mean:
     return mean
 
 
-def conditioned(phi: sp.Expr) -> Mean:
+def conditional_mean(phi: sp.Expr) -> Mean:
     r"""At y = x: given z, weights have mean $\sigma^2xz/V$, covariance $\sigma^2(I-\sigma^2xx^T/V)$."""
     V = sigma**2 * dot(x, x) + zeta**2
 

@@ -13,7 +13,7 @@ from sympy import Abs, Max, Min, atan, pi
 from analytic.checks.claims import Claim, Point, sample
 from analytic.expressions.formula import Formula
 from analytic.expressions.symbols import A, B, x, y
-from analytic.ledger.settlement import Settled, dot, holds, reals
+from analytic.ledger.verification import Verification, dot, holds, real_symbols
 from analytic.splines import INITIALISATIONS
 
 Unit = Callable[[Any], Any]  # what a unit contributes where it is active
@@ -29,7 +29,7 @@ def ramp(z: Any) -> Any:
 
 
 def pieces(f: Callable[[Any], Any], ends: Sequence[Any]) -> Any:
-    """An integral by Simpson's rule between neighbouring ends: exact for cubic pieces."""
+    """The integral by Simpson's rule between neighbouring ends: exact for piecewise cubic functions."""
     total = mp.mpf(0)
     for start, stop in pairwise(ends):
         total += (stop - start) * (f(start) + 4 * f((start + stop) / 2) + f(stop)) / 6
@@ -43,31 +43,31 @@ def at_slope(unit: Unit, a: Any, x: Any, y: Any, B: Any) -> Any:
 
 
 def biases_first(unit: Unit, x: Any, y: Any, A: Any, B: Any) -> Any:
-    """The mean over uniform slopes and biases; the ends are where K_a changes its cubic."""
+    """The mean over uniform slopes and biases; between the ends K_a is one cubic polynomial of a."""
     corners = [B / x, -B / x, B / y, -B / y]
     ends = sorted([-A, mp.mpf(0), A, *(a for a in corners if abs(a) < A)])
     return pieces(lambda a: at_slope(unit, a, x, y, B), ends) / (2 * A)
 
 
-def _one_after_another(x: Any, y: Any, sa: Any, sb: Any) -> tuple[Any, Any]:
+def _by_conditioning(x: Any, y: Any, sa: Any, sb: Any) -> tuple[Any, Any]:
     """E[u_+ v_+] and P(u, v > 0) for Gaussian slopes and biases: v given u, then u."""
     first, both, second = (sa**2 * p * q + sb**2 for p, q in ((x, x), (x, y), (y, y)))
     width, rest = mp.sqrt(first), mp.sqrt(second - both**2 / first)
 
-    def over(inner: Callable[[Any, Any], Any]) -> Any:
+    def half_line_mean(inner: Callable[[Any, Any], Any]) -> Any:
         def at(t: Any) -> Any:
             u, mean = width * t, both / width * t
             return mp.npdf(t) * inner(u, mean)
 
         return mp.quad(at, [0, 1, 3, 6, 10, 15])  # beyond, the density is below 1e-49
 
-    ramps = over(lambda u, m: u * (m * mp.ncdf(m / rest) + rest * mp.npdf(m / rest)))
-    return ramps, over(lambda u, m: mp.ncdf(m / rest))
+    ramps = half_line_mean(lambda u, m: u * (m * mp.ncdf(m / rest) + rest * mp.npdf(m / rest)))
+    return ramps, half_line_mean(lambda u, m: mp.ncdf(m / rest))
 
 
 def _least_norm() -> Claim:
     """(22): |c|^2 of Lagrange's solution for three units and two data, against the flow from zero."""
-    p, q, data = reals("p1 p2 p3"), reals("q1 q2 q3"), reals("y1 y2")
+    p, q, data = real_symbols("p1 p2 p3"), real_symbols("q1 q2 q3"), real_symbols("y1 y2")
     pp, pq, qq = dot(p, p), dot(p, q), dot(q, q)
     expr = (data[0] ** 2 * qq - 2 * data[0] * data[1] * pq + data[1] ** 2 * pp) / (pp * qq - pq**2)
     formula = Formula("least |c|^2 that interpolates", (*p, *q, *data), expr)
@@ -77,9 +77,9 @@ def _least_norm() -> Claim:
         gram = features.T * features
         slowest = mp.det(features * features.T) / sum(gram[k, k] for k in range(3))
         system = mp.zeros(4)  # of (c, 1)
-        pull = features.T * mp.matrix([y1, y2])
+        source = features.T * mp.matrix([y1, y2])
         for i in range(3):
-            system[i, 3] = pull[i]
+            system[i, 3] = source[i]
             for j in range(3):
                 system[i, j] = -gram[i, j]
         c = mp.expm(system * (110 / slowest))[:3, 3]  # exp(-110) is below 1e-47
@@ -91,7 +91,7 @@ def _least_norm() -> Claim:
 def _interpolant() -> Claim:
     """(24) for slopes 1 and biases uniform on [0, 1], where the norm is that of f'' alone."""
     x1, x2 = sp.symbols("x1 x2", positive=True)
-    at, y1, y2 = sp.Symbol("x", positive=True), *reals("y1 y2")
+    at, y1, y2 = sp.Symbol("x", positive=True), *real_symbols("y1 y2")
 
     def kernel(s: sp.Expr, t: sp.Expr) -> sp.Expr:
         return Min(s, t) ** 2 * (3 * Max(s, t) - Min(s, t)) / 6
@@ -102,7 +102,7 @@ def _interpolant() -> Claim:
     formula = Formula("interpolant by K_RF", (at, x1, x2, y1, y2), expr)
 
     def spline(x: Any, x1: Any, x2: Any, y1: Any, y2: Any) -> Any:
-        """u^2, u^3, [u - x1]^3 and no curvature from x2 on: what least curvature asks for."""
+        """The minimiser of int f''^2: a cubic spline clamped at 0, without curvature beyond x2."""
         h = x2 - x1
         rows = [[x1**2, x1**3, 0], [x2**2, x2**3, h**3], [2, 6 * x2, 6 * h]]
         c = mp.lu_solve(mp.matrix(rows), mp.matrix([y1, y2, 0]))
@@ -132,7 +132,7 @@ def _bracket(low: sp.Expr, high: sp.Expr) -> sp.Expr:
 
 
 def _polar(x: Any, y: Any, C: Any) -> Any:
-    """Weights of any direction alike, their norm uniform on [0, R] with R^2 = 3C."""
+    """For weights of uniform direction with a norm uniform on [0, R], R^2 = 3C."""
     R = mp.sqrt(3 * C)
     low, high = max(-mp.atan(x), -mp.atan(y)), min(mp.pi - mp.atan(x), mp.pi - mp.atan(y))
 
@@ -143,17 +143,17 @@ def _polar(x: Any, y: Any, C: Any) -> Any:
 
 
 def _normal(x: Any, y: Any, C: Any) -> Any:
-    return _one_after_another(x, y, mp.sqrt(C / 2), mp.sqrt(C / 2))[0]
+    return _by_conditioning(x, y, mp.sqrt(C / 2), mp.sqrt(C / 2))[0]
 
 
-def _radial(name: str, expr: sp.Expr, printed: sp.Expr) -> Settled:
+def _radial(name: str, expr: sp.Expr, printed: sp.Expr) -> Verification:
     formula = Formula(name, (x, y, C), expr)
     points = ({"x": "-0.7", "y": "0.3", "C": 2}, {"x": "0.4", "y": "1.9", "C": "0.8"})
     claims = (
         Claim(formula, "quadrature over norm and angle", _polar, points),
         Claim(formula, "Gaussian slopes and biases one after another", _normal, points),
     )
-    return Settled(claims, Formula(f"{name} as printed", (x, y, C), printed))
+    return Verification(claims, Formula(f"{name} as printed", (x, y, C), printed))
 
 
 def _printed_radial() -> sp.Expr:
@@ -166,7 +166,7 @@ def _printed_radial() -> sp.Expr:
 
 def _gradients() -> Claim:
     """(27) for two units: products of ramps and of steps against derivatives of the network."""
-    a, b, c = reals("a1 a2"), reals("b1 b2"), reals("c1 c2")
+    a, b, c = real_symbols("a1 a2"), real_symbols("b1 b2"), real_symbols("c1 c2")
     total = sp.S.Zero
     for slope, bias, readout in zip(a, b, c, strict=True):
         left, right = slope * x - bias, slope * y - bias
@@ -182,14 +182,14 @@ def _gradients() -> Claim:
     def gradient(at: Any, z: list[Any], k: int) -> Any:
         return mp.diff(lambda t: network(at, [*z[:k], t, *z[k + 1 :]]), z[k])
 
-    def other(x: Any, y: Any, **units: Any) -> Any:
+    def oracle(x: Any, y: Any, **units: Any) -> Any:
         z = [units[name] for name in names]
         return sum(gradient(x, z, k) * gradient(y, z, k) for k in range(6))
 
     point = {"a1": "1.3", "a2": "-0.8", "b1": "0.2", "b2": "-0.9", "c1": "0.7", "c2": "-1.6"}
     places = (("0.5", "0.9"), ("-0.6", "0.7"), ("0.4", "1.7"), ("-0.3", "-1.2"))
     points = tuple(point | {"x": p, "y": q} for p, q in places)
-    return Claim(formula, "derivatives by every parameter", other, points)
+    return Claim(formula, "derivatives by every parameter", oracle, points)
 
 
 def _limits() -> tuple[Claim, Claim]:
@@ -201,7 +201,7 @@ def _limits() -> tuple[Claim, Claim]:
         return biases_first(ramp, x, y, A, B) + ec2 * (1 + x * y) * steps
 
     def normal(x: Any, y: Any, sa: Any, sb: Any, ec2: Any) -> Any:
-        ramps, steps = _one_after_another(x, y, sa, sb)
+        ramps, steps = _by_conditioning(x, y, sa, sb)
         return ramps + ec2 * (1 + x * y) * steps
 
     outside = ({"x": "-1.9", "y": "2.3", "A": "0.8", "B": "0.7"},)
@@ -218,23 +218,23 @@ def _by_slopes() -> Claim:
     expr = (A**2 * x * y + B**2) / 6 + A**3 * Abs(x - y) ** 3 / (96 * B)
     formula = Formula("K_RF of uniform weights", (x, y, A, B), expr)
 
-    def other(x: Any, y: Any, A: Any, B: Any) -> Any:
+    def oracle(x: Any, y: Any, A: Any, B: Any) -> Any:
         return biases_first(ramp, x, y, A, B)
 
-    return Claim(formula, "mean of K_a over slopes", other, INSIDE)
+    return Claim(formula, "mean of K_a over slopes", oracle, INSIDE)
 
 
 def _finite() -> Claim:
     """(35) for uniform slopes and biases, at any x."""
     formula = Formula("mean of K_a(x, x)", (x, A, B), (A**2 * x**2 + B**2) / 6)
 
-    def other(x: Any, A: Any, B: Any) -> Any:
+    def oracle(x: Any, A: Any, B: Any) -> Any:
         return biases_first(ramp, x, x, A, B)
 
-    return Claim(formula, "exact rule on cubic pieces", other, sample(formula, 4))
+    return Claim(formula, "exact rule on cubic pieces", oracle, sample(formula, 4))
 
 
-ROUTES: dict[str, Settled] = {
+ROUTES: dict[str, Verification] = {
     "univariate-relu/22": holds(_least_norm()),
     "univariate-relu/24": holds(_interpolant()),
     "univariate-relu/26": _radial("radial kernel", _closed(), _printed_radial()),

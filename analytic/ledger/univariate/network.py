@@ -1,4 +1,4 @@
-"""Networks of a few neurons written out, and derivatives along their flows: what the routes ask."""
+"""Networks of a few neurons in numbers, and derivatives along their gradient flow, for the oracles."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from mpmath import mp
 
-from analytic.ledger.settlement import shifted
+from analytic.ledger.verification import shifted
 
 Vector = Sequence[Any]
 Data = Sequence[tuple[Any, Any]]  # (x, y)

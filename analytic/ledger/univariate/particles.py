@@ -11,20 +11,20 @@ from sympy import cos, sin
 from analytic.checks.claims import Claim, Point, sample
 from analytic.expressions.formula import Formula
 from analytic.expressions.symbols import charge, x
-from analytic.ledger.settlement import Settled, dot, holds, reals
 from analytic.ledger.univariate.network import canonical, downhill, full, gradient, loss, rate
+from analytic.ledger.verification import Verification, dot, holds, real_symbols
 
-r1, theta1, r2, theta2 = PARTICLES = reals("r1 theta1 r2 theta2")
-X = reals("x1 x2 x3")
-RHO = reals("rho1 rho2 rho3")
-Y = reals("y1 y2 y3")
+r1, theta1, r2, theta2 = PARTICLES = real_symbols("r1 theta1 r2 theta2")
+X = real_symbols("x1 x2 x3")
+RHO = real_symbols("rho1 rho2 rho3")
+Y = real_symbols("y1 y2 y3")
 theta = sp.Symbol("theta", real=True)
 
-# Three samples; the first particle sees the last two of them, the second one the first two.
+# Three samples: the first particle is active at the last two, the second one at the first two.
 PLACES: Point = {"x1": "-1.1", "x2": "0.3", "x3": "1.4"}
-TURNED: Point = {"r1": "1.3", "theta1": "0.4", "r2": "-0.7", "theta2": "2.5"}
-OTHER: Point = {"r1": "-2.1", "theta1": "0.1", "r2": "0.9", "theta2": "2.3"}
-SEEN = ((1, 2), (0, 1))
+FIRST_POINT: Point = {"r1": "1.3", "theta1": "0.4", "r2": "-0.7", "theta2": "2.5"}
+SECOND_POINT: Point = {"r1": "-2.1", "theta1": "0.1", "r2": "0.9", "theta2": "2.3"}
+ACTIVE = ((1, 2), (0, 1))
 
 
 def d(angle: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
@@ -42,7 +42,7 @@ def lifted(place: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
 def _points(values: dict[str, tuple[str, str]]) -> tuple[Point, ...]:
     return tuple(
         {**PLACES, **where, **{name: pair[k] for name, pair in values.items()}}
-        for k, where in enumerate((TURNED, OTHER))
+        for k, where in enumerate((FIRST_POINT, SECOND_POINT))
     )
 
 
@@ -56,42 +56,42 @@ def _mean() -> Claim:
     expr = (r1 * dot(lifted(x), d(theta1)) + r2 * dot(lifted(x), d(theta2))) / 2
     formula = Formula("mean over two particles", (*PARTICLES, x), expr)
 
-    def other(x: Any, **v: Any) -> Any:
+    def oracle(x: Any, **v: Any) -> Any:
         alpha, z = mp.mpf("1.7"), []
         for k in (1, 2):
-            norm = mp.mpf(3) / (k + 1)  # any will do: c makes up for it
+            norm = mp.mpf(3) / (k + 1)  # arbitrary: c is chosen so that r is right
             r, angle = v[f"r{k}"], v[f"theta{k}"]
             z += [norm * mp.cos(angle), -norm * mp.sin(angle), alpha * r / (2 * norm)]
         return full(alpha)(z, x)
 
-    points = tuple({**where, "x": "0.2"} for where in (TURNED, OTHER))
-    return Claim(formula, "network of the form (1)", other, points)
+    points = tuple({**where, "x": "0.2"} for where in (FIRST_POINT, SECOND_POINT))
+    return Claim(formula, "network of the form (1)", oracle, points)
 
 
 def _energy() -> Claim:
     """(9) and (10) with C_y = |y|^2/2."""
     units = [
-        [sp.S.Zero if j not in seen else r * dot(lifted(X[j]), d(angle)) for j in range(3)]
-        for r, angle, seen in ((r1, theta1, SEEN[0]), (r2, theta2, SEEN[1]))
+        [sp.S.Zero if j not in active else r * dot(lifted(X[j]), d(angle)) for j in range(3)]
+        for r, angle, active in ((r1, theta1, ACTIVE[0]), (r2, theta2, ACTIVE[1]))
     ]
     expr = dot(Y, Y) / 2 - sum(dot(unit, Y) for unit in units) / 2
     expr += sum(dot(one, two) for one in units for two in units) / 8
     formula = Formula("loss of two particles", (*PARTICLES, *X, *Y), expr)
 
-    def other(**v: Any) -> Any:
+    def oracle(**v: Any) -> Any:
         w, places = _read(v)
         return loss(canonical, [(p, v[f"y{k}"]) for k, p in enumerate(places, 1)])(w)
 
     points = _points({"y1": ("0.8", "-1.3"), "y2": ("-0.4", "0.6"), "y3": ("1.5", "0.2")})
-    return Claim(formula, "half the squared residuals", other, points)
+    return Claim(formula, "half the squared residuals", oracle, points)
 
 
 RESIDUALS = {"rho1": ("0.8", "-1.3"), "rho2": ("-0.4", "0.6"), "rho3": ("1.5", "0.2")}
 
 
-def _pull(k: int) -> tuple[sp.Expr, sp.Expr]:
+def _residual_sum(k: int) -> tuple[sp.Expr, sp.Expr]:
     """g of the pattern of particle k."""
-    return tuple(sum(RHO[j] * lifted(X[j])[i] for j in SEEN[k]) for i in (0, 1))
+    return tuple(sum(RHO[j] * lifted(X[j])[i] for j in ACTIVE[k]) for i in (0, 1))
 
 
 def _data(v: dict[str, Any]) -> tuple[list[Any], list[tuple[Any, Any]]]:
@@ -104,16 +104,16 @@ def _field() -> tuple[Claim, Claim]:
     """(12) at the first of two particles: m times the gradient of the loss, not m/2 times."""
     args, points = (*PARTICLES, *X, *RHO), _points(RESIDUALS)
     forms = {
-        "radial component of grad V": dot(_pull(0), d(theta1)),
-        "angular component of grad V": r1 * dot(_pull(0), t(theta1)),
+        "radial component of grad V": dot(_residual_sum(0), d(theta1)),
+        "angular component of grad V": r1 * dot(_residual_sum(0), t(theta1)),
     }
 
     def component(k: int) -> Any:
-        def other(**v: Any) -> Any:
+        def oracle(**v: Any) -> Any:
             w, data = _data(v)
             return 2 * gradient(loss(canonical, data), w)[k]
 
-        return other
+        return oracle
 
     route = "m times the gradient of the loss"
     one, two = (
@@ -124,7 +124,7 @@ def _field() -> tuple[Claim, Claim]:
 
 
 def _observable(w: Any) -> Any:
-    """A function on the cylinder, averaged over particles; (11) is tried on it."""
+    """The mean over particles of a test function on the cylinder, for the weak form of (11)."""
     return sum(r**2 * mp.sin(a) + r * mp.cos(2 * a) for r, a in zip(w[::2], w[1::2])) * 2 / len(w)
 
 
@@ -133,28 +133,28 @@ def _weak() -> Claim:
     total = sp.S.Zero
     for k, (r, angle) in enumerate(((r1, theta1), (r2, theta2))):
         psi = r**2 * sin(angle) + r * cos(2 * angle)
-        slope = sp.diff(psi, r) * dot(_pull(k), d(angle))
-        total += slope + sp.diff(psi, angle) * r * dot(_pull(k), t(angle))
+        slope = sp.diff(psi, r) * dot(_residual_sum(k), d(angle))
+        total += slope + sp.diff(psi, angle) * r * dot(_residual_sum(k), t(angle))
     formula = Formula("change of a mean", (*PARTICLES, *X, *RHO), -total / 2)
 
-    def other(**v: Any) -> Any:
+    def oracle(**v: Any) -> Any:
         w, data = _data(v)
         return rate(_observable, w, downhill(loss(canonical, data), w, 2))
 
-    return Claim(formula, "particles that go downhill, m times as fast", other, _points(RESIDUALS))
+    return Claim(formula, "particles that go downhill, m times as fast", oracle, _points(RESIDUALS))
 
 
 def _density() -> Claim:
     """(11) where mu has the density e^(-r^2) (2 + sin theta) and V = r <g, d(theta)>."""
-    g1, g2 = reals("g1 g2")
+    g1, g2 = real_symbols("g1 g2")
     mu = sp.exp(-(charge**2)) * (2 + sin(theta))
     V = charge * dot((g1, g2), d(theta))
     div = sum(sp.diff(mu * sp.diff(V, one), one) for one in (charge, theta))
     formula = Formula("div(mu grad V)", (charge, theta, g1, g2), div)
-    moved = sp.lambdify((charge, theta), mu, "mpmath")
+    density = sp.lambdify((charge, theta), mu, "mpmath")
 
-    def other(r: Any, theta: Any, g1: Any, g2: Any) -> Any:
-        """The density at a point after a step: what was there before, by the volume it now has."""
+    def oracle(r: Any, theta: Any, g1: Any, g2: Any) -> Any:
+        """d/dt of the density at a point: that of the preimage over the change of volume."""
 
         def after(step: Any) -> Any:
             def to(r: Any, a: Any) -> tuple[Any, Any]:
@@ -162,38 +162,38 @@ def _density() -> Claim:
                 return r - step * along, a - step * r * across
 
             old = r, theta
-            for _ in range(8):  # each round gains as many digits as the step has
+            for _ in range(8):  # fixed-point iteration for the preimage: an error O(step^8)
                 new = to(*old)
                 old = old[0] + r - new[0], old[1] + theta - new[1]
             along = g1 * mp.cos(old[1]) + g2 * mp.sin(old[1])
             across = g2 * mp.cos(old[1]) - g1 * mp.sin(old[1])
             volume = 1 + step * old[0] * along - (step * across) ** 2
-            return moved(*old) / volume
+            return density(*old) / volume
 
         return mp.diff(after, 0)
 
-    return Claim(formula, "density carried along", other, sample(formula, 2))
+    return Claim(formula, "density carried along", oracle, sample(formula, 2))
 
 
 def _residual(j: int) -> Claim:
     """(13) for one of three residuals."""
     total = sp.S.Zero
     for k, (r, angle) in enumerate(((r1, theta1), (r2, theta2))):
-        if j in SEEN[k]:
+        if j in ACTIVE[k]:
             ways = ((r**2, t(angle)), (1, d(angle)))
-            total += sum(s * dot(lifted(X[j]), way) * dot(_pull(k), way) for s, way in ways)
+            total += sum(s * dot(lifted(X[j]), way) * dot(_residual_sum(k), way) for s, way in ways)
     formula = Formula(f"speed of residual {j + 1}", (*PARTICLES, *X, *RHO), -total / 2)
 
-    def other(**v: Any) -> Any:
+    def oracle(**v: Any) -> Any:
         w, data = _data(v)
         place = data[j][0]
         return rate(lambda w: canonical(w, place), w, downhill(loss(canonical, data), w, 2))
 
-    return Claim(formula, "particles that go downhill, m times as fast", other, _points(RESIDUALS))
+    return Claim(formula, "particles that go downhill, m times as fast", oracle, _points(RESIDUALS))
 
 
 _residuals = holds(*(_residual(j) for j in range(3)))
-ROUTES: dict[str, Settled] = {
+ROUTES: dict[str, Verification] = {
     "univariate-relu/8": holds(_mean()),
     "univariate-relu/9-10": holds(_energy()),
     "univariate-relu/11": holds(_weak(), _density()),

@@ -1,4 +1,4 @@
-"""Slopes of the function and of the potential, differentiated on the spot: (3), (41), (42)."""
+"""Derivatives of the function and of the potential, by numerical differentiation: (3), (41), (42)."""
 
 from __future__ import annotations
 
@@ -10,21 +10,25 @@ from mpmath import mp
 from analytic.checks.claims import Claim
 from analytic.expressions.formula import Formula
 from analytic.expressions.symbols import alpha, x
-from analytic.ledger.settlement import Settled, dot, holds, reals
 from analytic.ledger.univariate.network import canonical, downhill, full, loss, rate
 from analytic.ledger.univariate.particles import d, lifted, t, theta
+from analytic.ledger.verification import Verification, dot, holds, real_symbols
 
 
 def _tangent() -> Claim:
-    """(3) for two neurons, of which one sees both data and the place x, the other only one of them."""
-    units = [reals(f"a{k} b{k} c{k}") for k in (1, 2)]
-    data = [reals(f"x{k} y{k}") for k in (1, 2)]
+    """(3) for two neurons: one is active at both data and at x, the other at one datum and x."""
+    units = [real_symbols(f"a{k} b{k} c{k}") for k in (1, 2)]
+    data = [real_symbols(f"x{k} y{k}") for k in (1, 2)]
 
     def z(unit: tuple[sp.Symbol, ...], place: sp.Expr) -> sp.Expr:
         return unit[0] * place - unit[1]
 
-    def kernel(place: sp.Expr, other: sp.Expr, seeing: list[tuple[sp.Symbol, ...]]) -> sp.Expr:
-        terms = (z(u, place) * z(u, other) + u[2] ** 2 * (1 + place * other) for u in seeing)
+    def kernel(
+        first: sp.Expr, second: sp.Expr, active_units: list[tuple[sp.Symbol, ...]]
+    ) -> sp.Expr:
+        terms = (
+            z(u, first) * z(u, second) + u[2] ** 2 * (1 + first * second) for u in active_units
+        )
         return sum(terms) / alpha**2
 
     (p, y1), (q, y2) = data
@@ -34,7 +38,7 @@ def _tangent() -> Claim:
     args = (*units[0], *units[1], *data[0], *data[1], x, alpha)
     formula = Formula("speed of the function", args, expr)
 
-    def other(x: Any, alpha: Any, **v: Any) -> Any:
+    def oracle(x: Any, alpha: Any, **v: Any) -> Any:
         z = [v[s.name] for s in (*units[0], *units[1])]
         pairs = [(v["x1"], v["y1"]), (v["x2"], v["y2"])]
         model = full(alpha)
@@ -43,23 +47,23 @@ def _tangent() -> Claim:
     point = {"a1": "1.3", "b1": "-1.9", "c1": "0.7", "a2": "0.8", "b2": "0.4", "c2": "-1.6"}
     point |= {"x1": "-0.6", "x2": "1.2", "y1": "0.5", "y2": "-0.9", "alpha": "1.7"}
     points = tuple(point | {"x": place} for place in ("0.7", "2.2"))
-    return Claim(formula, "gradient flow of the parameters", other, points)
+    return Claim(formula, "gradient flow of the parameters", oracle, points)
 
 
 def _potential() -> Claim:
-    """(41), its third line, where V is differentiated and the measure, one particle, stands still."""
-    own, s, phi, y = reals("r s phi y")
+    """The third line of (41): the derivative of V for a constant measure of one particle."""
+    own, s, phi, y = real_symbols("r s phi y")
     expr = -own * dot(lifted(x), t(theta)) * (y - s * dot(lifted(x), d(phi)))
     formula = Formula("angular slope of V", (own, theta, s, phi, x, y), expr)
 
-    def other(r: Any, theta: Any, **v: Any) -> Any:
+    def oracle(r: Any, theta: Any, **v: Any) -> Any:
         return mp.diff(lambda angle: _V(canonical, (v["s"], v["phi"]), r, angle, **v), theta)
 
     points = (
         {"r": "1.3", "theta": "0.4", "s": "-0.7", "phi": "1.1", "x": "0.6", "y": "0.9"},
         {"r": "-0.8", "theta": "2.9", "s": "1.9", "phi": "2.4", "x": "-1.5", "y": "-0.3"},
     )
-    return Claim(formula, "slope of -F + K for a measure that stands still", other, points)
+    return Claim(formula, "slope of -F + K for a measure that stands still", oracle, points)
 
 
 def _V(model: Any, others: Any, r: Any, theta: Any, x: Any, y: Any, **_: Any) -> Any:
@@ -68,15 +72,15 @@ def _V(model: Any, others: Any, r: Any, theta: Any, x: Any, y: Any, **_: Any) ->
     return -phi * y + phi * model(others, x)
 
 
-def _charges() -> Settled:
-    """(42) for one sample and a measure of one neuron (a, b, c): c is no charge, r is."""
-    a, b, c, y = reals("a b c y")
+def _charges() -> Verification:
+    """(42) for one sample and a measure of one neuron (a, b, c): the charge is r, not c."""
+    a, b, c, y = real_symbols("a b c y")
     own = dot(lifted(x), d(theta))
     args = (theta, a, b, c, x, y, alpha)
     formula = Formula("radial slope of V", args, own * (c * (a * x - b) / alpha - y))
     printed = own * (c * (a * x - b) / sp.sqrt(a**2 + b**2) - y)
 
-    def other(theta: Any, alpha: Any, **v: Any) -> Any:
+    def oracle(theta: Any, alpha: Any, **v: Any) -> Any:
         neuron = v["a"], v["b"], v["c"]
         return mp.diff(lambda r: _V(full(alpha), neuron, r, theta, **v), mp.mpf(1))
 
@@ -100,11 +104,11 @@ def _charges() -> Settled:
             "alpha": "0.6",
         },
     )
-    claim = Claim(formula, "slope of -F + K for a measure that stands still", other, points)
-    return Settled((claim,), Formula("radial slope of V as printed", args, printed))
+    claim = Claim(formula, "slope of -F + K for a measure that stands still", oracle, points)
+    return Verification((claim,), Formula("radial slope of V as printed", args, printed))
 
 
-ROUTES: dict[str, Settled] = {
+ROUTES: dict[str, Verification] = {
     "univariate-relu/3": holds(_tangent()),
     "univariate-relu/41": holds(_potential()),
     "univariate-relu/42": _charges(),

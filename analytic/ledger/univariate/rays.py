@@ -1,8 +1,8 @@
-r"""What the ray of a sample does to neurons on both its sides: (14), lemma 2 and (15).
+r"""Attracting and repelling rays of a sample: (14), lemma 2 and (15).
 
-The routes never differentiate. A neuron turns by $-r\,dh/d\theta$ with $h = \sum_j\rho_j
-\langle\tilde x_j, d(\theta)\rangle_+$, and h is piecewise linear in the plane: its difference along the
-tangent of a ray is its slope there, on each side.
+The oracles use no derivatives. The angular velocity of a neuron is $-r\,dh/d\theta$ with
+$h = \sum_j\rho_j \langle\tilde x_j, d(\theta)\rangle_+$. As h is piecewise linear in the plane, its
+difference quotient along the tangent of a ray is its slope there, on each side.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from sympy import And, Or, Piecewise, sign, sqrt
 from analytic.checks.claims import Claim, Point
 from analytic.expressions.formula import Formula
 from analytic.expressions.symbols import charge, rho, x
-from analytic.ledger.settlement import Settled, reals
+from analytic.ledger.verification import Verification, real_symbols
 
 s = sp.Symbol("s", real=True)
-X, RHO = reals("x1 x2 x3 x4"), reals("rho1 rho2 rho3 rho4")
+X, RHO = real_symbols("x1 x2 x3 x4"), real_symbols("rho1 rho2 rho3 rho4")
 MIDDLE = 1  # the sample whose rays are looked at is x2
 
 
 def slopes(samples: Sequence[tuple[Any, Any]], place: Any, right: bool) -> tuple[Any, Any]:
     """dh/dtheta just before and just after a ray of `place`, from pairs (x_j, rho_j)."""
-    size, step = mp.sqrt(1 + place**2), mp.mpf(1) / 1000  # no other ray is that near
+    size, step = mp.sqrt(1 + place**2), mp.mpf(1) / 1000  # no other ray lies within a step
     d = (1 / size, -place / size) if right else (-1 / size, place / size)
 
-    def h(turned: Any) -> Any:
-        u, v = d[0] - turned * d[1], d[1] + turned * d[0]
+    def h(shift: Any) -> Any:
+        u, v = d[0] - shift * d[1], d[1] + shift * d[0]
         return sum(rho * max(u * x + v, 0) for x, rho in samples)
 
     return (h(0) - h(-step)) / step, (h(step) - h(0)) / step
@@ -42,19 +42,19 @@ def _opposed(sides: tuple[Any, Any]) -> int:
 
 
 def _beside(rho: Any, s: Any, x: Any, right: bool) -> tuple[Any, Any]:
-    """The slopes at a ray of x where s_k = s: a second sample, seen on both sides, makes up for it.
+    """The slopes on both sides of a ray of x, with a second sample whose residual makes s_k = s.
 
-    In the paper's order A_k sees x and A_(k+1) does not on a right ray; on a left ray it is the
-    other way round.
+    In the paper's order the arc A_k is active at x and A_(k+1) is not on a right ray; on a left ray
+    it is the other way round.
     """
-    other = x + 1 if right else x - 1
-    seen = (1 + x * other) / mp.sqrt(1 + x**2)
-    rest = (s - rho * mp.sqrt(1 + x**2)) / seen if right else -s / seen
-    return slopes([(x, rho), (other, rest)], x, right)
+    neighbour = x + 1 if right else x - 1
+    overlap = (1 + x * neighbour) / mp.sqrt(1 + x**2)
+    rest = (s - rho * mp.sqrt(1 + x**2)) / overlap if right else -s / overlap
+    return slopes([(x, rho), (neighbour, rest)], x, right)
 
 
-def _transition() -> Settled:
-    """(14): sign(s_k) has to be that of rho, not the other one."""
+def _transition() -> Verification:
+    """(14): sign(s_k) has to equal the sign of rho; the paper prints the opposite."""
     args = (rho, s, x)
     within = s**2 < rho**2 * (1 + x**2)
     formula = Formula("(14)", args, Piecewise((1, And(s * rho > 0, within)), (0, True)))
@@ -73,13 +73,13 @@ def _transition() -> Settled:
         for name, right in (("right", True), ("left", False))
     ]
 
-    def other(r: Any, **v: Any) -> Any:
+    def oracle(r: Any, **v: Any) -> Any:
         before, after = _beside(**v, right=True)
         return r**2 * before * after
 
     charged = tuple({**point, "r": "-1.3"} for point in points[3:5])
-    claims.append(Claim(product, "slopes on both sides of a right ray", other, charged))
-    return Settled(tuple(claims), printed)
+    claims.append(Claim(product, "slopes on both sides of a right ray", oracle, charged))
+    return Verification(tuple(claims), printed)
 
 
 def _both(right: bool) -> Any:
@@ -103,26 +103,26 @@ def _pairs(v: dict[str, Any]) -> list[tuple[Any, Any]]:
 
 
 def _points() -> tuple[Point, ...]:
-    """S of each ray takes every share of -rho_k (1 + x_k^2), some of them hardly inside or outside."""
+    """Points where S is various multiples of -rho_k (1 + x_k^2), some close to the bounds 0 and 1."""
     shares = [Fraction(one) for one in ("-0.6", "-0.001", "0.001", "0.5", "0.999", "1.001", "1.8")]
-    found: list[Point] = []
+    points: list[Point] = []
     for places, size in (
         (("-1.3", "-0.4", "0.7", "1.9"), "1.1"),
         (("0.5", "0.9", "1.4", "2.2"), "-0.8"),
     ):
         place, own, third = [Fraction(p) for p in places], Fraction(size), Fraction(size) / 3
         N = 1 + place[1] ** 2
-        seen = [1 + p * place[1] for p in place]
+        overlap = [1 + p * place[1] for p in place]
         for k, share in enumerate(shares):
-            left = shares[(3 * k + 1) % len(shares)]  # the other ray runs through them out of step
-            last = (-share * own * N - third * seen[2]) / seen[3]
-            values = (-left * own * N / seen[0], own, third, last)
+            other_share = shares[(3 * k + 1) % len(shares)]  # so that both rays take every share
+            last = (-share * own * N - third * overlap[2]) / overlap[3]
+            values = (-other_share * own * N / overlap[0], own, third, last)
             point = {one.name: value for one, value in zip(X, place, strict=True)}
-            found.append(point | {one.name: v for one, v in zip(RHO, values, strict=True)})
-    return tuple(found)
+            points.append(point | {one.name: v for one, v in zip(RHO, values, strict=True)})
+    return tuple(points)
 
 
-def _ray(right: bool) -> Settled:
+def _ray(right: bool) -> Verification:
     """(15), one ray at a time: 1 for an attractor of neurons with this r, -1 for a repulsor."""
     args = (charge, *X, *RHO)
     name = "right" if right else "left"
@@ -130,34 +130,36 @@ def _ray(right: bool) -> Settled:
     formula = Formula(f"{name} ray", args, Piecewise((pull, _condition(right)), (0, True)))
     printed = Piecewise((pull, _condition(right, printed=True)), (0, True))
 
-    def other(r: Any, **v: Any) -> Any:
+    def oracle(r: Any, **v: Any) -> Any:
         before, after = (-r * slope for slope in slopes(_pairs(v), v["x2"], right))
         return int(before > 0 > after) - int(before < 0 < after)
 
     points = tuple({**point, "r": ("0.8", "-1.7")[k % 2]} for k, point in enumerate(_points()))
-    claim = Claim(formula, "angular speeds on both sides", other, points)
-    return Settled((claim,), Formula(f"{name} ray as printed", args, printed))
+    claim = Claim(formula, "angular speeds on both sides", oracle, points)
+    return Verification((claim,), Formula(f"{name} ray as printed", args, printed))
 
 
-def _datum() -> Settled:
+def _datum() -> Verification:
     """Lemma 2: whether one of the two rays of a sample attracts or repels."""
     args = (*X, *RHO)
 
     def either(printed: bool) -> sp.Expr:
         return Piecewise((1, Or(*(_condition(way, printed) for way in (True, False)))), (0, True))
 
-    def other(**v: Any) -> Any:
+    def oracle(**v: Any) -> Any:
         return max(_opposed(slopes(_pairs(v), v["x2"], right)) for right in (True, False))
 
     formula = Formula("a sample that attracts or repels", args, either(False))
-    claim = Claim(formula, "slopes on both sides of both rays", other, _points())
+    claim = Claim(formula, "slopes on both sides of both rays", oracle, _points())
     printed = Formula("lemma 2 as printed", args, either(True))
-    return Settled((claim,), printed)
+    return Verification((claim,), printed)
 
 
 _right, _left, _sample = _ray(True), _ray(False), _datum()
-ROUTES: dict[str, Settled] = {
+ROUTES: dict[str, Verification] = {
     "univariate-relu/14": _transition(),
-    "univariate-relu/lemma-2": Settled((*_sample.claims, *_right.claims, *_left.claims), _sample.printed),
-    "univariate-relu/15": Settled((*_right.claims, *_left.claims), _right.printed),
+    "univariate-relu/lemma-2": Verification(
+        (*_sample.claims, *_right.claims, *_left.claims), _sample.printed
+    ),
+    "univariate-relu/15": Verification((*_right.claims, *_left.claims), _right.printed),
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""What settles an entry: claims that hold and, for an erratum, the printed form that fails them."""
+"""The verification of an entry: claims that hold and, for an erratum, the printed form, which fails."""
 
 from __future__ import annotations
 
@@ -14,29 +14,30 @@ from analytic.expressions.formula import Formula
 
 
 @dataclass(frozen=True)
-class Settled:
-    """The claims about an entry; `printed` is what the paper says where that is false."""
+class Verification:
+    """The claims about an entry; `printed` is the paper's formula if that is false."""
 
     claims: tuple[Claim, ...]
     printed: Formula | None = None
 
     @property
-    def refuted(self) -> tuple[Claim, ...]:
-        """The printed statement put to every route about the same quantity."""
+    def printed_claims(self) -> tuple[Claim, ...]:
+        """Claims that the printed formula holds, by every oracle with the same arguments: all must fail."""
         if self.printed is None:
             return ()
         same = [c for c in self.claims if c.statement.args == self.printed.args]
         return tuple(claim.about(self.printed) for claim in same)
 
 
-def holds(*claims: Claim) -> Settled:
-    return Settled(claims)
+def holds(*claims: Claim) -> Verification:
+    """A statement that is correct as printed."""
+    return Verification(claims)
 
 
-def threefold(*claims: Claim) -> Settled:
-    """An entry whose printed form is the first claim's statement times three."""
+def printed_times_three(*claims: Claim) -> Verification:
+    """An erratum: the printed form is three times the statement of the first claim."""
     true = claims[0].statement
-    return Settled(
+    return Verification(
         claims, replace(true, name=f"{true.name} as printed", expr=3 * true.expr, stable=None)
     )
 
@@ -47,15 +48,16 @@ def dot(a: Iterable[Any], b: Iterable[Any]) -> Any:
 
 
 def shifted(x: Sequence[Any], way: Sequence[Any], step: Any) -> list[Any]:
-    """A point after a step along a vector."""
+    """x + step * way for vectors x and way."""
     return [c + step * e for c, e in zip(x, way, strict=True)]
 
 
-def mixed(kernel: Callable[[Any, Any], Any], x: Any, u: Any, v: Any) -> Any:
-    """u.g.v of a kernel's metric at x: its first argument moved along u, its second along v."""
+def metric_along(kernel: Callable[[Any, Any], Any], x: Any, u: Any, v: Any) -> Any:
+    """u.g.v for the metric g of a kernel at x: its derivative by the first argument along u and by the
+    second along v."""
     return mp.diff(lambda s, t: kernel(shifted(x, u, s), shifted(x, v, t)), (0, 0), (1, 1))
 
 
-def reals(names: str) -> tuple[sp.Symbol, ...]:
+def real_symbols(names: str) -> tuple[sp.Symbol, ...]:
     """Real symbols for statements that are not in the catalogue."""
     return tuple(sp.symbols(names, real=True, seq=True))

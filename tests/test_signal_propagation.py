@@ -18,7 +18,7 @@ from analytic.activations import (
     tanh,
 )  # fmt: skip
 from analytic.activations.activation import activation
-from analytic.checks.oracles import averages, pair_average
+from analytic.checks.oracles import squared_moment, two_point_average
 from analytic.expressions.arguments import InputError
 from analytic.expressions.symbols import z
 from analytic.signal_propagation import Signal, critical_sigma, trajectory
@@ -48,16 +48,20 @@ def values(points: tuple) -> list[float]:
 def test_variance_settles_where_quadrature_of_phi_says(act, sigma, zeta) -> None:
     signal = Signal(act, sigma, zeta)
     with mp.workdps(35):
-        average, slopes = averages(act, 0), averages(act, 1)
+        average, slopes = squared_moment(act, 0), squared_moment(act, 1)
 
-        def moved(V: object) -> object:
+        def next_variance(V: object) -> object:
             return mpf(sigma) ** 2 * average(V, 0) + mpf(zeta) ** 2
 
-        V = mp.findroot(lambda V: moved(V) - V, (mpf("0.1"), mpf(4)), solver="anderson", tol=1e-33)
+        V = mp.findroot(
+            lambda V: next_variance(V) - V, (mpf("0.1"), mpf(4)), solver="anderson", tol=1e-33
+        )
         assert near(signal.variance.value, V, 29)
         assert near(signal.chi_1, mpf(sigma) ** 2 * slopes(V, 0), 28)
         step = mpf("1e-8")
-        assert near(signal.chi_V, (moved(V + step) - moved(V - step)) / (2 * step), 12)
+        assert near(
+            signal.chi_V, (next_variance(V + step) - next_variance(V - step)) / (2 * step), 12
+        )
     assert signal.variance.stable
 
 
@@ -67,7 +71,7 @@ def test_every_fixed_variance_of_a_quadratic_is_found() -> None:
     assert near(above.value, mpf(9) / 10, 29)
     assert below.stable
     assert near(above.slope, mpf(9) / 5, 28)
-    assert above.scale < 0
+    assert above.depth_scale < 0
     assert Signal(monomial(2), 1, "0.3", start="0.899").variance == below
     with pytest.raises(ArithmeticError, match="grows without bound from 1"):
         _ = Signal(monomial(2), 1, "0.3").variance
@@ -97,11 +101,11 @@ def test_a_double_fixed_point_and_a_pair_close_to_it() -> None:
 def test_relu_settles_grows_or_keeps_every_variance() -> None:
     assert near(Signal(relu, 1, "0.5").variance.value, mpf(1) / 2, 29)  # zeta^2 / (1 - sigma^2/2)
     assert Signal(relu, "1.5", "0.1").variance_map.fixed_points == ()
-    kept = Signal(relu, ROOT2, start=7)
-    assert (kept.variance.value, kept.phase, kept.xi_V) == (7, "critical", mp.inf)
-    assert (kept.correlation.value, kept.xi_c) == (1, mp.inf)
+    neutral = Signal(relu, ROOT2, start=7)
+    assert (neutral.variance.value, neutral.phase, neutral.xi_V) == (7, "critical", mp.inf)
+    assert (neutral.correlation.value, neutral.xi_c) == (1, mp.inf)
     with pytest.raises(InputError, match=LINE):
-        _ = kept.variance_map.fixed_points
+        _ = neutral.variance_map.fixed_points
     with pytest.raises(ArithmeticError, match="without bound"):
         _ = Signal(relu, 2**0.5).variance  # the float is larger than the root, by 1e-16
 
@@ -134,7 +138,7 @@ def test_the_correlation_rests_where_quadrature_in_the_plane_says(act) -> None:
     V, point = signal.variance.value, signal.correlation
     assert 0 < point.value < 1
     with mp.workdps(16):
-        kernel, slope = (pair_average(act, order)(V, point.value * V, V) for order in (0, 1))
+        kernel, slope = (two_point_average(act, order)(V, point.value * V, V) for order in (0, 1))
         assert near((mpf("1.7") ** 2 * kernel + mpf("0.2") ** 2) / V, point.value, 13)
         assert near(mpf("1.7") ** 2 * slope, point.slope, 13)
 
@@ -201,13 +205,13 @@ def test_layers_approach_rest_at_the_rates_of_the_depth_scales(signal) -> None:
     s = (float(signal.variance.value) - float(signal.zeta) ** 2) / float(signal.sigma) ** 2
     far = trajectory(signal.act, float(signal.sigma), float(signal.zeta), 1.2 * s, 0.5 * s, 200)
     at_rest = trajectory(signal.act, float(signal.sigma), float(signal.zeta), s, 0.5 * s, 200)
-    for path, rest, scale in (
+    for path, limit, scale in (
         (far.Vx, signal.variance.value, signal.xi_V),
         (at_rest.correlation, signal.correlation.value, signal.xi_c),
     ):
-        gap = abs(path - float(rest))
-        seen = (gap < 1e-5) & (gap > 1e-10)
-        slope = np.polyfit(np.flatnonzero(seen), np.log(gap[seen]), 1)[0]
+        gap = abs(path - float(limit))
+        in_range = (gap < 1e-5) & (gap > 1e-10)
+        slope = np.polyfit(np.flatnonzero(in_range), np.log(gap[in_range]), 1)[0]
         assert -1 / slope == pytest.approx(float(scale), rel=1e-3)
 
 
@@ -232,6 +236,6 @@ def test_each_layer_has_its_own_weights() -> None:
                 gelu.kernel.mpmath(mpf(x), mpf(c), mpf(y)),
             ]
         x, y, c = (float(w**2 * value + b**2) for value in inputs)
-        found = path.Vx[layer], path.Vy[layer], path.C[layer, 1]
-        np.testing.assert_allclose(found, (x, y, c), rtol=1e-13)
+        computed = path.Vx[layer], path.Vy[layer], path.C[layer, 1]
+        np.testing.assert_allclose(computed, (x, y, c), rtol=1e-13)
     assert trajectory(sign, 1, 0, 1, 0.5, 2).C[1] == pytest.approx(1 / 3)  # 2/pi asin(1/2)

@@ -62,8 +62,8 @@ def test_gram_matrices_are_positive_and_have_gradients(laplace: Initialisation) 
 
 def test_the_tangent_kernel_follows(laplace: Initialisation) -> None:
     x, y, ec2 = mpf("0.4"), mpf("-1.1"), mpf("0.3")
-    rest = laplace.ntk.mpmath(x=x, y=y, ec2=ec2) - laplace.rf.mpmath(x=x, y=y)
-    assert abs(rest - ec2 * (1 + x * y) * laplace.both.mpmath(x=x, y=y)) < mpf(10) ** -14
+    remainder = laplace.ntk.mpmath(x=x, y=y, ec2=ec2) - laplace.rf.mpmath(x=x, y=y)
+    assert abs(remainder - ec2 * (1 + x * y) * laplace.both.mpmath(x=x, y=y)) < mpf(10) ** -14
 
 
 @pytest.mark.parametrize(

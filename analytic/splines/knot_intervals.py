@@ -1,7 +1,7 @@
-r"""The law of hidden units $[ax - b]_+$ at initialisation, told by its knots $b/a$.
+r"""Densities of the knots $u = b/a$ of random hidden units $[ax - b]_+$, piecewise in powers of u.
 
-For (a, b) as likely as (-a, -b) all that a kernel knows are the densities
-$\nu_p(u) = \int |a|^p\,p(a, au)\,da$ of knots: $\nu_1$ counts them, $\nu_3$ weighs them by slopes.
+If (a, b) and (-a, -b) have the same probability density p, a kernel depends on the law of (a, b) through
+$\nu_p(u) = \int |a|^p\,p(a, au)\,da$ only: $\nu_1$ is the density of knots, $\nu_3$ weights it by $a^2$.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ oo = sp.oo
 
 
 @dataclass(frozen=True)
-class Stretch:
-    """Knots between `low` and `high` with density `weight` u^(-power); `power` is 0, or as below.
+class KnotInterval:
+    """Knots between `low` and `high` with the density `weight` u^(-power).
 
-    A power p + 1 for an integrand of p linear factors, 4 for kernels and 2 for counts, because then
-    y = 1/u makes a polynomial of it. Such a stretch does not reach 0 and may reach infinity.
+    `power` is 0, or 4 for kernels and 2 for counts: integrands with two or no linear factors then
+    become polynomials in 1/u. An interval with power > 0 does not contain 0 and may be unbounded.
     """
 
     low: sp.Expr
@@ -30,16 +30,16 @@ class Stretch:
     weight: sp.Expr
     power: int = 0
 
-    def before(self, l: sp.Expr, h: sp.Expr) -> sp.Expr:
-        r"""$\int_{u\le l}(l-u)(h-u)\,\nu(u)\,du$ for $l\le h$, as a sum of terms of one sign."""
+    def kernel_integral(self, l: sp.Expr, h: sp.Expr) -> sp.Expr:
+        r"""$\int_{u\le l}(l-u)(h-u)\,\nu(u)\,du$ for $l\le h$, as a sum of terms of the same sign."""
         return self._integral(l, lambda end: (self._gap(end, l), self._gap(end, h)))
 
-    def leaning(self, l: sp.Expr, y: sp.Expr) -> sp.Expr:
-        r"""$\int_{u\le l}(y-u)\,\nu(u)\,du$: what is left of it after a derivative by l or h."""
+    def slope_integral(self, l: sp.Expr, y: sp.Expr) -> sp.Expr:
+        r"""$\int_{u\le l}(y-u)\,\nu(u)\,du$, the derivative of `kernel_integral` by l or h."""
         return self._integral(l, lambda end: (self._gap(end, y), self._unit(end)))
 
     def count(self, l: sp.Expr) -> sp.Expr:
-        """The knots up to l."""
+        """The integral of the density over u <= l."""
         return self.weight * self._length(*self._until(l))
 
     def _until(self, l: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
@@ -47,7 +47,7 @@ class Stretch:
         return self.low, stop
 
     def _length(self, start: sp.Expr, stop: sp.Expr) -> sp.Expr:
-        """Of the stretch in u, or in 1/u."""
+        """The length of an interval in u, or in 1/u if the density is a negative power."""
         if not self.power:
             return stop - start
         return -1 / stop if start == -oo else (stop - start) / (start * stop)
@@ -55,7 +55,10 @@ class Stretch:
     def _integral(
         self, l: sp.Expr, factors: Callable[[sp.Expr], tuple[sp.Expr, sp.Expr]]
     ) -> sp.Expr:
-        """Of two linear factors, told by their values at an end, or by their ratios to |u| there."""
+        """The integral of two linear factors over the knots up to l.
+
+        `factors` returns their values at an end of the interval, divided by |u| if power > 0.
+        """
         start, stop = self._until(l)
         mean = _product(*factors(start), *factors(stop)) / 6
         return self.weight * self._length(start, stop) * mean
@@ -74,9 +77,9 @@ def _product(f: sp.Expr, g: sp.Expr, f1: sp.Expr, g1: sp.Expr) -> sp.Expr:
     return 2 * f * g + 2 * f1 * g1 + f * g1 + f1 * g
 
 
-def piecewise(stretches: Iterable[Stretch]) -> sp.Expr:
-    """The sum of densities; where two stretches touch, the first one counts."""
+def total_density(knot_intervals: Iterable[KnotInterval]) -> sp.Expr:
+    """The density on all intervals together; a shared end point belongs to the first interval."""
     branches = [
-        (one.weight / u**one.power, sp.And(u >= one.low, u <= one.high)) for one in stretches
+        (one.weight / u**one.power, sp.And(u >= one.low, u <= one.high)) for one in knot_intervals
     ]
     return sp.Piecewise(*branches, (0, True))

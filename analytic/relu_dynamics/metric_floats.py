@@ -1,7 +1,7 @@
-r"""The metric of a neuron in floats: $c^2$, $a^2+b^2$ and their sum without cancellation or overflow.
+r"""The metric of a neuron on arrays of floats: $c^2$, $a^2+b^2$ and their sum, stable in float64.
 
 With $e = \delta/2$, $k = (\alpha/m)|r| = |c|\sqrt{a^2+b^2}$ and $h = \sqrt{e^2+k^2}$ these are
-$h+e$, $h-e$ and $2h$; the one in which a minus sign would cost digits is $k^2$ over the other.
+$h+e$, $h-e$ and $2h$. Whichever of $h+e$ and $h-e$ would cancel is computed as $k^2$ over the other.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ class _OfNeuron(Opaque):
 
     def on_arrays(self, xp: Any, table: Table) -> Callable[..., Any]:
         def call(*values: Any) -> Any:
-            like = next((v for v in values if hasattr(v, "dtype")), None)  # `.at` leaves numbers
+            # `Formula.at` leaves plain numbers among the arrays: convert them to the same dtype.
+            like = next((v for v in values if hasattr(v, "dtype")), None)
             kind = {"dtype": xp.float64 if like is None else like.dtype}
             if hasattr(like, "new_tensor"):
                 kind["device"] = like.device
@@ -37,7 +38,7 @@ class _OfNeuron(Opaque):
         raise NotImplementedError
 
 
-class readout(_OfNeuron):
+class c_squared_array(_OfNeuron):
     """c^2."""
 
     @staticmethod
@@ -47,8 +48,8 @@ class readout(_OfNeuron):
         return xp.where(small, k * (k / xp.where(small, h - e, 1.0)), h + e)
 
 
-class spread(_OfNeuron):
-    """(m/alpha)^2 (a^2 + b^2 + c^2), where one factor m/alpha stands inside the root."""
+class radial_rate_array(_OfNeuron):
+    """(m/alpha)^2 (a^2 + b^2 + c^2), with one factor m/alpha inside the square root against overflow."""
 
     @staticmethod
     def value(xp: Any, delta: Any, r: Any, m: Any, alpha: Any) -> Any:
@@ -56,7 +57,7 @@ class spread(_OfNeuron):
         return 2 * scale * _hypot(xp, scale * (delta / 2), r)
 
 
-class turning(_OfNeuron):
+class angular_rate_array(_OfNeuron):
     """1 / (a^2 + b^2)."""
 
     @staticmethod
@@ -67,6 +68,6 @@ class turning(_OfNeuron):
 
 
 def _hypot(xp: Any, p: Any, q: Any) -> Any:
-    """The root of p^2 + q^2, whose slope at the origin is taken as 0."""
-    nothing = (p == 0) & (q == 0)
-    return xp.where(nothing, 0.0, xp.hypot(xp.where(nothing, 1.0, p), q))
+    """sqrt(p^2 + q^2), with a gradient of 0 at the origin instead of NaN."""
+    at_origin = (p == 0) & (q == 0)
+    return xp.where(at_origin, 0.0, xp.hypot(xp.where(at_origin, 1.0, p), q))

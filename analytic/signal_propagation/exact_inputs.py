@@ -1,4 +1,4 @@
-"""What a signal is made of: an activation without open parameters, and numbers kept exact."""
+"""Checks of the inputs of a signal: an activation without free parameters, and exact numbers."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from analytic.activations.activation import Activation
 from analytic.expressions.arguments import InputError, exact, need
 
 
-def fixed(act: Any, *parts: str) -> Activation:
-    """The activation, refused while a parameter is open or one of the parts needed diverges."""
+def require_fixed_parameters(act: Any, *parts: str) -> Activation:
+    """Refuse an activation that has free parameters, or lacks one of the Gaussian averages named."""
     if not isinstance(act, Activation):
         raise InputError(f"act must be an Activation such as erf, but {act!r} was given.")
     if act.parameters:
@@ -27,11 +27,14 @@ def fixed(act: Any, *parts: str) -> Activation:
     return act
 
 
-def number(symbol: sp.Symbol, value: Any) -> sp.Expr:
-    """An exact number that the symbol admits: sqrt(2) stays what it is, a float is the number it holds."""
+def exact_number(symbol: sp.Symbol, value: Any) -> sp.Expr:
+    """`value` as an exact SymPy number allowed for the symbol.
+
+    sqrt(2) of SymPy stays symbolic; a float is read as the rational number that it stores.
+    """
     if not isinstance(value, sp.Expr) or value.is_Rational:
-        found = exact(symbol, value)
-        return sp.Rational(found.numerator, found.denominator)
+        fraction = exact(symbol, value)
+        return sp.Rational(fraction.numerator, fraction.denominator)
     if not (value.is_number and value.is_real and value.is_finite):
         raise InputError(f"{symbol} = {value} is no number: give {need(symbol)}.")
     if value.is_negative or (symbol.is_positive and value.is_zero):
@@ -40,15 +43,15 @@ def number(symbol: sp.Symbol, value: Any) -> sp.Expr:
 
 
 def to_mpf(value: sp.Expr) -> Any:
-    """An exact number at the working precision."""
+    """An exact number, rounded to the working precision of mpmath."""
     return mp.mpmathify(value.evalf(mp.dps + 5))
 
 
-def precise(digits: int, more: int = 0) -> AbstractContextManager:
-    """A working precision that leaves the digits asked for right."""
+def working_precision(digits: int, more: int = 0) -> AbstractContextManager:
+    """Set mpmath's precision so that the requested digits of a result are correct."""
     return mp.workdps(digits + 15 + more)
 
 
-def unless_one(slope: Any, digits: int) -> Any:
-    """A slope, or 1 where it cannot be told from 1."""
+def snap_to_one(slope: Any, digits: int) -> Any:
+    """The slope, replaced by exactly 1 where the computed digits do not distinguish it from 1."""
     return mpf(1) if abs(slope - 1) < mpf(10) ** (5 - digits) else slope

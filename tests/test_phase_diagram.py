@@ -18,7 +18,7 @@ from analytic.activations import (
     tanh,
 )
 from analytic.activations.activation import activation
-from analytic.checks.oracles import averages
+from analytic.checks.oracles import squared_moment
 from analytic.expressions.arguments import InputError
 from analytic.expressions.symbols import z
 from analytic.signal_propagation import (
@@ -61,7 +61,7 @@ def test_the_gaussian_has_its_boundary_in_closed_form() -> None:
 def test_quadrature_of_phi_is_critical_on_the_boundary(act) -> None:
     sigma = critical_sigma(act, sp.sqrt(sp.Rational(1, 20)))
     with mp.workdps(32):
-        square, slope = averages(act, 0), averages(act, 1)
+        square, slope = squared_moment(act, 0), squared_moment(act, 1)
         V = mp.findroot(
             lambda V: sigma**2 * square(V, 0) + mpf(1) / 20 - V,
             (mpf("0.1"), mpf(3)), solver="anderson", tol=1e-30,
@@ -116,8 +116,8 @@ def test_the_diagram_agrees_with_single_signals(act, digits) -> None:
     assert diagram.V.shape == (2, 4)
     for i, j in [(0, 2), (1, 0), (1, 2)] if act is tanh else np.ndindex(2, 4):
         signal = Signal(act, sigmas[j], zetas[i], digits=digits)
-        found = [getattr(diagram, name)[i, j] for name in FIELDS]
-        if np.isnan(found).all():
+        computed = [getattr(diagram, name)[i, j] for name in FIELDS]
+        if np.isnan(computed).all():
             with pytest.raises(ArithmeticError, match="without bound"):
                 _ = signal.variance
         else:
@@ -125,7 +125,7 @@ def test_the_diagram_agrees_with_single_signals(act, digits) -> None:
             rtol = (
                 1e-13 + 1e-15 / float(signal.chi_1 - 1) ** 2
             )  # two roots come close near chi_1 = 1
-            np.testing.assert_allclose(found, [float(v) for v in exact], rtol=rtol)
+            np.testing.assert_allclose(computed, [float(v) for v in exact], rtol=rtol)
 
 
 def test_series_and_closed_forms_draw_one_diagram() -> None:
