@@ -27,7 +27,7 @@ THINNED = {
     "test_depth_figures.py::test_every_activation_draws_at_the_ends_of_its_sliders": 3,
     "test_expectation.py::test_derivatives_agree_with_differences": 3,
     "test_further_activations.py::test_floats_are_right_at_awkward_pairs": 3,
-    "test_geometry_closed.py::test_no_digits_are_lost_at_any_condition_number": 4,
+    "test_geometry_closed_form.py::test_no_digits_are_lost_at_any_condition_number": 4,
     "test_germ.py::test_random_polynomial_kernels_without_rounding": 3,
     "test_infinite.py::test_closed_forms_at_every_angle": 6,
     "test_infinite.py::test_deep_networks": 3,
