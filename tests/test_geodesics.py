@@ -13,9 +13,9 @@ from analytic.expressions.arguments import InputError
 from numeric import geodesics, geometry
 from numeric.estimate import power_law
 from numeric.geodesics import Search
-from numeric.geodesics.chart import charted
+from numeric.geodesics.chart import open_chart
 from numeric.geodesics.elements import Curve
-from numeric.geodesics.variation import length, settle
+from numeric.geodesics.variation import length, minimise_energy
 from numeric.models.shallow import ShallowNetwork
 
 ONE = Search(starts=1)
@@ -234,12 +234,12 @@ def test_several_geodesics_of_a_torus() -> None:
 def test_pieces_converge_at_twice_their_degree() -> None:
     p, q = point(0.1, 0.2), point(0.9, -0.7)
     exact, counts, errors = arc(stereographic, p, q), (4, 6, 8, 12), []
-    with charted(stereographic, torch.stack([p, q]), None) as (chart, _):
+    with open_chart(stereographic, torch.stack([p, q]), None) as (chart, _):
         for count in counts:
             breaks = np.linspace(0, 1, count + 1)
             start = Curve.through(breaks, np.zeros((3 * count + 1, 2)))
             nodes = np.outer(start.times, (q - p).numpy())
-            curve = settle(chart, Curve.through(breaks, nodes))
+            curve = minimise_energy(chart, Curve.through(breaks, nodes))
             errors.append(abs(length(chart, curve) - exact))
     assert power_law(counts, errors).value == pytest.approx(-6, abs=0.2)
 

@@ -119,6 +119,6 @@ def test_bad_input() -> None:
     with pytest.raises(InputError, match="NaN"):
         geodesics.mean(stereographic, x * math.nan, progress=False)
     torch.manual_seed(0)
-    creased = nn.Sequential(nn.Linear(2, 20), nn.ReLU()).double()
-    with pytest.raises(InputError, match="creases"):
-        geodesics.mean(creased, x[:2], search=Search(1), progress=False)
+    kinked = nn.Sequential(nn.Linear(2, 20), nn.ReLU()).double()
+    with pytest.raises(InputError, match="kinks"):
+        geodesics.mean(kinked, x[:2], search=Search(1), progress=False)

@@ -1,4 +1,4 @@
-"""Relaxed paths, maps with creases, and input that has no geodesic."""
+"""Relaxed paths, maps with kinks, and input that has no geodesic."""
 
 import math
 
@@ -42,7 +42,7 @@ def test_refraction() -> None:
     assert crossing[1].item() == pytest.approx(-1 + 2 * 3 / 4.5, abs=0.05)
 
 
-def test_creases_cost_less_than_a_segment() -> None:
+def test_kinks_cost_less_than_a_segment() -> None:
     """The path is a real one, so that it is never too short."""
     exact = math.hypot(4.5, 2)
     for n in (16, 32, 64):
@@ -51,7 +51,7 @@ def test_creases_cost_less_than_a_segment() -> None:
 
 
 def test_a_path_past_a_vertex_of_sheets() -> None:
-    """Beside the best chords with their nodes on the creases, on either side of the vertex, by scipy."""
+    """Beside the best chords with their nodes on the kinks, on either side of the vertex, by scipy."""
     p, q = point(-1.0, 0.4), point(0.8, -0.9)
 
     def chords(*nodes: tuple[float, float]) -> float:

@@ -150,9 +150,9 @@ def test_blocks_and_chunks_do_not_change_the_result(monkeypatch: pytest.MonkeyPa
     net, x = model(), points(17)
     whole = [geometry.ricci_scalar(net, x, layer=layer).value for layer in ("2", "4")]
     metric = geometry.metric(net, x)
-    for module, name, size in ((derivatives, "BLOCK", 13), (derivatives, "HELD", 40)):
+    for module, name, size in ((derivatives, "BLOCK", 13), (derivatives, "CHUNK_SIZE", 40)):
         monkeypatch.setattr(module, name, size)
-    for name in ("HELD", "HOT"):
+    for name in ("CHUNK_SIZE", "FRAME_CHUNK_SIZE"):
         monkeypatch.setattr(closed_form, name, 40)
     for value, layer in zip(whole, ("2", "4"), strict=True):
         parts = geometry.ricci_scalar(net, x, layer=layer).value

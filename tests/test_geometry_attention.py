@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from analytic.expressions.arguments import InputError
 from numeric import geometry
-from numeric.models.repaired_operations import Composed
-from numeric.models.saturating_activations import SURVIVING
+from numeric.models.repaired_operations import ReplacedOperations
+from numeric.models.saturating_activations import SATURATION_SAFE
 
 DOUBLE = {"dtype": torch.float64}
 DIGITS = 60
@@ -167,7 +167,7 @@ def test_every_softmax_is_the_same(name: str) -> None:
     assert (first.value - second.value).abs() <= first.error + second.error
     z = torch.tensor([[1.0, 40.0, 3.0, 2.0], [0.0, -math.inf, 0.0, 1.0]], **DOUBLE)
     z = -z if name == "softmin" else z
-    with Composed(SURVIVING):
+    with ReplacedOperations(SATURATION_SAFE):
         ours = one(z)
     torch.testing.assert_close(ours, one(z), rtol=1e-14, atol=1e-15)  # log(1 - tiny) is 0 to torch
 

@@ -15,7 +15,7 @@ from analytic.expressions.arguments import InputError
 from analytic.finite.units import Units
 from numeric import geometry
 from numeric.geometry import closed_form
-from numeric.geometry.frames import product
+from numeric.geometry.frames import compensated_product
 from numeric.models.hidden_layers import hidden_layer
 from numeric.models.shallow import ShallowNetwork
 
@@ -184,7 +184,7 @@ def test_many_inputs_go_by_frames_alone(monkeypatch: pytest.MonkeyPatch) -> None
     net, _ = gaussian(tanh, 40, 12, 0.3, 0)
     x = torch.randn(2, 12, generator=torch.Generator().manual_seed(1), **DOUBLE)
     usual = geometry.ricci_scalar(net, x)
-    monkeypatch.setattr(closed_form, "HELD", 100)
+    monkeypatch.setattr(closed_form, "CHUNK_SIZE", 100)
     frames = geometry.ricci_scalar(net, x)
     torch.testing.assert_close(frames.value, usual.value, rtol=1e-12, atol=0)
 
@@ -197,7 +197,7 @@ def test_products_are_rounded_once() -> None:
         -(a[:, :, :3] @ b[:3])[..., 0],
         1.0,
     )  # the first column cancels to its last digits
-    found, plain = product(a, b), a @ b
+    found, plain = compensated_product(a, b), a @ b
     with mp.workdps(60):
         exact = torch.tensor(
             [

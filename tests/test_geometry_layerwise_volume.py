@@ -12,7 +12,7 @@ from mpmath import mp
 from torch import Tensor, nn
 
 from drawn_networks import WIDE, drawn, points, spectrum_of, volume_of
-from numeric.geometry.layerwise_volume import Chain
+from numeric.geometry.layerwise_volume import LayerStack
 from numeric.models.feature_map import FeatureMap
 from numeric.models.memory_meter import Meter
 
@@ -114,31 +114,31 @@ def test_layers_whose_scales_come_in_the_opposite_order() -> None:
     values = exact(net, x[0])
     assert abs(volume_of(net, x).value.item() - math.fsum(values)) < 1e-12
     assert abs(spectrum_of(net, x).log_singular[0] - torch.tensor(values, **WIDE)).max() < 1e-12
-    linked = Chain.of(FeatureMap.of(net), x).at(x[0])
-    assert linked.log_singular() is None
-    assert abs(linked.log_condition() - (values[0] - values[1])) < 1e-9
+    product = LayerStack.of(FeatureMap.of(net), x).at(x[0])
+    assert product.log_singular() is None
+    assert abs(product.log_condition() - (values[0] - values[1])) < 1e-9
 
 
 def test_layers_that_lose_directions_are_left_to_the_jacobian() -> None:
     net, x = network(nn.Tanh, 20, 3, 6, 5), points(2, 3)
     net[2].weight.data[:, 3:] = 0
     net[0].weight.data[2] = net[0].weight.data[0] + net[0].weight.data[1]
-    assert Chain.of(FeatureMap.of(net), x).at(x[0]) is None
+    assert LayerStack.of(FeatureMap.of(net), x).at(x[0]) is None
     assert (volume_of(net, x).rank <= 2).all()
 
 
 @pytest.mark.parametrize("shape", [(50, 200, 200, 5), (40, 60, 90), (20, 30, 30, 30, 30, 20)])
 def test_memory_is_foreseen(shape: tuple[int, ...]) -> None:
     net, x = network(nn.Tanh, 5, *shape), points(1, shape[0])
-    chain = Chain.of(FeatureMap.of(net), x)
+    stack = LayerStack.of(FeatureMap.of(net), x)
     with Meter() as meter:
-        linked = chain.at(x[0])
-        values = linked.log_singular()
-        linked.log_condition()
-    assert chain.bytes() / 4 < meter.peak < chain.bytes()
-    assert abs(values.sum().item() - linked.log_volume) < 1e-10
-    short = volume_of(net, x, memory=chain.bytes() - 1)  # what the Jacobian tells
-    assert abs(short.value.item() - linked.log_volume) < 1e-15 * short.condition.item()
+        product = stack.at(x[0])
+        values = product.log_singular()
+        product.log_condition()
+    assert stack.bytes() / 4 < meter.peak < stack.bytes()
+    assert abs(values.sum().item() - product.log_volume) < 1e-10
+    short = volume_of(net, x, memory=stack.bytes() - 1)  # what the Jacobian tells
+    assert abs(short.value.item() - product.log_volume) < 1e-15 * short.condition.item()
 
 
 def test_what_is_recognised_as_a_chain() -> None:
@@ -160,5 +160,5 @@ def test_what_is_recognised_as_a_chain() -> None:
         (hooked, None, flat),
         (nn.Tanh(), None, flat),
     ]
-    assert all(Chain.of(FeatureMap.of(net, layer), x) is not None for net, layer, x in yes)
-    assert all(Chain.of(FeatureMap.of(net, layer), x) is None for net, layer, x in no)
+    assert all(LayerStack.of(FeatureMap.of(net, layer), x) is not None for net, layer, x in yes)
+    assert all(LayerStack.of(FeatureMap.of(net, layer), x) is None for net, layer, x in no)

@@ -95,7 +95,7 @@ def test_layers_and_models_are_treated_as_elsewhere() -> None:
         (network(3, 8), 2.5, "whole number"),
         (network(3, 2), 10, "3 inputs and 2 features"),
         (lambda x: x.sum(1, keepdim=True) ** torch.arange(1, 5), 10, "rank 1 of 3"),
-        (nn.Sequential(nn.Linear(3, 9), nn.ReLU()).double(), 10, "creases"),
+        (nn.Sequential(nn.Linear(3, 9), nn.ReLU()).double(), 10, "kinks"),
     ],
 )
 def test_bad_input_is_refused_with_a_reason(features: object, probes: int, words: str) -> None:

@@ -8,8 +8,8 @@ from analytic.expressions.arguments import InputError
 from numeric import geometry
 from numeric.geometry.derivatives import along_two
 from numeric.models import activation_derivatives, repaired_operations
-from numeric.models.repaired_operations import Composed
-from numeric.models.saturating_activations import SURVIVING
+from numeric.models.repaired_operations import ReplacedOperations
+from numeric.models.saturating_activations import SATURATION_SAFE
 
 DOUBLE = {"dtype": torch.float64}
 
@@ -52,7 +52,7 @@ def test_a_wrong_second_derivative_is_noticed(monkeypatch: pytest.MonkeyPatch) -
     torch.manual_seed(2)
     net = nn.Sequential(nn.Linear(2, 6), nn.LayerNorm(6), nn.Linear(6, 5), nn.Tanh()).double()
     geometry.ricci_scalar(net, points())
-    monkeypatch.setattr(repaired_operations, "COMPOSED", {})
+    monkeypatch.setattr(repaired_operations, "REPAIRED", {})
     with pytest.raises(InputError, match="second derivative"):
         geometry.ricci_scalar(net, points())
 
@@ -75,7 +75,7 @@ def test_derivatives_by_torch_survive_saturation(name: str) -> None:
     phi, triple = TAILS[name]
     z = OUT / 25 if name == "gelu tanh" else OUT / 10 if name == "gelu" else OUT
     one = torch.ones_like(z)
-    with Composed(SURVIVING):
+    with ReplacedOperations(SATURATION_SAFE):
         slope, bend = along_two(phi, z, one, one)
         value = phi(z)
     log_scale, *exact = triple(z)
