@@ -56,8 +56,8 @@ def test_acceleration_is_that_of_the_christoffel_symbols(name) -> None:
         return -torch.linalg.solve(metric(at), lowered)
 
     exact = vmap(acceleration)(x, v)
-    found = around(f, x, v)[0].acceleration(v)
-    assert (found - exact).abs().max() < 1e-11 * exact.abs().max()
+    result = around(f, x, v)[0].acceleration(v)
+    assert (result - exact).abs().max() < 1e-11 * exact.abs().max()
 
 
 @pytest.mark.parametrize("f", [deep(), network()], ids=["deep", "shallow"])
@@ -176,7 +176,7 @@ def test_curves_are_polynomials_that_halving_keeps() -> None:
 
 
 class Square(torch.autograd.Function):
-    """With a slope of its own that is right, but says nothing of a second."""
+    """With a custom first derivative that is right, but has no derivative itself."""
 
     @staticmethod
     def forward(ctx, x: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Deep saturated networks, whose Jacobian no matrix of floats holds, against a thousand digits."""
+"""Deep saturated networks, whose Jacobians do not fit into one float matrix, against a thousand digits."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def exact(net: nn.Sequential, x: Tensor) -> list[float]:
                 J[i, :] = J[i, :] * slope(h[i])
                 h[i] = value(h[i])
         gram = J.T * J if J.rows >= J.cols else J * J.T
-        found = mp.eigsy(gram, eigvals_only=True)
-        return sorted((float(mp.log(abs(v)) / 2) for v in found), reverse=True)
+        result = mp.eigsy(gram, eigvals_only=True)
+        return sorted((float(mp.log(abs(v)) / 2) for v in result), reverse=True)
 
 
 SHAPES = {
@@ -61,22 +61,22 @@ def test_volume_spectrum_and_condition_of_deep_saturated_networks(
     act: type[nn.Module], gain: float, shape: str
 ) -> None:
     if (act, shape) == (nn.GELU, "waisted"):
-        gain = 2  # its tail falls as fast as a Gaussian, and the digits below do not suffice
+        gain = 2  # the tail is Gaussian: at a larger gain the digits would not suffice
     net, x = network(act, gain, *SHAPES[shape]), points(2, SHAPES[shape][0])
     volume, spectrum = volume_of(net, x), spectrum_of(net, x)
     for k, point in enumerate(x):
         values = exact(net, point)[: min(SHAPES[shape])]
         assert volume.rank[k] == spectrum.rank[k] == len(values)
         assert abs(volume.value[k].item() - math.fsum(values)) < 1e-10
-        found = spectrum.log_singular[k].tolist()
-        assert max(abs(a - b) for a, b in zip(found, values, strict=False)) < 1e-10
+        result = spectrum.log_singular[k].tolist()
+        assert max(abs(a - b) for a, b in zip(result, values, strict=False)) < 1e-10
         spread = values[0] - values[-1]
         assert abs(volume.condition[k].log().item() - spread) < 0.1
         assert abs(spectrum.condition[k].log().item() - spread) < 1e-10
 
 
 def test_one_matrix_would_not_do() -> None:
-    """The same function without its layers: directions are lost, and the rank says so."""
+    """The same function as an opaque map: directions are lost, and the rank shows it."""
     net, x = network(nn.Tanh, 30, 3, 6, 6, 5), points(2, 3)
     volume = volume_of(lambda y: net(y), x)
     assert (volume.rank < 3).all()
@@ -88,11 +88,11 @@ def test_derivatives_of_any_map_survive_in_volumes() -> None:
     net, x = network(nn.Tanh, 1, 3, 6, 5), points(2, 3)
     net[2].weight.data *= 40
     net[2].bias.data += torch.linspace(-90, 90, 5, **WIDE)
-    found = spectrum_of(lambda y: net(y), x)
+    result = spectrum_of(lambda y: net(y), x)
     for k, point in enumerate(x):
         values = exact(net, point)
         assert values[-1] < -38
-        assert abs(found.log_singular[k] - torch.tensor(values, **WIDE)).max() < 1e-9
+        assert abs(result.log_singular[k] - torch.tensor(values, **WIDE)).max() < 1e-9
 
 
 def test_all_may_underflow() -> None:
@@ -105,7 +105,7 @@ def test_all_may_underflow() -> None:
 
 
 def test_layers_whose_scales_come_in_the_opposite_order() -> None:
-    """Volumes are right at any order; singular values are left to the Jacobian, which has them here."""
+    """Volumes are right for any order of scales; singular values come from the Jacobian here."""
     net = network(nn.Tanh, 1, 2, 2, 2)
     for linear, biases in zip(net[::2], ([0.0, 60.0], [90.0, 0.0]), strict=True):
         linear.weight.data = torch.eye(2, **WIDE)
@@ -137,7 +137,7 @@ def test_memory_is_foreseen(shape: tuple[int, ...]) -> None:
         product.log_condition()
     assert stack.bytes() / 4 < meter.peak < stack.bytes()
     assert abs(values.sum().item() - product.log_volume) < 1e-10
-    short = volume_of(net, x, memory=stack.bytes() - 1)  # what the Jacobian tells
+    short = volume_of(net, x, memory=stack.bytes() - 1)  # from the Jacobian alone
     assert abs(short.value.item() - product.log_volume) < 1e-15 * short.condition.item()
 
 

@@ -53,14 +53,16 @@ def test_networks_with_kinks_have_a_metric_and_no_ricci_scalar(name: str) -> Non
     smooth = geometry.ricci_scalar(
         nn.Sequential(nn.Linear(2, 9), nn.Tanh(), KINKED_MODULES[name]).double(), x, "1"
     )
-    assert smooth.value.isfinite().all()  # what follows the layer does not matter
+    assert smooth.value.isfinite().all()  # kinks after the layer do not matter
 
 
 def test_kinks_are_found_in_functions_too() -> None:
     x, net = points(3, 2), network(2, 9)
-    for bent in (torch.relu, nn.functional.leaky_relu, lambda z: z.relu()):
-        with pytest.raises(InputError, match=r"kinks, by .*relu"):  # though what follows is smooth
-            geometry.ricci_scalar(lambda y, bent=bent: torch.tanh(bent(net[0](y))), x)
+    for kinked in (torch.relu, nn.functional.leaky_relu, lambda z: z.relu()):
+        with pytest.raises(
+            InputError, match=r"kinks, by .*relu"
+        ):  # although a smooth function follows
+            geometry.ricci_scalar(lambda y, kinked=kinked: torch.tanh(kinked(net[0](y))), x)
     # The line through the first point and the farthest from it does not cross this kink.
     corner = torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.5, 0.9]], **DOUBLE)
     with pytest.raises(InputError, match="jump where second derivatives are 0"):
@@ -132,7 +134,7 @@ STEPPED = {
 
 @pytest.mark.parametrize("name", BENT)
 def test_kinks_inside_a_smooth_map_are_found(name: str) -> None:
-    """Its second derivatives are not 0, and by them there is no telling."""
+    """Second derivatives are not 0, so they do not reveal the kinks."""
     x = 4 * points(3, 2) - 3.6
     for at in (x, x[:1], x[:1].repeat(2, 1)):
         with pytest.raises(InputError, match=f"kinks, by .*{name.strip()}"):
@@ -166,19 +168,21 @@ SMOOTH = {
 def test_smooth_maps_may_be_written_with_comparisons(name: str) -> None:
     pieces, whole = SMOOTH[name]
     x = 4 * points(3, 2) - 3.6
-    found, expected = (
+    result, expected = (
         geometry.ricci_scalar(lambda y, phi=phi: OUT(phi(3 * INTO(y))), x).value
         for phi in (pieces, whole)
     )
-    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
+    torch.testing.assert_close(result, expected, rtol=1e-10, atol=1e-12)
     single = deepcopy(INTO).float(), deepcopy(OUT).float()
     geometry.ricci_scalar(lambda y: single[1](pieces(single[0](y))), x.float())
 
 
 def test_kinks_away_from_zero_are_found() -> None:
-    bent = activation("bent", sp.Piecewise((z**2 / 4 + z - 1, z > 1), (z**2 / 4, True)), kinks=(1,))
+    kinked = activation(
+        "bent", sp.Piecewise((z**2 / 4 + z - 1, z > 1), (z**2 / 4, True)), kinks=(1,)
+    )
     random = ShallowNetwork.gaussian(
-        bent, 9, 2, 1.0, 1.0, generator=torch.Generator().manual_seed(0)
+        kinked, 9, 2, 1.0, 1.0, generator=torch.Generator().manual_seed(0)
     )
     assert geometry.metric(random, points(3, 2)).isfinite().all()
     with pytest.raises(InputError, match="kinks"):
@@ -202,7 +206,7 @@ def test_more_inputs_than_features_have_a_metric_and_no_ricci_scalar(features: M
 
 
 def umbrella(x: Tensor) -> Tensor:
-    """Whitney's: smooth, but pinched at the origin."""
+    """Whitney's umbrella: smooth, but singular at the origin."""
     u, v = x.unbind(1)
     return torch.stack([u, v**2, u * v], 1)
 

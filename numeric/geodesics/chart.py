@@ -104,12 +104,10 @@ def stack_points(**points: Any) -> Tensor:
             )
     kinds = {(tuple(p.shape), p.dtype, p.device) for p in points.values()}
     if len(kinds) > 1:
-        kinds_given = ", ".join(
+        listed = ", ".join(
             f"{n} {tuple(p.shape)} {p.dtype} on {p.device}" for n, p in points.items()
         )
-        raise InputError(
-            f"Points must be of one shape, type and device, but given were {kinds_given}."
-        )
+        raise InputError(f"Points must be of one shape, type and device, but given were {listed}.")
     return torch.stack(list(points.values()))
 
 

@@ -55,8 +55,8 @@ def distances(
         result = torch.zeros(len(flat), len(flat), dtype=flat.dtype, device=flat.device)
         pairs = [(i, j) for i in range(len(flat)) for j in range(i)]
         for i, j in tqdm(pairs, desc="geodesics", disable=not progress, leave=False):
-            own = chart.recentred(flat[j])
-            shortest = find_geodesics(own, points[j], array(flat[i] - flat[j]), search)[0]
+            local = chart.recentred(flat[j])
+            shortest = find_geodesics(local, points[j], array(flat[i] - flat[j]), search)[0]
             result[i, j] = result[j, i] = shortest.length
     return result
 

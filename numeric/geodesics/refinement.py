@@ -19,9 +19,7 @@ GAIN = 1e-3  # a halving lowers the residual of a smooth piece at least by this 
 STALLED = 4  # successive partitions that do not halve the residual
 GROWN = 3  # growth of the condition number, as pieces shrink, that indicates a singular point
 UNKNOWNS = 2000  # largest number, since matrices are dense; or twice that of the first partition
-STILL = (
-    1e-5  # relative change of the energy by a partition, below which the length counts as converged
-)
+CONVERGED = 1e-5  # relative change of the energy by a partition, if the length has converged
 
 
 class NotConverged(InputError):
@@ -96,7 +94,7 @@ def refine_curve(chart: Chart, curve: Curve, tolerance: float | None) -> tuple[C
         full = (len(unresolved) + unresolved.sum()) * curve.values[0].size > max_unknowns
         if singular or full or stalled == STALLED:
             singular = singular or residuals.condition.max() > GROWN * first
-            settled = abs(total - last) < STILL * total
+            settled = abs(total - last) < CONVERGED * total
             if tolerance is None and settled and not singular:
                 return curve, residuals.residual
             raise NotConverged(_failure_message(chart, curve, residuals, singular, limit))

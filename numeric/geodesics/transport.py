@@ -66,5 +66,5 @@ class Transport:
         It is $\langle II(v, v), H(V, V)\rangle - |II(v, V)|^2$, with II the normal part of H.
         """
         normal = self.bends - self.frame @ self.drift
-        own = (normal @ v.to(normal)[:, :, None])[..., 0]
-        return features.contract_hessian(x, own) - normal.mT @ normal
+        second_form = (normal @ v.to(normal)[:, :, None])[..., 0]
+        return features.contract_hessian(x, second_form) - normal.mT @ normal

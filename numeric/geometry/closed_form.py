@@ -30,9 +30,7 @@ from numeric.models.shallow import moment_form
 
 TRUST = 100.0
 EPSILON = torch.finfo(torch.float64).eps
-CHUNK_SIZE = (
-    2**19
-)  # numbers in the arrays of one chunk of points, most of which should stay in a cache
+CHUNK_SIZE = 2**19  # numbers in the arrays of one chunk of points, which should fit into a cache
 FRAME_CHUNK_SIZE = 2**19  # the same by frames
 
 
@@ -46,9 +44,8 @@ def curvature(layer: HiddenLayer, x: Tensor) -> Curvatures:
 
 def _trusted(layer: HiddenLayer, x: Tensor) -> Curvatures:
     derivatives = layer.derivatives(x)
-    if (
-        layer.weights.numel() * layer.weights.shape[1] ** 2 > CHUNK_SIZE
-    ):  # third powers of the weights exceed a chunk
+    # Third powers of the weights may exceed a chunk.
+    if layer.weights.numel() * layer.weights.shape[1] ** 2 > CHUNK_SIZE:
         return by_frames(layer, *derivatives)
     value, condition, rank, trusted = by_moments(layer, *derivatives)
     doubtful = (~trusted).nonzero()[:, 0]
@@ -91,9 +88,8 @@ def _in_frames(weights: Tensor, slope: Tensor, bend: Tensor) -> Curvatures:
     pivots = select_pivots(weights[None], slope, noise[None])
     if (pivots.rank < d).any():
         return without_curvature(pivots.rank)
-    first = (
-        pivots.axes[:, 0] @ weights
-    )  # only later axes need extra digits: their parts may be small
+    # Only later axes need extra digits, as what is left for them may be small.
+    first = pivots.axes[:, 0] @ weights
     parts = torch.cat([first[:, None], compensated_product(pivots.axes[:, 1:], weights)], 1)
     frame = whiten(parts, slope, pivots.features)
     H = _packed_hessian(frame.vectors, bend)

@@ -184,9 +184,8 @@ def jumps_on_line(f: EvaluatedMap) -> bool:
                 f, start + positions[:, None] * direction, direction.expand(len(positions), -1)
             )
         )
-        return pair.where(
-            pair.isfinite().all(0), torch.nan
-        )  # log has slopes where its values are NaN
+        # Where the values of log are NaN, its slopes are not.
+        return pair.where(pair.isfinite().all(0), torch.nan)
 
     positions = torch.linspace(BEFORE, BEYOND, PIECES + 1, dtype=start.dtype, device=start.device)
     nodes = values_and_slopes(positions)

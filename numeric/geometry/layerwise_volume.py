@@ -44,9 +44,7 @@ def recompute_layerwise(
     points = doubtful.nonzero()[:, 0].tolist()
     if not points:
         return
-    if (
-        x.device.type != "cpu"
-    ):  # pivots are chosen step by step, and each step would synchronise the device
+    if x.device.type != "cpu":  # each choice of a pivot would synchronise the device
         layers = ((deepcopy(linear).cpu(), deepcopy(phi).cpu()) for linear, phi in stack.layers)
         stack = LayerStack(tuple(layers))
     inputs = x.detach()[points].flatten(1).cpu()

@@ -79,9 +79,9 @@ class MatrixProduct:
             lower, high = _eliminated((factor.right @ basis)[order])
             basis, triangle = torch.linalg.qr(factor.left[:, order] @ (lower * _ratio(h).mT))
             triangle = (triangle * _ratio(h)) @ high
-            own = triangle.diagonal()
-            rows = (triangle / own.abs()[:, None] * _ratio(logs)) @ rows
-            logs = logs + h + own.abs().log()
+            diagonal = triangle.diagonal()
+            rows = (triangle / diagonal.abs()[:, None] * _ratio(logs)) @ rows
+            logs = logs + h + diagonal.abs().log()
             largest = torch.stack([lower, high, rows]).abs().amax()
             if not largest < GROWTH:
                 return None

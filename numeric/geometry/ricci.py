@@ -174,11 +174,8 @@ def _without_tangential(
     errors = noise * ratio.nan_to_num(1.0).clamp(min=1)  # H may be 0
     tangential = (ratio > TANGENTIAL).nonzero()[:, 0]
     if len(tangential):
-        x, axes, accelerations = (
-            x[tangential],
-            axes[tangential],
-            -coefficients[tangential] @ axes[tangential],
-        )
+        x, axes = x[tangential], axes[tangential]
+        accelerations = -coefficients[tangential] @ axes
         slopes, second = jacobian_and_hessian(f, x, axes, accelerations)
         rotation = _rotation(axes).expand_as(axes)
         others = jacobian_and_hessian(f, x, rotation @ axes, _change_axes(accelerations, rotation))
@@ -189,11 +186,8 @@ def _without_tangential(
         difference = (rest - other).flatten(1).norm(dim=1) / rest.flatten(1).norm(dim=1)
         better = lower < ratio[tangential]
         at = tangential[better]
-        J[at], H[at], errors[at] = (
-            slopes[better],
-            second[better],
-            (noise[tangential] + difference)[better],
-        )
+        J[at], H[at] = slopes[better], second[better]
+        errors[at] = (noise[tangential] + difference)[better]
     return errors
 
 

@@ -103,9 +103,8 @@ def _trapezoid(
         tolerance = max(rows.shape) * torch.finfo(rows.dtype).eps
     lengths = rows.norm(dim=1)
     logs = logs + lengths.log()
-    rest = (
-        rows / lengths.clamp(min=torch.finfo(rows.dtype).tiny)[:, None]
-    )  # the part outside the span of the pivots
+    # The part of each row outside the span of the pivots.
+    rest = rows / lengths.clamp(min=torch.finfo(rows.dtype).tiny)[:, None]
     coordinates = rest[:, :0]
     pivots, heights = logs.new_empty(0, dtype=torch.long), logs[:0]
     while rest.shape[1]:
@@ -195,9 +194,8 @@ def _singular_by_windows(diagonalised: Graded) -> Tensor:
     parts, start = [], 0
     while start < len(scales):
         top = scales[start]
-        stop = max(
-            start + 1, int((scales > top - CORE).sum())
-        )  # where |top| is so large that top - CORE rounds to top
+        # At least one: where |top| is very large, top - CORE rounds to top.
+        stop = max(start + 1, int((scales > top - CORE).sum()))
         first = min(start, int((scales >= top + RIM).sum()))
         last = max(stop, int((scales > top - CORE - RIM).sum()))
         block = triangle[first:last, first:last] * (scales[first:last] - top).exp()

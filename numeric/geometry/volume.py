@@ -200,9 +200,8 @@ def _factor(logs: Tensor, rows: Tensor, row_tolerance: float | None) -> _Factors
         condition[ill_conditioned] = _condition(triangles[ill_conditioned])
     graded_points = {}
     doubtful = (~(condition <= SAFE)).nonzero()[:, 0]
-    on_host = (
-        part[doubtful].cpu() for part in (logs, rows)
-    )  # `graded` chooses pivots step by step
+    # On the CPU, since `graded` chooses pivots step by step.
+    on_host = (part[doubtful].cpu() for part in (logs, rows))
     for point, *arguments in zip(doubtful.tolist(), *on_host, strict=True):
         graded_matrix = graded_points[point] = graded(*arguments, row_tolerance)
         values = graded_matrix.log_singular

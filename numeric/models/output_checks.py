@@ -12,10 +12,7 @@ from numeric.inputs import InputError
 
 STEP = 1e-3  # to a second point, if all points are equal
 STEPS = (1.0, 1e-2, 1e2)  # of finite differences, in units of the cube root of epsilon
-FINE_STEPS = (
-    1.0,
-    1e-2,
-)  # the same, in units of the length over which the values change by their own size
+FINE_STEPS = (1.0, 1e-2)  # the same, times the length over which values change by their size
 MAX_CHECKED = 16  # points whose derivatives are checked
 AGREEMENT = 1e-2  # relative deviation of differences from a derivative; with jumps or detach none is as small
 

@@ -147,9 +147,9 @@ def moment_form(slope: Tensor, bend: Tensor, weights: Tensor) -> MomentForm:
         flat = T.flatten(-2)
         T = torch.linalg.solve_triangular(factor, flat, upper=False).unflatten(-1, T.shape[-2:])
         T = T.movedim(-3, -1)
-    own = T.diagonal(dim1=-3, dim2=-2)  # (..., c, a)
+    diagonal = T.diagonal(dim1=-3, dim2=-2)  # (..., c, a)
     squares = _between(T.square().sum(-1))
-    products, sizes = (_between(part.mT @ part) for part in (own, own.abs()))
+    products, sizes = (_between(part.mT @ part) for part in (diagonal, diagonal.abs()))
     value = torch.where(info == 0, squares - products, torch.nan)
     return MomentForm(metric, value, squares + sizes)
 
