@@ -74,7 +74,7 @@ def against_triples(width: int = 500, part: int = 32) -> Iterator[str]:
 
 def _chunked(way: Callable[..., object], layer: HiddenLayer, x: Tensor) -> None:
     """One of the two ways for all points, as `closed_form.curvature` takes them."""
-    for some in x.split(closed_form.HELD // len(layer.weights)):
+    for some in x.split(closed_form.CHUNK_SIZE // len(layer.weights)):
         way(layer, *layer.derivatives(some))
 
 

@@ -1,4 +1,4 @@
-"""Geodesics on surfaces whose geodesics are known, in charts that do not show them."""
+"""Geodesics on surfaces where they are known, in charts where they are not straight."""
 
 import math
 from collections.abc import Callable
@@ -13,9 +13,9 @@ from analytic.expressions.arguments import InputError
 from numeric import geodesics, geometry
 from numeric.estimate import power_law
 from numeric.geodesics import Search
-from numeric.geodesics.chart import charted
+from numeric.geodesics.chart import open_chart
 from numeric.geodesics.elements import Curve
-from numeric.geodesics.variation import length, settle
+from numeric.geodesics.variation import length, minimise_energy
 from numeric.models.shallow import ShallowNetwork
 
 ONE = Search(starts=1)
@@ -193,7 +193,7 @@ def test_coordinates_of_any_scale_do() -> None:
 
 
 def test_stability_on_the_sphere() -> None:
-    """Jacobi fields sin(pi t) across the path: 1 - (L/pi)^2, below 0 beyond the far point."""
+    """Jacobi fields sin(pi t) across the path: 1 - (L/pi)^2, below 0 beyond the antipode."""
     for angle in (0.5, 2.0, 3.0, 4.0):
         p, q = point(math.pi / 2, 0.0), point(math.pi / 2, angle)
         path = geodesics.between(spherical, p, q, search=ONE)
@@ -205,15 +205,15 @@ def test_stability_on_the_sphere() -> None:
 
 @pytest.mark.parametrize("f", [flat, pseudosphere], ids=["flat", "hyperbolic"])
 def test_stability_without_positive_curvature(f) -> None:
-    """Fields along the path have 1, and no other has less."""
+    """Fields along the path have the eigenvalue 1, and no other field has less."""
     path = geodesics.between(f, point(0.5, 0.0), point(1.0, 1.3), search=ONE)
     assert path.stability == pytest.approx(1, abs=1e-10)
 
 
 def test_opposite_points_are_conjugate() -> None:
-    found = geodesics.several(stereographic, point(0.5, 0.0), point(-2.0, 0.0))
-    assert len(found) > 1
-    for path in found:
+    result = geodesics.several(stereographic, point(0.5, 0.0), point(-2.0, 0.0))
+    assert len(result) > 1
+    for path in result:
         assert path.length == pytest.approx(math.pi, rel=1e-13)
         assert path.conjugate
         assert not path.minimum
@@ -234,18 +234,18 @@ def test_several_geodesics_of_a_torus() -> None:
 def test_pieces_converge_at_twice_their_degree() -> None:
     p, q = point(0.1, 0.2), point(0.9, -0.7)
     exact, counts, errors = arc(stereographic, p, q), (4, 6, 8, 12), []
-    with charted(stereographic, torch.stack([p, q]), None) as (chart, _):
+    with open_chart(stereographic, torch.stack([p, q]), None) as (chart, _):
         for count in counts:
             breaks = np.linspace(0, 1, count + 1)
             start = Curve.through(breaks, np.zeros((3 * count + 1, 2)))
             nodes = np.outer(start.times, (q - p).numpy())
-            curve = settle(chart, Curve.through(breaks, nodes))
+            curve = minimise_energy(chart, Curve.through(breaks, nodes))
             errors.append(abs(length(chart, curve) - exact))
     assert power_law(counts, errors).value == pytest.approx(-6, abs=0.2)
 
 
 def test_next_to_opposite_points_lengths_are_off_by_no_more_than_their_error() -> None:
-    """Paths all around the sphere are nearly as short, and some that are found are no geodesics yet."""
+    """Paths on all sides are nearly as short, and some of those returned are not yet geodesics."""
     p, q = point(0.5, 0.0), point(-2.0 + 1e-7, 0.0)
     exact = arc_between_opposite(p, q)
     for path in geodesics.several(stereographic, p, q, search=Search(starts=2)):
@@ -268,7 +268,7 @@ def test_errors_of_lengths_are_honest_and_small_elsewhere() -> None:
 
 
 def test_batches_are_not_read_as_one_point() -> None:
-    """A network takes each row by itself; the root of the sum of squared distances is nobody's wish."""
+    """A network acts on each row; the distance in the product space is not what is wanted."""
     net = torch.nn.Sequential(
         torch.nn.Linear(2, 6), torch.nn.Tanh(), torch.nn.Linear(6, 6)
     ).double()

@@ -35,14 +35,14 @@ def karcher(on: Tensor, weights: Tensor) -> tuple[Tensor, float]:
 @pytest.mark.parametrize("weights", [None, [1.0, 2.0, 0.0, 3.0]], ids=["equal", "weighted"])
 def test_mean_on_the_sphere(weights) -> None:
     x = draws(0)
-    found = geodesics.mean(stereographic, x, weights, search=TWO, progress=False)
+    result = geodesics.mean(stereographic, x, weights, search=TWO, progress=False)
     share = torch.ones(4, dtype=torch.float64) if weights is None else point(*weights)
     exact, variance = karcher(stereographic(x), share / share.sum())
-    assert (stereographic(found.point[None])[0] - exact).norm() < 1e-9
-    assert found.variance == pytest.approx(variance, rel=1e-13)
-    assert found.gradient < 1e-9
-    assert found.iterations <= 5
-    lengths = torch.tensor([g.length for g in found.geodesics], dtype=torch.float64)
+    assert (stereographic(result.point[None])[0] - exact).norm() < 1e-9
+    assert result.variance == pytest.approx(variance, rel=1e-13)
+    assert result.gradient < 1e-9
+    assert result.iterations <= 5
+    lengths = torch.tensor([g.length for g in result.geodesics], dtype=torch.float64)
     assert (share / share.sum() @ lengths**2).item() == pytest.approx(variance, rel=1e-13)
 
 
@@ -61,49 +61,49 @@ def test_coordinates_do_not_matter() -> None:
 def test_flat_means_are_those_of_the_features() -> None:
     x = draws(1)
     weights = [1.0, 2.0, 3.0, 4.0]
-    found = geodesics.mean(flat, x, weights, search=TWO, progress=False)
-    assert (found.point - point(*weights) @ x / 10).abs().max() < 1e-13
-    bent = geodesics.mean(polar, x + point(2.0, 0.0), search=TWO, progress=False)
-    assert (polar(bent.point[None])[0] - polar(x + point(2.0, 0.0)).mean(0)).norm() < 1e-9
+    result = geodesics.mean(flat, x, weights, search=TWO, progress=False)
+    assert (result.point - point(*weights) @ x / 10).abs().max() < 1e-13
+    polar_mean = geodesics.mean(polar, x + point(2.0, 0.0), search=TWO, progress=False)
+    assert (polar(polar_mean.point[None])[0] - polar(x + point(2.0, 0.0)).mean(0)).norm() < 1e-9
 
 
 def test_two_points_have_the_middle_of_their_geodesic() -> None:
     net = network()
     x = torch.stack([point(-1.0, -0.5), point(1.0, 0.8)])
     path = geodesics.between(net, *x, search=TWO)
-    found = geodesics.mean(net, x, search=TWO, progress=False)
-    assert (found.point - path.at(0.5)).abs().max() < 1e-7
-    assert found.variance == pytest.approx(path.length**2 / 4, rel=1e-12)
+    result = geodesics.mean(net, x, search=TWO, progress=False)
+    assert (result.point - path.at(0.5)).abs().max() < 1e-7
+    assert result.variance == pytest.approx(path.length**2 / 4, rel=1e-12)
     third = geodesics.mean(net, x, [2.0, 1.0], search=TWO, progress=False)
     assert (third.point - path.at(1 / 3)).abs().max() < 1e-7
 
 
 def test_no_point_nearby_has_less_variance() -> None:
     net, x = network(), draws(2, 3, 1.0)
-    found = geodesics.mean(net, x, search=TWO, progress=False)
+    result = geodesics.mean(net, x, search=TWO, progress=False)
     for step in (point(0.05, 0.0), point(-0.03, 0.05), point(-0.03, -0.05)):
-        lengths = [geodesics.distance(net, found.point + step, p, search=TWO) for p in x]
-        assert sum(s * s for s in lengths) / 3 > found.variance
+        lengths = [geodesics.distance(net, result.point + step, p, search=TWO) for p in x]
+        assert sum(s * s for s in lengths) / 3 > result.variance
 
 
 def test_one_point_and_equal_points_are_their_mean() -> None:
     p = point(0.3, -0.4)
     for x in (p[None], p.expand(3, 2)):
-        found = geodesics.mean(stereographic, x, progress=False)
-        assert (found.point - p).abs().max() < 1e-16
-        assert found.variance == found.gradient == 0
-        assert found.iterations == 0
+        result = geodesics.mean(stereographic, x, progress=False)
+        assert (result.point - p).abs().max() < 1e-16
+        assert result.variance == result.gradient == 0
+        assert result.iterations == 0
 
 
 def test_points_in_the_shape_of_a_model() -> None:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Flatten(), nn.Linear(4, 30), nn.Tanh()).double()
     x = torch.randn(3, 2, 2, dtype=torch.float64)
-    found = geodesics.mean(model, x, search=TWO, progress=False)
-    assert found.point.shape == (2, 2)
-    assert found.geodesics[0].at(1.0).shape == (2, 2)
-    assert (found.geodesics[0].at(1.0) - x[0]).abs().max() < 1e-14
-    logs = torch.stack([g.log for g in found.geodesics])
+    result = geodesics.mean(model, x, search=TWO, progress=False)
+    assert result.point.shape == (2, 2)
+    assert result.geodesics[0].at(1.0).shape == (2, 2)
+    assert (result.geodesics[0].at(1.0) - x[0]).abs().max() < 1e-14
+    logs = torch.stack([g.log for g in result.geodesics])
     assert logs.mean(0).abs().max() < 1e-8
 
 
@@ -119,6 +119,6 @@ def test_bad_input() -> None:
     with pytest.raises(InputError, match="NaN"):
         geodesics.mean(stereographic, x * math.nan, progress=False)
     torch.manual_seed(0)
-    creased = nn.Sequential(nn.Linear(2, 20), nn.ReLU()).double()
-    with pytest.raises(InputError, match="creases"):
-        geodesics.mean(creased, x[:2], search=Search(1), progress=False)
+    kinked = nn.Sequential(nn.Linear(2, 20), nn.ReLU()).double()
+    with pytest.raises(InputError, match="kinks"):
+        geodesics.mean(kinked, x[:2], search=Search(1), progress=False)

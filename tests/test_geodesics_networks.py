@@ -96,7 +96,7 @@ def test_models_are_left_as_they_were() -> None:
 
 
 def test_activations_whose_second_derivative_jumps() -> None:
-    """ELU: halving pieces gains little, and the residual says so; a tolerance that is given is kept."""
+    """ELU: halving pieces gains little, as the residual shows; an explicit tolerance is respected."""
     torch.manual_seed(2)
     model = nn.Sequential(nn.Linear(2, 30), nn.ELU()).double()
     p, q = point(-1.0, 0.5), point(1.2, -0.7)

@@ -1,4 +1,4 @@
-"""Relaxed paths, maps with creases, and input that has no geodesic."""
+"""Relaxed paths, maps with kinks, and input that has no geodesic."""
 
 import math
 
@@ -42,8 +42,8 @@ def test_refraction() -> None:
     assert crossing[1].item() == pytest.approx(-1 + 2 * 3 / 4.5, abs=0.05)
 
 
-def test_creases_cost_less_than_a_segment() -> None:
-    """The path is a real one, so that it is never too short."""
+def test_kinks_cost_less_than_a_segment() -> None:
+    """The length is that of a path, so it is never too short."""
     exact = math.hypot(4.5, 2)
     for n in (16, 32, 64):
         path = geodesics.relax(fold, point(-1.0, -1.0), point(1.5, 1.0), segments=n, search=ONE)
@@ -51,7 +51,7 @@ def test_creases_cost_less_than_a_segment() -> None:
 
 
 def test_a_path_past_a_vertex_of_sheets() -> None:
-    """Beside the best chords with their nodes on the creases, on either side of the vertex, by scipy."""
+    """Beside the best chords with their nodes on the kinks, on either side of the vertex, by scipy."""
     p, q = point(-1.0, 0.4), point(0.8, -0.9)
 
     def chords(*nodes: tuple[float, float]) -> float:
@@ -170,7 +170,7 @@ def test_a_shorter_path_through_the_pole_is_not_passed_over() -> None:
 
 
 def test_a_tolerance_out_of_reach_is_told() -> None:
-    """A kink that is seen leaves a path relaxed only; one that is smooth on paper cannot be refined."""
+    """At a kink the path is only relaxed; a smooth step as steep as a kink cannot be refined."""
 
     def seen(x: Tensor) -> Tensor:
         return torch.cat([x, 2 * x[:, :1].clamp(min=0) * x[:, 1:].exp(), x.sin()], 1)
@@ -198,7 +198,7 @@ def test_a_map_that_breaks_on_the_way() -> None:
 
 
 def test_steps_that_leave_the_domain_do_not_matter() -> None:
-    """Of dx^2 + (1/y^2 + 1/4y) dy^2 on the half plane y > 0, out of which relaxation steps."""
+    """dx^2 + (1/y^2 + 1/4y) dy^2 on the half plane y > 0, which steps of the relaxation leave."""
 
     def half(x: Tensor) -> Tensor:
         return torch.stack([x[:, 0], x[:, 1].log(), x[:, 1].sqrt()], 1)
@@ -207,8 +207,8 @@ def test_steps_that_leave_the_domain_do_not_matter() -> None:
         root = math.sqrt(1 + y / 4)
         return 2 * root + math.log((root - 1) / (root + 1))
 
-    found = geodesics.between(half, point(0.0, 0.05), point(1.0, 100.0), search=ONE)
-    assert found.length == pytest.approx(math.hypot(1, height(100) - height(0.05)), rel=1e-12)
+    result = geodesics.between(half, point(0.0, 0.05), point(1.0, 100.0), search=ONE)
+    assert result.length == pytest.approx(math.hypot(1, height(100) - height(0.05)), rel=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -113,7 +113,7 @@ def test_single_precision() -> None:
     ids=["module", "shallow"],
 )
 def test_networks_of_relus_are_refused(model) -> None:
-    with pytest.raises(InputError, match="creases"):
+    with pytest.raises(InputError, match="kinks"):
         geodesics.shoot(model, point(-1.0, -1.0), point(2.0, 2.0))
 
 

@@ -10,10 +10,10 @@ from torch.func import jacrev, vmap
 
 from analytic.expressions.arguments import InputError
 from numeric import geodesics, geometry
-from numeric.geodesics.chart import charted
+from numeric.geodesics.chart import open_chart
 from numeric.geodesics.elements import Curve, lobatto
-from numeric.geodesics.maps import Shallow, Smooth
-from numeric.geodesics.refinement import Examination
+from numeric.geodesics.maps import AutodiffMap, HiddenLayerMap
+from numeric.geodesics.refinement import GeodesicResidual
 from numeric.geodesics.transport import Transport
 from numeric.geodesics.variation import Variation, energy
 from test_geodesics import flat, network, pseudosphere, stereographic
@@ -31,7 +31,7 @@ def draws(n: int = 5, d: int = 2, seed: int = 0) -> tuple[Tensor, Tensor]:
 
 
 def around(f, x: Tensor, v: Tensor) -> tuple[Transport, Tensor]:
-    with charted(f, x, None) as (chart, flat_x):
+    with open_chart(f, x, None) as (chart, flat_x):
         y = (flat_x - chart.origin).numpy()
         transport = chart.transport(y, v.numpy())
         tide = transport.tide(chart.features, chart.places(y), v)
@@ -56,8 +56,8 @@ def test_acceleration_is_that_of_the_christoffel_symbols(name) -> None:
         return -torch.linalg.solve(metric(at), lowered)
 
     exact = vmap(acceleration)(x, v)
-    found = around(f, x, v)[0].acceleration(v)
-    assert (found - exact).abs().max() < 1e-11 * exact.abs().max()
+    result = around(f, x, v)[0].acceleration(v)
+    assert (result - exact).abs().max() < 1e-11 * exact.abs().max()
 
 
 @pytest.mark.parametrize("f", [deep(), network()], ids=["deep", "shallow"])
@@ -85,17 +85,19 @@ def test_tides_of_the_sphere_in_three_dimensions() -> None:
 def test_closed_form_and_torch_give_the_same_derivatives() -> None:
     net = network(30)
     x, v = draws()
-    with charted(net, x, None) as (chart, at):
+    with open_chart(net, x, None) as (chart, at):
         closed = chart.features
-        general = Smooth(closed.features)
-        assert isinstance(closed, Shallow)
+        general = AutodiffMap(closed.features)
+        assert isinstance(closed, HiddenLayerMap)
         c = torch.randn(len(x), 30, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
         pairs = [
-            (closed.push(at, v), general.push(at, v)),
-            *zip(closed.bend(at, v), general.bend(at, v), strict=True),
-            (closed.contract(at, c), general.contract(at, c)),
-            (closed.pull(at)[0], general.pull(at)[0]),
-            (closed.pull(at)[1](c), general.pull(at)[1](c)),
+            (closed.jvp(at, v), general.jvp(at, v)),
+            *zip(
+                closed.jacobian_and_hessian(at, v), general.jacobian_and_hessian(at, v), strict=True
+            ),
+            (closed.contract_hessian(at, c), general.contract_hessian(at, c)),
+            (closed.vjp(at)[0], general.vjp(at)[0]),
+            (closed.vjp(at)[1](c), general.vjp(at)[1](c)),
         ]
     for one, two in pairs:
         assert one.shape == two.shape
@@ -109,7 +111,7 @@ def test_variations_are_derivatives_of_the_energy() -> None:
     breaks = np.linspace(0, 1, 3)
     for f, at_rest in ((stereographic, False), (flat, True)):
         x = torch.tensor([[0.1, 0.2], [0.9, -0.7]], dtype=torch.float64)
-        with charted(f, x, None) as (chart, points):
+        with open_chart(f, x, None) as (chart, points):
             end = (points[1] - points[0]).numpy()
             start = Curve.through(breaks, np.zeros((13, 2)))
             nodes = np.outer(start.times, end)
@@ -133,18 +135,18 @@ def test_variations_are_derivatives_of_the_energy() -> None:
 
 def test_residual_of_a_bent_path_is_its_turning() -> None:
     """A parabola of height h/4 over the unit interval of a flat plane accelerates by 2h."""
-    bend = 1e-3
+    jacobian_and_hessian = 1e-3
 
     def plane(x: Tensor) -> Tensor:
         return x * 1.0
 
     x = torch.tensor([[0.0, 0.0], [1.0, 0.0]], dtype=torch.float64)
-    with charted(plane, x, None) as (chart, _):
+    with open_chart(plane, x, None) as (chart, _):
         start = Curve.through(np.array([0.0, 0.3, 1.0]), np.zeros((9, 2)))
         t = start.times
-        curve = Curve.through(start.breaks, np.stack([t, bend * t * (1 - t)], 1))
-        seen = Examination.of(chart, curve)
-    assert seen.residual == pytest.approx(2 * bend, rel=1e-6)
+        curve = Curve.through(start.breaks, np.stack([t, jacobian_and_hessian * t * (1 - t)], 1))
+        seen = GeodesicResidual.of(chart, curve)
+    assert seen.residual == pytest.approx(2 * jacobian_and_hessian, rel=1e-6)
     assert seen.noise.sum() < 1e-10
     assert (seen.condition == 1).all()
 
@@ -174,7 +176,7 @@ def test_curves_are_polynomials_that_halving_keeps() -> None:
 
 
 class Square(torch.autograd.Function):
-    """With a slope of its own that is right, but says nothing of a second."""
+    """With a custom first derivative that is right, but has no derivative itself."""
 
     @staticmethod
     def forward(ctx, x: Tensor) -> Tensor:

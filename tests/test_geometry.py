@@ -1,4 +1,4 @@
-"""Feature maps: any module or callable, at any layer, left as it was found; bad ones are refused."""
+"""Feature maps: any module or callable, at any layer, state restored; unsuitable ones are refused."""
 
 import pytest
 import torch
@@ -54,7 +54,7 @@ def pulled_back(f, x: Tensor) -> Tensor:
 
 def test_a_model_is_left_as_it_was_found() -> None:
     net, x = model(), points().requires_grad_()
-    net[3].eval()  # a part in another mode than the rest
+    net[3].eval()  # one part in another mode than the others
     net[0].weight.requires_grad_(False)
     before = {name: value.clone() for name, value in net.state_dict().items()}
     modes = [part.training for part in net.modules()]
@@ -108,7 +108,7 @@ def test_transformers_are_differentiated_though_fused_attention_is_not() -> None
 def test_methods_and_networks_of_the_suite_are_feature_maps() -> None:
     net, x = model(), points()
     bound = geometry.metric(net.forward, x)
-    assert net.training  # found behind its method
+    assert net.training  # the module is found through its bound method
     torch.testing.assert_close(bound, geometry.metric(net, x))
     shallow = ShallowNetwork.gaussian(
         erf, 9, 2, 1.0, 0.5, generator=torch.Generator().manual_seed(0)
@@ -135,10 +135,10 @@ def test_one_input_and_equal_points_are_no_trouble() -> None:
     net = nn.Sequential(nn.Linear(1, 6), nn.Tanh(), nn.Linear(6, 3), nn.Tanh()).double()
     x = points(1, 1).repeat(3, 1)
     for layer in ("1", None):
-        found = geometry.ricci_scalar(net, x, layer=layer)
-        assert torch.equal(found.value, torch.zeros(3, **DOUBLE))
-        assert torch.equal(found.rank, torch.ones(3, dtype=torch.long))
-        torch.testing.assert_close(found.condition, torch.ones(3, **DOUBLE))
+        result = geometry.ricci_scalar(net, x, layer=layer)
+        assert torch.equal(result.value, torch.zeros(3, **DOUBLE))
+        assert torch.equal(result.rank, torch.ones(3, dtype=torch.long))
+        torch.testing.assert_close(result.condition, torch.ones(3, **DOUBLE))
     g = geometry.metric(net, x)
     assert g.shape == (3, 1, 1)
     assert torch.equal(g[0], g[2])
@@ -150,9 +150,9 @@ def test_blocks_and_chunks_do_not_change_the_result(monkeypatch: pytest.MonkeyPa
     net, x = model(), points(17)
     whole = [geometry.ricci_scalar(net, x, layer=layer).value for layer in ("2", "4")]
     metric = geometry.metric(net, x)
-    for module, name, size in ((derivatives, "BLOCK", 13), (derivatives, "HELD", 40)):
+    for module, name, size in ((derivatives, "BLOCK", 13), (derivatives, "CHUNK_SIZE", 40)):
         monkeypatch.setattr(module, name, size)
-    for name in ("HELD", "HOT"):
+    for name in ("CHUNK_SIZE", "FRAME_CHUNK_SIZE"):
         monkeypatch.setattr(closed_form, name, 40)
     for value, layer in zip(whole, ("2", "4"), strict=True):
         parts = geometry.ricci_scalar(net, x, layer=layer).value

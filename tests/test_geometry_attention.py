@@ -1,4 +1,4 @@
-"""Curvature of softmax attention in float64, beside the same map in 60 digits."""
+"""Curvature of softmax attention in float64, compared with 60 digits."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from torch import Tensor, nn
 
 from analytic.expressions.arguments import InputError
 from numeric import geometry
-from numeric.models.repaired_operations import Composed
-from numeric.models.saturating_activations import SURVIVING
+from numeric.models.repaired_operations import ReplacedOperations
+from numeric.models.saturating_activations import SATURATION_SAFE
 
 DOUBLE = {"dtype": torch.float64}
 DIGITS = 60
-PROMISE = 2e-15  # times the condition number: `ricci` says about 1e-15, and other processors round otherwise
-SEEN = 4.0  # an estimate by two routes may be too small by such a factor
+PROMISE = 2e-15  # times the condition number: `ricci` promises about 1e-15, and processors round differently
+SEEN = 4.0  # factor by which the estimated error may be too small
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +44,7 @@ class Attention:
         return torch.softmax(x @ self.keys.T, 1) @ self.values
 
     def by_hand(self, x: Tensor) -> Tensor:
-        """As it is often written; the slope of the largest weight is a difference of equal numbers."""
+        """As often written by hand; the slope of the largest weight is a difference of equal numbers."""
         z = x @ self.keys.T
         e = (z - z.detach().amax(1, keepdim=True)).exp()
         return e / e.sum(1, keepdim=True) @ self.values
@@ -83,7 +83,9 @@ def check_promise(seed: int) -> None:
         error = abs(ricci.value.item() - R)
         assert error <= PROMISE * condition * size
         assert error <= SEEN * ricci.error.item()
-        assert ricci.error.item() <= 100 * PROMISE * condition * size  # and is of use
+        assert (
+            ricci.error.item() <= 100 * PROMISE * condition * size
+        )  # and is not a gross overestimate
         assert abs(ricci.condition.item() / condition - 1) < 1e-6
 
 
@@ -101,7 +103,7 @@ def test_a_hundred_attention_maps_lose_no_more_than_the_condition_number(seed: i
 
 @pytest.mark.parametrize("seed", [40, 44, 61, 92])
 def test_errors_by_the_map_itself_are_seen(seed: int) -> None:
-    """No derivative by torch is better than the map's own operations, so that `error` has to tell."""
+    """Derivatives cannot be more accurate than the map's own operations; `error` must reflect that."""
     attention = Attention.random(seed)
     with mp.workdps(DIGITS):
         R, size, condition = attention.exact()
@@ -137,7 +139,7 @@ def test_layers_of_torch_have_the_curvature_of_what_they_compute() -> None:
     for layer in (by_module, fused):
         theirs = geometry.ricci_scalar(layer, x)
         assert ((ours.value - theirs.value).abs() <= ours.error + theirs.error).all()
-        assert (theirs.error <= 5 * ours.error).all()  # 80 times by torch's own softmax
+        assert (theirs.error <= 5 * ours.error).all()  # with torch's own softmax, 80 times
 
 
 SOFT = {
@@ -153,7 +155,7 @@ SOFT = {
 @pytest.mark.filterwarnings("ignore:Implicit dimension choice")
 @pytest.mark.parametrize("name", SOFT)
 def test_every_softmax_is_the_same(name: str) -> None:
-    """Values as torch has them, and curvature by either name; -inf masks an entry."""
+    """Values agree with torch, and all spellings of softmax have the same curvature; -inf masks an entry."""
     one = SOFT[name][0]
     attention = Attention.random(12)
 
@@ -167,7 +169,7 @@ def test_every_softmax_is_the_same(name: str) -> None:
     assert (first.value - second.value).abs() <= first.error + second.error
     z = torch.tensor([[1.0, 40.0, 3.0, 2.0], [0.0, -math.inf, 0.0, 1.0]], **DOUBLE)
     z = -z if name == "softmin" else z
-    with Composed(SURVIVING):
+    with ReplacedOperations(SATURATION_SAFE):
         ours = one(z)
     torch.testing.assert_close(ours, one(z), rtol=1e-14, atol=1e-15)  # log(1 - tiny) is 0 to torch
 

@@ -22,27 +22,27 @@ def comparison(act: Activation, seed: int, size: float = 2.0, points: int = 8) -
 
 
 @pytest.fixture(scope="module")
-def found() -> list[Comparison]:
+def result() -> list[Comparison]:
     return [comparison(act, seed) for seed, act in enumerate((sigmoid, erf, gelu))]
 
 
-def test_nested_differentiation_is_right_and_errs_to_both_sides(found: list[Comparison]) -> None:
-    errors = torch.cat([one.error("nested") for one in found])
+def test_nested_differentiation_is_right_and_errs_to_both_sides(result: list[Comparison]) -> None:
+    errors = torch.cat([one.error("nested") for one in result])
     assert errors.abs().max() < 1e-9
     assert errors.min() < 0 < errors.max()
 
 
-def test_the_printed_formula_is_three_times_too_large(found: list[Comparison]) -> None:
-    for one in found:
+def test_the_printed_formula_is_three_times_too_large(result: list[Comparison]) -> None:
+    for one in result:
         torch.testing.assert_close(one.printed, 3 * one.exact, rtol=1e-9, atol=0)
         torch.testing.assert_close(one.flipped, 3 * one.exact, rtol=1e-9, atol=0)
 
 
 def test_so_a_right_value_looks_too_large_wherever_curvature_is_negative(
-    found: list[Comparison],
+    result: list[Comparison],
 ) -> None:
     """R lies above the printed 3R there, which is nearly everywhere for wide networks of sigmoids."""
-    for one in found:
+    for one in result:
         assert torch.equal(one.nested > one.printed, one.exact < 0)
     axis = torch.linspace(-1.5, 1.5, 40, **DOUBLE)
     rng = torch.Generator().manual_seed(0)
@@ -51,14 +51,14 @@ def test_so_a_right_value_looks_too_large_wherever_curvature_is_negative(
     assert (value < 0).double().mean() > 0.95
 
 
-def test_closed_form_and_gauss_equation_are_right_too(found: list[Comparison]) -> None:
-    for one in found:
+def test_closed_form_and_gauss_equation_are_right_too(result: list[Comparison]) -> None:
+    for one in result:
         assert one.error("closed").abs().max() < 1e-13
         assert one.error("gauss").abs().max() < 1e-12
 
 
 def test_what_third_derivatives_lose_is_the_fourth_power_of_the_condition_number() -> None:
-    """Numerical issues there are, but they take digits and bring in no factor."""
+    """Rounding costs digits, but does not introduce a factor."""
     conditions, errors, signs = [], [], []
     for angle in (0.1, 0.03, 0.01, 0.003, 0.001):
         rng = torch.Generator().manual_seed(1)

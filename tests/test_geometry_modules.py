@@ -1,4 +1,4 @@
-"""Modules that write into their input or their buffers, and points in any memory: right, and left alone."""
+"""Modules that write into their inputs or buffers, and any memory layout: right results, no side effects."""
 
 from collections.abc import Callable
 
@@ -46,7 +46,7 @@ def test_a_map_may_write_into_its_input() -> None:
 
 @pytest.mark.parametrize("phi", [F.silu, F.mish], ids=["silu", "mish"])
 def test_activations_in_place_change_what_they_are_given(phi: Callable) -> None:
-    """Though torch's own are replaced, for want of second derivatives."""
+    """Although torch's own functions are replaced, since they lack second derivatives."""
 
     def overwritten(y: Tensor) -> Tensor:
         h = LINEAR(y)
@@ -70,7 +70,7 @@ def test_saturated_units_survive_in_place_and_by_keyword() -> None:
 
 
 class Moving(nn.Module):
-    """Keeps a mean of what it saw, in eval mode too, which its output does not depend on."""
+    """Keeps a running mean of its inputs, in eval mode too, that does not affect its output."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -92,8 +92,8 @@ def test_buffers_are_as_they_were() -> None:
     exact = torch.logdet(pulled_back(Moving.forward.__get__(net), x)) / 2
     net.mean = mean
     net.count.zero_()
-    found = geometry.log_volume(net, x, progress=False)
-    torch.testing.assert_close(found.value, exact, rtol=1e-11, atol=1e-12)
+    result = geometry.log_volume(net, x, progress=False)
+    torch.testing.assert_close(result.value, exact, rtol=1e-11, atol=1e-12)
     assert net.mean is mean
     assert net.count is count
     assert count == 0
@@ -113,9 +113,9 @@ def test_points_lie_in_memory_in_any_way() -> None:
     for one in (x.expand(3, 2), points(2, 3).T, points(6, 2)[::2]):
         agrees(lambda y: torch.tanh(LINEAR(y.view(-1, 2))), lambda y: torch.tanh(LINEAR(y)), one)
     image = points(2, 12).view(2, 3, 2, 2).to(memory_format=torch.channels_last)
-    found = geometry.metric(lambda y: torch.tanh(y.view(len(y), -1)), image)
+    result = geometry.metric(lambda y: torch.tanh(y.view(len(y), -1)), image)
     expected = torch.diag_embed((1 - image.flatten(1).tanh() ** 2) ** 2)
-    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-15)
+    torch.testing.assert_close(result, expected, rtol=1e-12, atol=1e-15)
     with pytest.raises(InputError, match="to_dense"):
         geometry.metric(torch.tanh, x.to_sparse())
 
@@ -123,9 +123,9 @@ def test_points_lie_in_memory_in_any_way() -> None:
 def test_models_may_be_made_and_used_in_inference_mode() -> None:
     with torch.inference_mode():
         net, x = drawn(nn.Sequential(nn.Linear(2, 5), nn.BatchNorm1d(5), nn.Tanh())), points(3, 2)
-        found = geometry.metric(net, x)
+        result = geometry.metric(net, x)
     normal = drawn(nn.Sequential(nn.Linear(2, 5), nn.BatchNorm1d(5), nn.Tanh()))
-    torch.testing.assert_close(found, geometry.metric(normal, points(3, 2)))
+    torch.testing.assert_close(result, geometry.metric(normal, points(3, 2)))
     volume = geometry.log_volume(normal, x, progress=False).value
     with torch.inference_mode():
         again = geometry.log_volume(normal, points(3, 2), progress=False).value
@@ -133,7 +133,7 @@ def test_models_may_be_made_and_used_in_inference_mode() -> None:
 
 
 def test_features_of_fewer_digits_than_the_points_count_as_such() -> None:
-    """What rounding leaves of a lost direction is none."""
+    """A direction that consists of rounding alone does not count."""
     single = drawn(nn.Linear(2, 6)).float()
     single.weight.data[:, 1] = 0.7 * single.weight.data[:, 0]
 
@@ -154,9 +154,9 @@ def test_half_precision_inside_is_told_from_a_wrong_derivative() -> None:
             return net(y)
 
     x = points(3, 2).float()
-    found, exact = geometry.metric(mixed, x), geometry.metric(net, x)
+    result, exact = geometry.metric(mixed, x), geometry.metric(net, x)
     assert mixed(x).dtype == torch.bfloat16
-    assert (found - exact).abs().max() < 0.05 * exact.abs().max()
+    assert (result - exact).abs().max() < 0.05 * exact.abs().max()
 
 
 def test_numbers_for_names_and_names_for_numbers_are_refused() -> None:

@@ -1,4 +1,4 @@
-"""Where there is a metric and no Ricci scalar: creases, too few features, degenerate points."""
+"""Where there is a metric and no Ricci scalar: kinks, too few features, degenerate points."""
 
 from collections.abc import Callable
 from copy import deepcopy
@@ -33,37 +33,37 @@ def saddle(x: Tensor) -> Tensor:
     return torch.cat([x, x.prod(1, keepdim=True)], 1)
 
 
-CREASED = {
+KINKED_MODULES = {
     "ReLU": nn.ReLU(), "LeakyReLU": nn.LeakyReLU(), "PReLU": nn.PReLU(), "Hardtanh": nn.Hardtanh(),
     "ReLU6": nn.ReLU6(), "Hardswish": nn.Hardswish(), "SELU": nn.SELU(), "ELU": nn.ELU(0.5),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", CREASED)
-def test_networks_with_creases_have_a_metric_and_no_ricci_scalar(name: str) -> None:
+@pytest.mark.parametrize("name", KINKED_MODULES)
+def test_networks_with_kinks_have_a_metric_and_no_ricci_scalar(name: str) -> None:
     torch.manual_seed(0)
-    shallow = nn.Sequential(nn.Linear(2, 9), CREASED[name]).double()
+    shallow = nn.Sequential(nn.Linear(2, 9), KINKED_MODULES[name]).double()
     deep = nn.Sequential(*shallow, nn.Linear(9, 9), nn.Tanh()).double()
     x = points(3, 2)
     for net in (shallow, deep):
         assert geometry.metric(net, x).isfinite().all()
         for quantity in (geometry.ricci_scalar, geometry.ricci_estimate):
-            with pytest.raises(InputError, match=rf"creases, by .*{name}.*smooth activation"):
+            with pytest.raises(InputError, match=rf"kinks, by .*{name}.*smooth activation"):
                 quantity(net, x)
     smooth = geometry.ricci_scalar(
-        nn.Sequential(nn.Linear(2, 9), nn.Tanh(), CREASED[name]).double(), x, "1"
+        nn.Sequential(nn.Linear(2, 9), nn.Tanh(), KINKED_MODULES[name]).double(), x, "1"
     )
-    assert smooth.value.isfinite().all()  # what follows the layer does not matter
+    assert smooth.value.isfinite().all()  # kinks after the layer do not matter
 
 
-def test_creases_are_found_in_functions_too() -> None:
+def test_kinks_are_found_in_functions_too() -> None:
     x, net = points(3, 2), network(2, 9)
-    for bent in (torch.relu, nn.functional.leaky_relu, lambda z: z.relu()):
+    for kinked in (torch.relu, nn.functional.leaky_relu, lambda z: z.relu()):
         with pytest.raises(
-            InputError, match=r"creases, by .*relu"
-        ):  # though what follows is smooth
-            geometry.ricci_scalar(lambda y, bent=bent: torch.tanh(bent(net[0](y))), x)
-    # The line through the first point and the farthest from it does not cross this crease.
+            InputError, match=r"kinks, by .*relu"
+        ):  # although a smooth function follows
+            geometry.ricci_scalar(lambda y, kinked=kinked: torch.tanh(kinked(net[0](y))), x)
+    # The line through the first point and the farthest from it does not cross this kink.
     corner = torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.5, 0.9]], **DOUBLE)
     with pytest.raises(InputError, match="jump where second derivatives are 0"):
         geometry.ricci_scalar(
@@ -72,7 +72,7 @@ def test_creases_are_found_in_functions_too() -> None:
     random = ShallowNetwork.gaussian(
         relu, 9, 2, 1.0, 1.0, generator=torch.Generator().manual_seed(0)
     )
-    with pytest.raises(InputError, match="creases, by relu"):
+    with pytest.raises(InputError, match="kinks, by relu"):
         geometry.ricci_scalar(random, x)
 
 
@@ -133,11 +133,11 @@ STEPPED = {
 
 
 @pytest.mark.parametrize("name", BENT)
-def test_creases_inside_a_smooth_map_are_found(name: str) -> None:
-    """Its second derivatives are not 0, and by them there is no telling."""
+def test_kinks_inside_a_smooth_map_are_found(name: str) -> None:
+    """Second derivatives are not 0, so they do not reveal the kinks."""
     x = 4 * points(3, 2) - 3.6
     for at in (x, x[:1], x[:1].repeat(2, 1)):
-        with pytest.raises(InputError, match=f"creases, by .*{name.strip()}"):
+        with pytest.raises(InputError, match=f"kinks, by .*{name.strip()}"):
             geometry.ricci_scalar(lambda y: OUT(BENT[name](INTO(y))), at)
 
 
@@ -145,7 +145,7 @@ def test_creases_inside_a_smooth_map_are_found(name: str) -> None:
 def test_steps_are_found_though_slopes_on_both_sides_are_equal(name: str) -> None:
     x = 4 * points(3, 2) - 3.6
     for at in (x, x[:1]):
-        with pytest.raises(InputError, match=f"creases, by .*{name}|aten::{name}"):
+        with pytest.raises(InputError, match=f"kinks, by .*{name}|aten::{name}"):
             geometry.ricci_scalar(lambda y: saddle(y) + STEPPED[name](INTO(y))[:, :3], at)
 
 
@@ -168,22 +168,24 @@ SMOOTH = {
 def test_smooth_maps_may_be_written_with_comparisons(name: str) -> None:
     pieces, whole = SMOOTH[name]
     x = 4 * points(3, 2) - 3.6
-    found, expected = (
+    result, expected = (
         geometry.ricci_scalar(lambda y, phi=phi: OUT(phi(3 * INTO(y))), x).value
         for phi in (pieces, whole)
     )
-    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
+    torch.testing.assert_close(result, expected, rtol=1e-10, atol=1e-12)
     single = deepcopy(INTO).float(), deepcopy(OUT).float()
     geometry.ricci_scalar(lambda y: single[1](pieces(single[0](y))), x.float())
 
 
-def test_creases_away_from_zero_are_found() -> None:
-    bent = activation("bent", sp.Piecewise((z**2 / 4 + z - 1, z > 1), (z**2 / 4, True)), kinks=(1,))
+def test_kinks_away_from_zero_are_found() -> None:
+    kinked = activation(
+        "bent", sp.Piecewise((z**2 / 4 + z - 1, z > 1), (z**2 / 4, True)), kinks=(1,)
+    )
     random = ShallowNetwork.gaussian(
-        bent, 9, 2, 1.0, 1.0, generator=torch.Generator().manual_seed(0)
+        kinked, 9, 2, 1.0, 1.0, generator=torch.Generator().manual_seed(0)
     )
     assert geometry.metric(random, points(3, 2)).isfinite().all()
-    with pytest.raises(InputError, match="creases"):
+    with pytest.raises(InputError, match="kinks"):
         geometry.ricci_scalar(random, points(3, 2))
     soft = ShallowNetwork(elu, random.weights, random.biases)  # its slope has a kink, and no jump
     assert geometry.ricci_scalar(soft, points(3, 2)).value.isfinite().all()
@@ -204,7 +206,7 @@ def test_more_inputs_than_features_have_a_metric_and_no_ricci_scalar(features: M
 
 
 def umbrella(x: Tensor) -> Tensor:
-    """Whitney's: smooth, but pinched at the origin."""
+    """Whitney's umbrella: smooth, but singular at the origin."""
     u, v = x.unbind(1)
     return torch.stack([u, v**2, u * v], 1)
 
@@ -225,7 +227,7 @@ def test_degenerate_points_are_told() -> None:
 def test_second_derivatives_that_do_not_fit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     from numeric.geometry import ricci
 
-    monkeypatch.setattr(ricci, "MOST", 8)
+    monkeypatch.setattr(ricci, "MAX_SECOND_DERIVATIVES", 8)
     for features in (saddle, network(2, 9)):
         with pytest.raises(InputError, match="ricci_estimate"):
             geometry.ricci_scalar(features, points(2, 2))
@@ -238,7 +240,7 @@ def test_a_bar_shows_only_what_takes_its_time(
 
     geometry.ricci_scalar(saddle, points(4, 2))
     assert capsys.readouterr().err == ""
-    monkeypatch.setattr(derivatives, "MOMENT", 0.0)
+    monkeypatch.setattr(derivatives, "BAR_DELAY", 0.0)
     geometry.ricci_scalar(saddle, points(4, 2))
     assert "points" in capsys.readouterr().err
     geometry.ricci_scalar(saddle, points(4, 2), progress=False)

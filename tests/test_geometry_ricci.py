@@ -103,11 +103,11 @@ CURVED = {
 @pytest.mark.parametrize("d", [2, 3, 4, 6])
 def test_the_unit_sphere_has_positive_curvature(d: int) -> None:
     """The convention of the suite: R = +d (d - 1)."""
-    found = geometry.ricci_scalar(sphere, points(5, d, 0.6, 2.4))
+    result = geometry.ricci_scalar(sphere, points(5, d, 0.6, 2.4))
     torch.testing.assert_close(
-        found.value, torch.full((5,), d * (d - 1.0), **DOUBLE), rtol=1e-12, atol=0
+        result.value, torch.full((5,), d * (d - 1.0), **DOUBLE), rtol=1e-12, atol=0
     )
-    assert (found.rank == d).all()
+    assert (result.rank == d).all()
 
 
 @pytest.mark.parametrize("name", CURVED)
@@ -128,13 +128,13 @@ def test_flat_space_is_flat_in_any_coordinates(name: str) -> None:
 
 
 def test_a_flipped_sign_finds_flat_space_curved() -> None:
-    """The public code for the paper turns the sign of the products of Christoffel symbols."""
+    """The public code for the paper flips the sign of the products of Christoffel symbols."""
     x = points(6, 3)
     wrong = ricci_by_nesting(polar, x, contraction=flipped)
     torch.testing.assert_close(wrong, 4 / x[:, 0] ** 2, rtol=1e-10, atol=0)
     skew = ricci_by_nesting(skewed, points(6, 2), contraction=flipped)
     assert skew.abs().max() > 0.5
-    # Some spaces do not tell: the sphere and the plane in polar coordinates come out right.
+    # Some spaces do not show the error: the sphere and the plane in polar coordinates come out right.
     plane = ricci_by_nesting(polar, points(6, 2), contraction=flipped)
     assert plane.abs().max() < 1e-10
 
@@ -182,7 +182,7 @@ def test_a_general_map_loses_the_condition_number_only_once(
         squeeze = turn @ torch.diag(torch.tensor([1.0, 1 / stretch], **DOUBLE)) @ turn.T
         at = torch.randn(2, generator=rng, **DOUBLE)
         x = torch.zeros(1, 2, **DOUBLE)
-        found = geometry.ricci_scalar(lambda y, at=at, s=squeeze, net=net: net(at + y @ s), x)
+        result = geometry.ricci_scalar(lambda y, at=at, s=squeeze, net=net: net(at + y @ s), x)
         exact = geometry.ricci_scalar(net, at[None])
-        assert found.condition.item() > stretch / 3
-        assert abs(found.value / exact.value - 1).item() < tolerance
+        assert result.condition.item() > stretch / 3
+        assert abs(result.value / exact.value - 1).item() < tolerance

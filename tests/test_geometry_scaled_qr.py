@@ -13,11 +13,11 @@ TOLERANCE = 1e-12
 def test_errors_of_rows_that_are_nearly_parallel_grow_in_the_rows_they_span(
     angle: float, share: float, rank: int
 ) -> None:
-    """A third row is the difference of two at a small angle, over that angle, and a rest outside their span.
+    """A third row is the difference of two at a small angle, over that angle, plus a part outside their span.
 
-    Each row is known to the tolerance, and so their difference over the angle to sqrt(2) tolerance/angle
-    only: a rest of 0.3 times as much is noise, though it may be 1e5 times the tolerance; 30 times is a
-    third direction. Nothing is close to the bound, whatever the processor.
+    Each row is accurate to the tolerance, and so their difference over the angle to sqrt(2) tolerance/angle
+    only: a part of 0.3 times that is noise, though it may be 1e5 times the tolerance; one of 30 times is a
+    third direction. Neither is close to the bound, so rounding cannot decide.
     """
     rng = torch.Generator().manual_seed(0)
     one, two, three, _ = torch.linalg.qr(

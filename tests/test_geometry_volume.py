@@ -1,4 +1,4 @@
-"""Log volumes and spectra of feature maps, against SVD where it is right and mpmath where it is not."""
+"""Log volumes and spectra of feature maps, against SVD where it is accurate and mpmath where it is not."""
 
 from __future__ import annotations
 
@@ -62,9 +62,9 @@ def test_a_layer_is_picked_by_name_and_points_may_be_images() -> None:
     values = torch.linalg.svdvals(vmap(jacrev(lambda y: net(y[None])[0]))(x).flatten(2))
     assert (volume_of(net, x).value - values.log().sum(1)).abs().max() < 1e-12
     inner = torch.linalg.svdvals(vmap(jacrev(lambda y: net[:2](y[None]).flatten()))(x).flatten(2))
-    found = spectrum_of(net, x, layer="1").log_singular
-    assert found.shape == (3, 16)
-    assert (found - inner.log()).abs().max() < 1e-12
+    result = spectrum_of(net, x, layer="1").log_singular
+    assert result.shape == (3, 16)
+    assert (result - inner.log()).abs().max() < 1e-12
 
 
 def test_no_mode_flag_or_graph_is_left_behind() -> None:
@@ -87,9 +87,9 @@ def test_a_float32_model_is_factorised_in_float64() -> None:
     net = deep(6, 20, 6)
     x = points(3, 6).float()
     exact = volume_of(net, x.double())
-    found = volume_of(net.float(), x)
-    assert found.value.dtype == torch.float64
-    assert (found.value - exact.value).abs().max() < 1e-5 * exact.condition.max()
+    result = volume_of(net.float(), x)
+    assert result.value.dtype == torch.float64
+    assert (result.value - exact.value).abs().max() < 1e-5 * exact.condition.max()
 
 
 ACTIVATIONS = {  # log phi' in mpmath
@@ -131,8 +131,8 @@ def test_units_whose_derivatives_underflow_still_count(name: str) -> None:
     volume, spectrum = volume_of(net, x), spectrum_of(net, x)
     assert volume.rank.item() == spectrum.rank.item() == 3
     assert abs(volume.value.item() - mp.fsum(exact)) < 1e-9
-    found = spectrum.log_singular[0].tolist()
-    assert max(abs(a - b) for a, b in zip(found, exact, strict=True)) < 1e-9
+    result = spectrum.log_singular[0].tolist()
+    assert max(abs(a - b) for a, b in zip(result, exact, strict=True)) < 1e-9
     assert exact[-1] < -750  # the least positive float is e^-744
 
 
@@ -141,8 +141,8 @@ def test_erf_units_of_the_suite_with_their_normalisation() -> None:
     x = torch.tensor([[3.0, -7.0]], **WIDE)
     root = mp.sqrt(2 / mp.pi) / mp.sqrt(6)
     exact = _saturated(lambda z: -z * z / 2, weights, biases, x[0], root)
-    found = spectrum_of(ShallowNetwork(erf, weights, biases), x)
-    off = [abs(a - b) for a, b in zip(found.log_singular[0].tolist(), exact, strict=True)]
+    result = spectrum_of(ShallowNetwork(erf, weights, biases), x)
+    off = [abs(a - b) for a, b in zip(result.log_singular[0].tolist(), exact, strict=True)]
     assert max(off) < 1e-9
 
 
@@ -181,17 +181,17 @@ def test_ill_conditioned_maps_to_what_their_entries_determine(condition: float) 
     with mp.workdps(60):
         J = mp.matrix(A.tolist())
         exact = mp.log(mp.det(J.T * J)) / 2
-    found = volume_of(lambda x: x @ A.T, points(1, 5))
-    assert abs(found.value.item() - exact) < 20 * torch.finfo(A.dtype).eps * condition
-    assert abs(found.condition.item() / condition - 1) < 0.01
+    result = volume_of(lambda x: x @ A.T, points(1, 5))
+    assert abs(result.value.item() - exact) < 20 * torch.finfo(A.dtype).eps * condition
+    assert abs(result.condition.item() / condition - 1) < 0.01
 
 
 @pytest.mark.parametrize(("largest", "digits"), [(MILD, 1e-12), (SAFE, 1e-10)], ids=["gram", "qr"])
 def test_each_factor_is_left_before_it_errs(largest: float, digits: float) -> None:
-    """Rows of two scales at the largest condition that a Gram matrix, or a plain QR, still gets."""
+    """Rows of two scales at the largest condition number left to a Gram matrix, or to a plain QR."""
     rows = points(150, 70, 7)
     rows[30:] *= 3 / largest
     exact = graded(torch.zeros(150, **WIDE), rows).log_volume  # see test_scaled_qr
-    found = volume_of(lambda x: x @ rows.T, points(1, 70))
-    assert largest / 2 < found.condition < largest
-    assert abs(found.value.item() - exact) < digits
+    result = volume_of(lambda x: x @ rows.T, points(1, 70))
+    assert largest / 2 < result.condition < largest
+    assert abs(result.value.item() - exact) < digits

@@ -28,19 +28,19 @@ def test_a_budget_bounds_memory_and_changes_nothing(net: nn.Sequential) -> None:
     peaks = []
     for memory in (400_000, 4_000_000):
         with Meter() as meter:
-            found = spectrum_of(net, x, memory=memory)
-        assert (found.log_singular - free.log_singular).abs().max() < 1e-12
+            result = spectrum_of(net, x, memory=memory)
+        assert (result.log_singular - free.log_singular).abs().max() < 1e-12
         assert meter.peak <= memory
         peaks.append(meter.peak)
-    assert peaks[1] > 1.5 * peaks[0]  # what is given is used
+    assert peaks[1] > 1.5 * peaks[0]  # a larger budget is used
 
 
 def test_more_features_than_memory_holds_are_reduced_on_the_way() -> None:
     net, x, memory = deep(12, 20, 700), points(2, 12), 300_000
     with Meter() as meter:
-        found = spectrum_of(net, x, memory=memory)
+        result = spectrum_of(net, x, memory=memory)
     assert meter.peak <= memory < COPIES * 8 * 700 * 12
-    assert (found.log_singular - spectrum_of(net, x).log_singular).abs().max() < 1e-12
+    assert (result.log_singular - spectrum_of(net, x).log_singular).abs().max() < 1e-12
 
     rows = points(700, 12, 8) * 10.0 ** -(torch.arange(700, **WIDE) % 151)[:, None]  # in no order
     whole = spectrum_of(lambda x: x @ rows.T, x)
@@ -63,7 +63,7 @@ def test_a_budget_below_one_row_is_refused_with_the_number_needed(net: nn.Sequen
 
 
 class _OneWay(torch.autograd.Function):
-    """A cube that torch can pull back, one row at a time, but not push forward."""
+    """A cube with reverse-mode derivatives, one row at a time, but no forward mode."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
@@ -80,8 +80,8 @@ def test_functions_that_torch_differentiates_in_one_way_only() -> None:
     A = points(9, 4, 3)
     x = points(3, 4)
     exact = volume_of(lambda x: (x @ A.T) ** 3, x)
-    found = volume_of(lambda x: _OneWay.apply(x @ A.T), x)
-    assert (found.value - exact.value).abs().max() < 1e-13
+    result = volume_of(lambda x: _OneWay.apply(x @ A.T), x)
+    assert (result.value - exact.value).abs().max() < 1e-13
 
 
 BAD: dict[str, tuple[Callable, str]] = {

@@ -84,10 +84,10 @@ def test_log_volume_of_a_small_one(memory: int) -> None:
     values = torch.linalg.svdvals(J)
     rank = int((values[0] > 1e-12 * values[0, 0]).sum())
     assert rank < 64  # the last stage has one pixel, and its block adds fewer channels than it has
-    found = geometry.spectrum(net, x, memory=memory, progress=False)
+    result = geometry.spectrum(net, x, memory=memory, progress=False)
     assert net.training
-    assert found.rank.tolist() == [rank, rank]
-    assert (found.log_singular - values.log())[:, :rank].abs().max() < 1e-9
+    assert result.rank.tolist() == [rank, rank]
+    assert (result.log_singular - values.log())[:, :rank].abs().max() < 1e-9
     inside = geometry.log_volume(net, x[:1], "stages.1", memory=100_000_000, progress=False)
     assert inside.rank.item() == 2 * 8 * 8  # all that two channels of the first layer let through
 

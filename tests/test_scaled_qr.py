@@ -41,12 +41,12 @@ def _exact(logs: Tensor, rows: Tensor) -> list:
 
 def _check(logs: Tensor, rows: Tensor, rank: int, tolerance: float = 1e-12) -> None:
     exact = _exact(logs, rows)
-    found = graded(logs, rows)
-    assert found.rank == rank
-    volume = mp.mpf(found.log_volume.item()) - mp.fsum(exact[:rank])
+    result = graded(logs, rows)
+    assert result.rank == rank
+    volume = mp.mpf(result.log_volume.item()) - mp.fsum(exact[:rank])
     size = 1 + abs(logs[logs.isfinite()]).sum().item()
     assert abs(volume) < tolerance + 1e-15 * size
-    off = found.log_singular - torch.tensor([float(v) for v in exact[:rank]], **WIDE)
+    off = result.log_singular - torch.tensor([float(v) for v in exact[:rank]], **WIDE)
     assert off.abs().max() < tolerance
 
 
@@ -119,10 +119,10 @@ def test_a_network_of_784_inputs_and_2000_units_over_165_decades() -> None:
     left, right = _exact(a, few), _exact(b, many)
     exact = 28 * (mp.fsum(left) + mp.fsum(right))
     spectrum = sorted((float(u + v) for u in left for v in right), reverse=True)
-    found = graded(logs, rows)
-    assert found.rank == 784
-    assert abs(mp.mpf(found.log_volume.item()) - exact) < 1e-9
-    assert (found.log_singular - torch.tensor(spectrum, **WIDE)).abs().max() < 1e-11
+    result = graded(logs, rows)
+    assert result.rank == 784
+    assert abs(mp.mpf(result.log_volume.item()) - exact) < 1e-9
+    assert (result.log_singular - torch.tensor(spectrum, **WIDE)).abs().max() < 1e-11
     matrix = rows * logs.exp()[:, None]
     for wrong in (torch.linalg.svdvals(matrix), torch.geqrf(matrix)[0].diagonal().abs()):
         assert abs(wrong.log().sum().item() - float(exact)) > 100  # nats
@@ -142,5 +142,5 @@ def test_compressed_rows_keep_volume_and_spectrum() -> None:
 
 def test_scales_so_far_out_that_neighbours_round_to_one_have_a_spectrum() -> None:
     logs = torch.tensor([-1e19, -3e19, -3e19], **WIDE)
-    found = graded(logs, torch.eye(3, **WIDE))
-    assert found.log_singular.tolist() == logs.tolist()
+    result = graded(logs, torch.eye(3, **WIDE))
+    assert result.log_singular.tolist() == logs.tolist()

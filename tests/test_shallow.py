@@ -112,8 +112,10 @@ def test_bad_input_is_refused_with_a_reason(make: object, words: str) -> None:
 
 
 def test_kinks_away_from_zero_are_refused_for_curvature_only() -> None:
-    bent = activation("bent", sp.Piecewise((z**2 / 4 + z - 1, z > 1), (z**2 / 4, True)), kinks=(1,))
-    net, x = network(bent, 50, 2), torch.tensor([[0.3, -0.8]], dtype=torch.float64)
+    kinked = activation(
+        "bent", sp.Piecewise((z**2 / 4 + z - 1, z > 1), (z**2 / 4, True)), kinks=(1,)
+    )
+    net, x = network(kinked, 50, 2), torch.tensor([[0.3, -0.8]], dtype=torch.float64)
     assert net.magnification(x).item() > 0
     with pytest.raises(InputError, match="kinks"):
         net.ricci_scalar(x)

@@ -5,8 +5,8 @@
     geodesics.shoot(network, p, v).end          # the exponential map
     geodesics.mean(network, points).point       # the Riemannian mean
 
-Lengths are those of `geometry.metric`, g = J^T J. Smooth maps get geodesics to the last digits;
-networks with creases, such as those of ReLUs, are flat between them, and get shortest paths by
+Lengths are those of `geometry.metric`, g = J^T J. For smooth maps geodesics are accurate to the last digits.
+Networks with kinks, such as those of ReLUs, are flat between them; their shortest paths are found by
 relaxation.
 """
 

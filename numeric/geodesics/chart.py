@@ -1,4 +1,4 @@
-"""Where torch and scipy meet: a feature map at a few points, told as displacements from one of them."""
+"""Interface of torch and scipy: a feature map in displacements from one of a few points, as numpy arrays."""
 
 from __future__ import annotations
 
@@ -12,90 +12,90 @@ import torch
 from torch import Tensor
 
 from numeric.geodesics.elements import Array
-from numeric.geodesics.maps import Map, Shallow, Smooth
+from numeric.geodesics.maps import AutodiffMap, HiddenLayerMap, Map
 from numeric.geodesics.transport import Transport
-from numeric.geometry.kinks import creased_layers
+from numeric.geometry.kinks import layers_with_kinks
 from numeric.inputs import InputError
 from numeric.models.feature_map import FeatureMap
 from numeric.models.hidden_layers import HiddenLayer
-from numeric.models.output_checks import check_bend, check_slope
+from numeric.models.output_checks import check_first_derivative, check_second_derivative
 
 
 @dataclass(frozen=True, eq=False)
 class Chart:
-    """Displacements from the origin keep their digits when two points are close."""
+    """A feature map in displacements from an origin, which stay accurate when two points are close."""
 
-    features: Smooth | Shallow
+    features: AutodiffMap | HiddenLayerMap
     origin: Tensor  # (d,)
-    creases: tuple[str, ...]  # layers that make paths break, as ReLU
+    kinks: tuple[str, ...]  # layers with kinks, such as ReLU, where paths are refracted
 
     @property
     def unit(self) -> float:
         """The rounding unit of the points."""
         return torch.finfo(self.origin.dtype).eps
 
-    def moved(self, origin: Tensor) -> Chart:
-        """The same features told from elsewhere."""
+    def recentred(self, origin: Tensor) -> Chart:
+        """The same features in displacements from another origin."""
         return replace(self, origin=origin)
 
     def tensor(self, values: Array) -> Tensor:
-        """On the device and in the precision of the points."""
+        """A tensor on the device and in the precision of the points."""
         return torch.as_tensor(values, dtype=self.origin.dtype, device=self.origin.device)
 
     def places(self, y: Array) -> Tensor:
-        """(m, d) -> (m, d)."""
+        """Points at displacements: (m, d) -> (m, d)."""
         return self.origin + self.tensor(y)
 
     def transport(self, y: Array, v: Array) -> Transport:
-        """(m, d), (m, d)."""
+        """The covariant derivative at displacements (m, d) with velocities (m, d)."""
         return Transport.along(self.features, self.places(y), self.tensor(v))
 
-    def refuse_singular(self, y: Array) -> None:
-        """An error where the metric at one of the places (m, d) is."""
-        self.transport(y, np.zeros_like(y)).refuse_singular(self.places(y))
+    def require_nonsingular(self, y: Array) -> None:
+        """Refuse displacements (m, d) at which the metric is singular."""
+        self.transport(y, np.zeros_like(y)).require_nonsingular(self.places(y))
 
     def speeds(self, y: Array, v: Array) -> Array:
         """|J v|: (m, d), (m, d) -> (m,)."""
-        pushed = self.features.push(self.places(y), self.tensor(v))
+        pushed = self.features.jvp(self.places(y), self.tensor(v))
         return array(torch.linalg.vector_norm(pushed, dim=1))
 
-    def pull(self, y: Array) -> tuple[Tensor, Map]:
-        """Features (m, p), and what takes c to J^T c: (m, p) -> (m, d)."""
-        return self.features.pull(self.places(y))
+    def vjp(self, y: Array) -> tuple[Tensor, Map]:
+        """Features (m, p), and the function from c to J^T c: (m, p) -> (m, d)."""
+        return self.features.vjp(self.places(y))
 
 
 @contextmanager
-def charted(features: Any, points: Tensor, layer: str | None) -> Iterator[tuple[Chart, Tensor]]:
+def open_chart(features: Any, points: Tensor, layer: str | None) -> Iterator[tuple[Chart, Tensor]]:
     """A chart around the first of points (n, ...), and all of them flat, (n, d)."""
-    chosen = FeatureMap.of(features, layer)
-    with chosen.on(points) as f:
+    feature_map = FeatureMap.of(features, layer)
+    with feature_map.on(points) as f:
         d = f.points.shape[1]
         if f.count < d:
             raise InputError(
                 f"{d} coordinates and {f.count} features: the metric is singular everywhere, and points "
                 "may have distance 0. Take a wider layer."
             )
-        hidden = HiddenLayer.at(chosen, points)
-        own = Smooth(f) if hidden is None else Shallow(f, hidden)
-        creases = creased_layers(f, chosen.module)
+        hidden = HiddenLayer.at(feature_map, points)
+        differentiable = AutodiffMap(f) if hidden is None else HiddenLayerMap(f, hidden)
+        kinks = layers_with_kinks(f, feature_map.module)
         if hidden is not None and hidden.jumps():
-            creases = [hidden.name]
+            kinks = [hidden.name]
 
         def along(call: Map, x: Tensor, u: Tensor) -> Tensor:
-            """What is tried is what is used: J u, and of J u itself H(u, u)."""
+            """The derivatives that are used later, to be checked: J u, and for J u itself H(u, u)."""
             if call is f:
-                return own.push(x, u)
-            _, H = own.bend(x, u)
+                return differentiable.jvp(x, u)
+            _, H = differentiable.jacobian_and_hessian(x, u)
             return (H @ u.to(H)[:, :, None])[..., 0]
 
-        check_slope(f, along, f.points)
-        if not creases:
-            check_bend(f, along, f.points)
-        yield Chart(own, f.points[0], tuple(creases)), f.points
+        check_first_derivative(f, along, f.points)
+        if not kinks:
+            check_second_derivative(f, along, f.points)
+        yield Chart(differentiable, f.points[0], tuple(kinks)), f.points
 
 
-def alike(**points: Any) -> Tensor:
-    """Points of one kind, stacked."""
+def stack_points(**points: Any) -> Tensor:
+    """Stack points; refuse those that differ in shape, dtype or device."""
     for name, point in points.items():
         if not isinstance(point, Tensor) or point.ndim < 1:
             raise InputError(
@@ -104,22 +104,22 @@ def alike(**points: Any) -> Tensor:
             )
     kinds = {(tuple(p.shape), p.dtype, p.device) for p in points.values()}
     if len(kinds) > 1:
-        given = ", ".join(
+        listed = ", ".join(
             f"{n} {tuple(p.shape)} {p.dtype} on {p.device}" for n, p in points.items()
         )
-        raise InputError(f"Points must be of one shape, type and device, but given were {given}.")
+        raise InputError(f"Points must be of one shape, type and device, but given were {listed}.")
     return torch.stack(list(points.values()))
 
 
-def refuse_batch(features: Any, layer: str | None, **points: Tensor) -> None:
-    """An error where several points are given for one: the map takes each row by itself."""
+def require_single_point(features: Any, layer: str | None, **points: Tensor) -> None:
+    """Refuse batches where one point is needed: the map acts on each row separately."""
     name, point = next(iter(points.items()))
     if point.ndim < 2 or len(point) < 2:
         return
     try:
         with FeatureMap.of(features, layer).on(point):
             pass
-    except InputError:  # rows are mixed, or no points
+    except InputError:  # the rows are not separate points of the map
         return
     raise InputError(
         f"{' and '.join(points)} of shape {tuple(point.shape)} are batches of {len(point)} points, as the "
@@ -130,5 +130,5 @@ def refuse_batch(features: Any, layer: str | None, **points: Tensor) -> None:
 
 
 def array(values: Tensor) -> Array:
-    """As scipy takes it."""
+    """A float64 numpy array."""
     return values.detach().cpu().numpy().astype(np.float64)

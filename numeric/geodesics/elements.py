@@ -25,9 +25,9 @@ class Rule(NamedTuple):
 @lru_cache
 def lobatto(degree: int) -> Rule:
     """The rule of degree + 1 nodes."""
-    own = legendre.Legendre.basis(degree)
-    nodes = np.concatenate([[-1.0], np.sort(own.deriv().roots().real), [1.0]])
-    weights = 2 / (degree * (degree + 1) * own(nodes) ** 2)
+    polynomial = legendre.Legendre.basis(degree)
+    nodes = np.concatenate([[-1.0], np.sort(polynomial.deriv().roots().real), [1.0]])
+    weights = 2 / (degree * (degree + 1) * polynomial(nodes) ** 2)
     coefficients = np.linalg.inv(legendre.legvander(nodes, degree))
     slopes = legendre.legvander(nodes, degree - 1) @ legendre.legder(coefficients)
     return Rule(nodes, weights, slopes, coefficients)

@@ -12,24 +12,24 @@ from torch import Tensor
 from numeric.geodesics.elements import Array, Curve
 from numeric.inputs import InputError
 
-CONJUGATE = 1e-6  # a stability this close to 0 is 0 up to rounding and discretisation
-TINY = 1e-300  # keeps a quotient finite
-SUMMED = 1e-14  # share of a length that sums over nodes round away
+CONJUGATE = 1e-6  # |stability| up to which ends count as conjugate: rounding and discretisation
+TINY = 1e-300  # avoids a division by 0
+SUMMED = 1e-14  # relative rounding error of a length, as a sum over nodes
 
 
 @dataclass(frozen=True, eq=False)
 class Geodesic:
     r"""A path at constant speed over $0 \le t \le 1$.
 
-    `residual` is the angle by which it turns in all where a geodesic does not, the integral of the
-    covariant acceleration over the length. The length is off by about its square over the stability, so that
-    next to conjugate ends, as of a sphere, it is worth less: `error` says how much. A path that was
-    relaxed only (`refined` is False: the map has creases, or d is large) has for it the relative
-    change of its length when its segments were doubled last.
+    `residual` is the total angle by which the path turns, 0 for a geodesic: the integral of the covariant
+    acceleration divided by the length. The relative error of the length is about residual^2/stability, which
+    is larger next to conjugate ends, as on a sphere; see `error`. For a path that was only relaxed
+    (`refined` is False: the map has kinks, or d is large) `residual` is the relative change of its length
+    when its segments were last doubled.
 
     `stability` is the least of $1 - \int\langle R(V, x')x', V\rangle/\int|DV|^2$ over fields V that
-    vanish at the ends, on the unit sphere $1 - (\text{length}/\pi)^2$: above 0 no path close by is
-    shorter, below 0 one is, and at 0 the ends are conjugate. None where the path was relaxed only.
+    vanish at the ends, on the unit sphere $1 - (\text{length}/\pi)^2$: above 0 no nearby path is
+    shorter, below 0 one is, and at 0 the ends are conjugate. None for a path that was only relaxed.
     """
 
     length: float
@@ -42,22 +42,22 @@ class Geodesic:
 
     @property
     def minimum(self) -> bool | None:
-        """Whether every other path close by is longer; None where this is not known."""
+        """Whether all nearby paths are longer; None if unknown."""
         return None if self.stability is None else self.stability > CONJUGATE
 
     @property
     def conjugate(self) -> bool | None:
-        """Whether a family of paths is as short up to second order, as between opposite points."""
+        """Whether the ends are conjugate, as opposite points of a sphere; None if unknown."""
         return None if self.stability is None else abs(self.stability) <= CONJUGATE
 
     @property
     def error(self) -> float:
-        r"""About how far the length may be off, where paths close by are compared.
+        r"""An estimate of the error of the length, compared with nearby paths.
 
-        With $\mu$ the stability, a path that turns by r where a geodesic does not is off it by about
-        $r/|\mu|$, and longer by $r^2/|\mu|$ of its length; no farther off than the whole way, and so not
-        longer than by r. Where ends are conjugate up to rounding, a path of stability below 0 is longer by
-        about $|\mu|$ than one close by; farther below 0 it is no minimum, and compared with none.
+        With stability $\mu$, a path of residual r deviates from a geodesic by about $r/|\mu|$, and is longer
+        by $r^2/|\mu|$ of its length; the deviation is at most the whole length, so the excess is at most r.
+        Where the ends are conjugate up to rounding, a path of stability below 0 is longer by about $|\mu|$
+        than a nearby one; farther below 0 it is a saddle, which is compared with no other path.
         """
         if self.stability is None:
             return self.length * self.residual
@@ -67,7 +67,7 @@ class Geodesic:
 
     @property
     def log(self) -> Tensor:
-        """The velocity at t = 0, which is the logarithm of the far end; in the shape of a point."""
+        """The velocity at t = 0, which is the logarithm of the end point; in the shape of a point."""
         return self.velocity(0.0)
 
     def at(self, t: Any) -> Tensor:
@@ -84,7 +84,7 @@ class Geodesic:
 
 
 def times(t: Any, last: float) -> Array:
-    """Numbers from 0 to the last."""
+    """Times as an array; those outside [0, last] are refused."""
     t = np.asarray(t.detach().cpu() if isinstance(t, Tensor) else t, float)
     if not ((t >= 0) & (t <= last)).all():
         raise InputError(f"t = {t} was given, but the path runs from t = 0 to t = {last:g}.")
@@ -92,6 +92,6 @@ def times(t: Any, last: float) -> Array:
 
 
 def like(point: Tensor, values: Array, shape: tuple[int, ...]) -> Tensor:
-    """Flat values (n, d) as tensors of the kind and shape of a point, n of them in a shape."""
+    """Flat values (n, d) as a tensor (*shape, *shape of point), of the dtype and device of the point."""
     values = torch.as_tensor(values, dtype=point.dtype, device=point.device)
     return values.reshape((*shape, *point.shape))

@@ -1,7 +1,7 @@
-"""What geodesics need of a feature map: values and derivatives, by torch or in closed form.
+"""Values and derivatives of a feature map for geodesics, by torch or in closed form.
 
-A derivative along v takes two passes back: J^T c is linear in c, and its pullback takes v to J v. That
-costs a fraction of torch's forward mode, whose rules are Python, at the few points of a path.
+A derivative along v takes two backward passes: J^T c is linear in c, and its own vector-Jacobian product with
+v is J v. At the few points of a path this is much faster than torch's forward mode, whose rules are Python.
 """
 
 from __future__ import annotations
@@ -19,61 +19,61 @@ Map = Callable[[Tensor], Tensor]  # (m, d) -> (m, p)
 
 
 @dataclass(frozen=True, eq=False)
-class Smooth:
-    """Any map that torch differentiates twice, on copies of the points, one for each axis."""
+class AutodiffMap:
+    """Any map, differentiated twice by torch on copies of the points, one for each axis."""
 
     features: Map
 
-    def push(self, x: Tensor, v: Tensor) -> Tensor:
+    def jvp(self, x: Tensor, v: Tensor) -> Tensor:
         """J v: (m, d), (m, d) -> (m, p)."""
         with torch.enable_grad():
             x = x.detach().requires_grad_()
-            return _along(self.features(x), x, v, False)
+            return _jvp(self.features(x), x, v, False)
 
-    def bend(self, x: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+    def jacobian_and_hessian(self, x: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """J and H(v, .): (m, d), (m, d) -> twice (m, p, d)."""
-        many, axes = _copies(x)
+        copies, axes = _copies(x)
         with torch.enable_grad():
-            J = _along(self.features(many), many, axes, True)
-            H = _along(J, many, v.repeat_interleave(x.shape[1], 0), False)
+            J = _jvp(self.features(copies), copies, axes, True)
+            H = _jvp(J, copies, v.repeat_interleave(x.shape[1], 0), False)
         return J.detach().unflatten(0, x.shape).mT, H.unflatten(0, x.shape).mT
 
-    def contract(self, x: Tensor, c: Tensor) -> Tensor:
+    def contract_hessian(self, x: Tensor, c: Tensor) -> Tensor:
         """The sum of c_k H_k over features: (m, d), (m, p) -> (m, d, d)."""
-        many, axes = _copies(x)
+        copies, axes = _copies(x)
         with torch.enable_grad():
-            slope = _back(self.features(many), many, c.repeat_interleave(x.shape[1], 0), True)
-            return _back(slope, many, axes, False).unflatten(0, x.shape)
+            slope = _vjp(self.features(copies), copies, c.repeat_interleave(x.shape[1], 0), True)
+            return _vjp(slope, copies, axes, False).unflatten(0, x.shape)
 
-    def pull(self, x: Tensor) -> tuple[Tensor, Map]:
-        """Features (m, p), and what takes c to J^T c: (m, p) -> (m, d)."""
+    def vjp(self, x: Tensor) -> tuple[Tensor, Map]:
+        """Features (m, p), and the function from c to J^T c: (m, p) -> (m, d)."""
         with torch.enable_grad():
             x = x.detach().requires_grad_()
             value = self.features(x)
-        return value.detach(), lambda c: _back(value, x, c, False)
+        return value.detach(), lambda c: _vjp(value, x, c, False)
 
 
 @dataclass(frozen=True, eq=False)
-class Shallow:
+class HiddenLayerMap:
     """One hidden layer, in closed form and float64."""
 
     features: Map
     layer: HiddenLayer
 
-    def push(self, x: Tensor, v: Tensor) -> Tensor:
+    def jvp(self, x: Tensor, v: Tensor) -> Tensor:
         slope, _ = self._slopes(x)
         return slope * (v.double() @ self.layer.weights.T)
 
-    def bend(self, x: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+    def jacobian_and_hessian(self, x: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         slope, bend = self._slopes(x)
         w = self.layer.weights
         return slope[:, :, None] * w, (bend * (v.double() @ w.T))[:, :, None] * w
 
-    def contract(self, x: Tensor, c: Tensor) -> Tensor:
+    def contract_hessian(self, x: Tensor, c: Tensor) -> Tensor:
         w = self.layer.weights
         return (w.T * (c * self._slopes(x)[1])[:, None]) @ w
 
-    def pull(self, x: Tensor) -> tuple[Tensor, Map]:
+    def vjp(self, x: Tensor) -> tuple[Tensor, Map]:
         slope, _ = self._slopes(x)
         return self.features(x).double(), lambda c: (slope * c) @ self.layer.weights
 
@@ -85,24 +85,24 @@ class Shallow:
 
 
 def _copies(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Each point once for every axis, to be differentiated, and the axes: twice (m d, d)."""
+    """Each point repeated for every axis, requiring gradients, and the axes: (m d, d) each."""
     m, d = x.shape
-    many = x.detach().repeat_interleave(d, 0).requires_grad_()
-    return many, torch.eye(d, dtype=x.dtype, device=x.device).repeat(m, 1)
+    copies = x.detach().repeat_interleave(d, 0).requires_grad_()
+    return copies, torch.eye(d, dtype=x.dtype, device=x.device).repeat(m, 1)
 
 
-def _along(y: Tensor, x: Tensor, v: Tensor, again: bool) -> Tensor:
-    """The derivative of y along v, to be differentiated again or not; in the shape of y."""
+def _jvp(y: Tensor, x: Tensor, v: Tensor, create_graph: bool) -> Tensor:
+    """The derivative of y along v, in the shape of y; `create_graph` if it is differentiated again."""
     c = torch.zeros_like(y, requires_grad=True)
-    return _back(_back(y, x, c, True), c, v, again)
+    return _vjp(_vjp(y, x, c, True), c, v, create_graph)
 
 
-def _back(y: Tensor, x: Tensor, c: Tensor, again: bool) -> Tensor:
+def _vjp(y: Tensor, x: Tensor, c: Tensor, create_graph: bool) -> Tensor:
     """The derivative of c.y by x, in the shape of x."""
     if not y.requires_grad:  # y is constant
         return torch.zeros_like(x)
     try:
-        return torch.autograd.grad(y, x, c, create_graph=again, materialize_grads=True)[0]
+        return torch.autograd.grad(y, x, c, create_graph=create_graph, materialize_grads=True)[0]
     except (RuntimeError, NotImplementedError) as error:
         raise InputError(
             f"torch cannot differentiate the map twice ({str(error).splitlines()[0]}): write it with "

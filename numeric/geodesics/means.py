@@ -1,8 +1,8 @@
-r"""The Riemannian mean of a small set: the point of least sum of squared distances.
+r"""The Riemannian mean of a small set: the point that minimises the sum of squared distances.
 
-The energy of the geodesic from x to a point, as a function of x, has half the gradient $-\log_x$, and
-half the covariant Hessian that is left of its second variation when the inner nodes follow, a
-Schur complement. So Newton's method takes nothing but the geodesics themselves.
+Half the energy of the geodesic from x to a point, as a function of x, has the gradient $-\log_x$; its
+covariant Hessian is half the second variation, minimised over the inner nodes: a Schur complement. So
+Newton's method needs only the geodesics themselves.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from scipy.linalg import eigh
 from torch import Tensor
 from tqdm import tqdm
 
-from numeric.geodesics.chart import Chart, array, charted
+from numeric.geodesics.chart import Chart, array, open_chart
 from numeric.geodesics.elements import Array, Curve
 from numeric.geodesics.geodesic import Geodesic
 from numeric.geodesics.refinement import NotConverged
-from numeric.geodesics.search import STANDARD, Search, found, settled
+from numeric.geodesics.search import STANDARD, Search, find_geodesics, refined_geodesic
 from numeric.geodesics.variation import Variation
 from numeric.inputs import InputError
 
-STEPS = 40
-FLAT = 1e-3  # in flat space the Hessian is 1
-CURVED = 0.2
-SHORTEST = 1e-6  # share of a step that is tried
+STEPS = 40  # of Newton's method
+FLAT = 1e-3  # eigenvalues of the Hessian below this are not used for Newton steps; in flat space all are 1
+CURVED = 0.2  # least absolute value by which those are replaced
+SHORTEST = 1e-6  # smallest share of a step that is tried
 SLOPE = 0.1  # share of the expected gain that a step must bring
-SHORTER = 1 - 1e-6  # what a new geodesic must be of the old one to take its place
+SHORTER = 1 - 1e-6  # ratio of variances below which geodesics searched anew replace the old ones
 
 
 @dataclass(frozen=True, eq=False)
 class Mean:
-    """Where the variance is stationary and no geodesic to a point is known to be shorter."""
+    """A stationary point of the variance, whose geodesics are the shortest that were found."""
 
     point: Tensor
     variance: float  # the weighted mean of squared distances
@@ -57,15 +57,15 @@ def mean(
 
     Far from the points there may be other means; the descent starts at the mean of coordinates.
     """
-    with charted(features, points, layer) as (chart, flat):
+    with open_chart(features, points, layer) as (chart, flat):
         share = _shares(weights, len(flat))
         start = torch.as_tensor(share).to(flat) @ (flat - flat[0]) + flat[0]
-        here = _Around.searched(chart.moved(start), points, flat, share, search)
+        here = _Candidate.searched(chart.recentred(start), points, flat, share, search)
         bar = tqdm(range(STEPS), desc="mean", unit="step", disable=not progress, leave=False)
         for step in bar:
             bar.set_postfix(gradient=f"{here.gradient:.1e}")
             if here.gradient <= chart.unit**0.6 * math.sqrt(here.variance):
-                fresh = _Around.searched(here.chart, points, flat, share, search)
+                fresh = _Candidate.searched(here.chart, points, flat, share, search)
                 if not fresh.variance < SHORTER * here.variance:
                     bar.close()
                     point = here.chart.origin.reshape(points.shape[1:])
@@ -79,8 +79,8 @@ def mean(
 
 
 @dataclass(frozen=True, eq=False)
-class _Around:
-    """A candidate, the origin of its chart, and geodesics from it to each point."""
+class _Candidate:
+    """A candidate for the mean, the origin of its chart, with geodesics to each point."""
 
     chart: Chart
     share: Array
@@ -89,13 +89,13 @@ class _Around:
     @classmethod
     def searched(
         cls, chart: Chart, points: Tensor, flat: Tensor, share: Array, search: Search
-    ) -> _Around:
+    ) -> _Candidate:
         origin = chart.origin.reshape(points.shape[1:])
         ends = [array(point - chart.origin) for point in flat]
-        geodesics = [found(chart, origin, end, search)[0] for end in ends]
+        geodesics = [find_geodesics(chart, origin, end, search)[0] for end in ends]
         if not all(geodesic.refined for geodesic in geodesics):
             raise InputError(
-                "The map has creases or too many inputs for geodesics that are more than relaxed, and "
+                "The map has kinks or too many inputs for geodesics that are more than relaxed, and "
                 "their directions are not known well enough for a mean: take a smooth activation and "
                 "fewer inputs."
             )
@@ -116,21 +116,21 @@ class _Around:
         here = self.logarithm[None]
         return float(self.chart.speeds(np.zeros_like(here), here)[0])
 
-    def stepped(self, search: Search) -> _Around:
-        """Newton's step downhill, halved until the variance falls."""
+    def stepped(self, search: Search) -> _Candidate:
+        """The next candidate: a Newton step, halved until the variance decreases."""
         step, gain = self._step()
         bend = self.chart.transport(np.zeros_like(step[None]), step[None])
         bend = array(bend.acceleration(self.chart.tensor(step[None])))[0]
         part = 1.0
         while part >= SHORTEST:
-            move = part * step + part**2 * bend / 2  # the geodesic, up to its third order
+            move = part * step + part**2 * bend / 2  # the geodesic, up to terms of third order
             try:
-                moved = self._moved(move, search)
+                candidate = self._moved(move, search)
             except InputError:
-                moved = None
+                candidate = None
             bound = self.variance * (1 + 100 * self.chart.unit) - 2 * SLOPE * part * gain
-            if moved is not None and moved.variance <= bound:
-                return moved
+            if candidate is not None and candidate.variance <= bound:
+                return candidate
             part /= 2
         raise NotConverged(
             f"The mean comes to no rest: no step lowers the variance {self.variance:.6g}, whose gradient is "
@@ -138,7 +138,7 @@ class _Around:
         )
 
     def _step(self) -> tuple[Array, float]:
-        """A displacement, and half of what the variance falls by along it at first."""
+        """Newton's displacement, and half the rate at which the variance decreases along it."""
         d = len(self.chart.origin)
         slope, second = np.zeros(d), np.zeros((d, d))
         for share, geodesic in zip(self.share, self.geodesics, strict=True):
@@ -147,22 +147,24 @@ class _Around:
             second += share * here.follow(d)
         stretch = array(self.chart.transport(np.zeros((1, d)), np.zeros((1, d))).stretch)[0]
         values, fields = eigh(second, stretch.T @ stretch)
-        # Uphill from a saddle, or where the variance is flat, a step is no longer than a few logarithms.
+        # Where the Hessian is not clearly positive, go downhill by at most 1/CURVED logarithms.
         rates = np.where(values > FLAT, values, np.maximum(np.abs(values), CURVED))
         step = -fields @ (fields.T @ slope / rates)
         return step, float(-slope @ step)
 
-    def _moved(self, move: Array, search: Search) -> _Around:
-        """The candidate elsewhere; geodesics are led along, their far ends kept."""
-        chart = self.chart.moved(self.chart.places(move[None])[0])
+    def _moved(self, move: Array, search: Search) -> _Candidate:
+        """The candidate at another point; geodesics are deformed linearly and refined."""
+        chart = self.chart.recentred(self.chart.places(move[None])[0])
         move = array(chart.origin - self.chart.origin)
         geodesics = []
         for old in self.geodesics:
             curve = old.curve
             nodes = curve.nodes - np.outer(curve.times, move)
             origin = chart.origin.reshape(old.origin.shape)
-            geodesics.append(settled(chart, origin, Curve.through(curve.breaks, nodes), search))
-        return _Around(chart, self.share, geodesics)
+            geodesics.append(
+                refined_geodesic(chart, origin, Curve.through(curve.breaks, nodes), search)
+            )
+        return _Candidate(chart, self.share, geodesics)
 
 
 def _shares(weights: Any, n: int) -> Array:

@@ -1,8 +1,9 @@
-r"""Broken lines relaxed under the energy of their chords in feature space.
+r"""Polygonal lines relaxed under the energy of their chords in feature space.
 
-For points $x_k$ at times $t_k$ it is $\sum_k |\Phi(x_{k+1}) - \Phi(x_k)|^2/(t_{k+1} - t_k)$. Nodes are
-measured in the root of the matrix of a chain of springs, so that a long line relaxes as fast as a short
-one. A gradient is one pass forwards and one back, whether the map has kinks or not.
+For points $x_k$ at times $t_k$ the energy is $\sum_k |\Phi(x_{k+1}) - \Phi(x_k)|^2/(t_{k+1} - t_k)$. The
+problem is preconditioned by a Cholesky factor of the stiffness matrix of a chain of springs, so that the
+number of steps does not grow with that of nodes. A gradient is one forward and one backward pass, whether
+the map has kinks or not.
 """
 
 from __future__ import annotations
@@ -18,19 +19,21 @@ from numeric.geodesics.chart import Chart, array
 from numeric.geodesics.elements import Array
 from numeric.inputs import InputError
 
-STEPS = 500  # of one relaxation
-PRECISION = 1e-8  # share of the energy that the last step gains
-ROUNDS = 20  # of relaxing and evening out
-ENOUGH = 1e-5  # share of the length that the last round gains
-CHORDS = 4  # of a segment, so that its own length counts where it crosses a kink
-PARTS = 2  # of a segment, for its length, before those with kinks are halved
-EXACT = 1e-8  # share of the length that a part may be off by
-HALVINGS = 20  # of a part
-INSIDE = 1e-6  # of a part, between a place and its end, where there may be a kink
+STEPS = 500  # most steps of one relaxation
+PRECISION = 1e-8  # relative decrease of the energy at which a relaxation stops
+ROUNDS = 20  # most rounds of relaxing and equalising the segments
+ENOUGH = 1e-5  # relative decrease of the length at which the rounds stop
+CHORDS = 4  # in a segment, so that its length is right where it crosses a kink
+PARTS = 2  # of a segment at first, when its length is integrated
+EXACT = 1e-8  # relative error allowed in a part
+HALVINGS = 20  # most halvings of a part
+INSIDE = 1e-6  # share of a part that is kept off its ends, where a kink may lie
 
 
-def relaxed(chart: Chart, times: Array, nodes: Array, precision: float, chords: int = 1) -> Array:
-    """Nodes (n, d) of less energy with the ends kept, until a step lowers it by less than a share."""
+def relax_nodes(
+    chart: Chart, times: Array, nodes: Array, precision: float, chords: int = 1
+) -> Array:
+    """Minimise the energy over inner nodes (n, d), until its relative decrease is below `precision`."""
     places = np.arange(len(times))
     fine = np.linspace(0, places[-1], places[-1] * chords + 1)
     weave = np.maximum(0, 1 - np.abs(fine[:, None] - places))  # nodes to points, (m, n)
@@ -42,7 +45,7 @@ def relaxed(chart: Chart, times: Array, nodes: Array, precision: float, chords: 
         return np.concatenate([nodes[:1], inner, nodes[-1:]])
 
     def energy(z: Array) -> tuple[float, Array]:
-        features, back = chart.pull(weave @ placed(z))
+        features, back = chart.vjp(weave @ placed(z))
         rates = features.diff(dim=0) / torch.as_tensor(steps).to(features)[:, None]
         total = float((rates * features.diff(dim=0)).sum())
         if not math.isfinite(total):
@@ -55,7 +58,7 @@ def relaxed(chart: Chart, times: Array, nodes: Array, precision: float, chords: 
         return total, solve_triangular(root, slope[1:-1], lower=True).ravel()
 
     start = (root.T @ nodes[1:-1]).ravel()
-    scale = energy(start)[0] or 1.0  # so that the share is one of the energy, however small
+    scale = energy(start)[0] or 1.0  # ftol is relative only for values above 1
 
     def scaled(z: Array) -> tuple[float, Array]:
         total, slope = energy(z)
@@ -72,27 +75,27 @@ def _chain(times: Array) -> Array:
     return np.diag(ends[1:] + ends[:-1]) - np.diag(stiff, 1) - np.diag(stiff, -1)
 
 
-def tightened(chart: Chart, nodes: Array) -> Array:
-    """A broken line relaxed at constant speed, nodes (n, d).
+def relax_at_constant_speed(chart: Chart, nodes: Array) -> Array:
+    """Relax a polygonal line at constant speed, nodes (n, d).
 
-    A node beside a kink finds it uphill to the other side, so that the times at which kinks are
-    crossed would stay what they were. So nodes are moved to equal lengths along the line in turn.
+    A node next to a kink would have to go uphill to cross it, so the times at which kinks are crossed would
+    never change. So relaxing alternates with moving the nodes to equal distances along the line.
     """
     count = len(nodes) - 1
-    nodes, length = even(chart, nodes, count)
+    nodes, length = equalise_segments(chart, nodes, count)
     for _ in range(ROUNDS):
-        moved = relaxed(chart, np.linspace(0, 1, count + 1), nodes, PRECISION, CHORDS)
-        moved, new = even(chart, moved, count)
+        candidate = relax_nodes(chart, np.linspace(0, 1, count + 1), nodes, PRECISION, CHORDS)
+        candidate, new = equalise_segments(chart, candidate, count)
         if not new < length:
             break
-        gain, nodes, length = 1 - new / length, moved, new
+        gain, nodes, length = 1 - new / length, candidate, new
         if gain < ENOUGH:
             break
     return nodes
 
 
-def even(chart: Chart, nodes: Array, segments: int) -> tuple[Array, float]:
-    """Nodes (segments + 1, d) at equal lengths along a broken line, and its length; both by chords."""
+def equalise_segments(chart: Chart, nodes: Array, segments: int) -> tuple[Array, float]:
+    """Nodes (segments + 1, d) at equal distances along a polygonal line, and its length; both by chords."""
     times = np.linspace(0, len(nodes) - 1, (len(nodes) - 1) * CHORDS + 1)
     features = chart.features.features(chart.places(_on(nodes, times)))
     chords = array(torch.linalg.vector_norm(features.diff(dim=0), dim=1))
@@ -101,8 +104,8 @@ def even(chart: Chart, nodes: Array, segments: int) -> tuple[Array, float]:
     return _on(nodes, at), float(passed[-1])
 
 
-def followed(chart: Chart, nodes: Array) -> float:
-    """The length of a broken line, by Simpson's rule on parts that are halved where they have kinks."""
+def line_length(chart: Chart, nodes: Array) -> float:
+    """The length of a polygonal line, by Simpson's rule on parts, which are halved at kinks."""
     left = np.linspace(0, len(nodes) - 1, (len(nodes) - 1) * PARTS + 1)
     left, right = left[:-1], left[1:]
     total, limit = 0.0, None
@@ -122,6 +125,6 @@ def followed(chart: Chart, nodes: Array) -> float:
 
 
 def _on(nodes: Array, times: Array) -> Array:
-    """Points of a broken line, whose nodes are at 0, 1, 2 and so on."""
+    """Points of a polygonal line whose nodes are at times 0, 1, 2 and so on."""
     places = np.arange(len(nodes))
     return np.stack([np.interp(times, places, column) for column in nodes.T], 1)

@@ -1,7 +1,7 @@
 r"""Geodesics from a point in given directions: the exponential map.
 
 On orthonormal axes of the tangent space the equation is $R x'' = -N x'$, whose solution keeps its speed
-$|R x'|$; how far it does is a check that costs nothing, and tells a map with kinks from a smooth one.
+$|R x'|$; how far the computed speed changes is a free check, which also detects kinks of the map.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ import numpy as np
 from scipy.integrate import OdeSolution, solve_ivp
 from torch import Tensor
 
-from numeric.geodesics.chart import Chart, array, charted, refuse_batch
+from numeric.geodesics.chart import Chart, array, open_chart, require_single_point
 from numeric.geodesics.elements import Array
 from numeric.geodesics.geodesic import like, times
 from numeric.geodesics.refinement import NotConverged
-from numeric.geodesics.transport import told
 from numeric.inputs import InputError
+from numeric.models.output_checks import format_point
 
-CALLS = 10_000  # of the right hand side
-SAMPLES = 129  # times at which the speed is looked at
+CALLS = 10_000  # most evaluations of the right hand side
+SAMPLES = 129  # times at which the speed is compared
 
 
 @dataclass(frozen=True, eq=False)
 class Ray:
-    """Geodesics from one point, for times from 0 to `time`; one, or as many as there were velocities."""
+    """Geodesics from one point, for times from 0 to `time`: one for each initial velocity."""
 
-    length: Tensor  # (...), speed at the start times time
-    drift: float  # the greatest change of a speed, relative
+    length: Tensor  # (...), initial speed times time
+    drift: float  # the largest relative change of a speed, 0 in exact arithmetic
     time: float
     origin: Tensor = field(repr=False)  # (*shape)
     start: Tensor = field(repr=False)  # (..., *shape), velocities at t = 0
@@ -39,7 +39,7 @@ class Ray:
 
     @property
     def end(self) -> Tensor:
-        """Where it comes to, the exponential of time times velocity: (..., *shape)."""
+        """The end points, exponentials of time times velocity: (..., *shape)."""
         return self.at(self.time)
 
     def at(self, t: Any) -> Tensor:
@@ -67,19 +67,19 @@ def shoot(
 ) -> Ray:
     """Geodesics from p with velocities v, in the shape of p or (..., *shape of p).
 
-    The tolerance is that of a step, relative; by default 1e-11 in float64, 1e-5 in float32.
+    The tolerance is the relative error of a step; by default 1e-11 in float64, 1e-5 in float32.
     """
-    _check(p, v, time, tolerance)
-    refuse_batch(features, layer, p=p)
-    with charted(features, p[None], layer) as (chart, _):
-        if chart.creases:
+    _check_arguments(p, v, time, tolerance)
+    require_single_point(features, layer, p=p)
+    with open_chart(features, p[None], layer) as (chart, _):
+        if chart.kinks:
             raise InputError(
-                f"The map has creases, by {', '.join(chart.creases[:3])}. They refract paths, which the "
+                f"The map has kinks, by {', '.join(chart.kinks[:3])}. They refract paths, which the "
                 "geodesic equation does not know: use between or relax, which find shortest ones."
             )
         flat = array(v).reshape(-1, p.numel())
         precision = tolerance or chart.unit**0.7
-        solution = _solved(chart, flat, float(time), precision)
+        solution = _solve(chart, flat, float(time), precision)
         drift, speed = _drift(chart, solution, flat, float(time))
     if not drift <= (limit := max(chart.unit**0.4, 1e3 * precision)):
         raise NotConverged(
@@ -91,9 +91,8 @@ def shoot(
     return Ray(length, drift, float(time), p.detach(), v.detach(), solution)
 
 
-def _solved(chart: Chart, v: Array, time: float, precision: float) -> OdeSolution:
-    """Of the state (2, k, d): displacements and velocities."""
-
+def _solve(chart: Chart, v: Array, time: float, precision: float) -> OdeSolution:
+    """Integrate the state (2, k, d) of displacements and velocities."""
     calls = count()
 
     def rate(t: float, state: Array) -> Array:
@@ -101,16 +100,17 @@ def _solved(chart: Chart, v: Array, time: float, precision: float) -> OdeSolutio
         if next(calls) == CALLS:
             raise NotConverged(
                 f"The geodesic has come to t = {t:.4g} of {time:g} in {CALLS} steps, at the point "
-                f"{told(chart.places(y)[0])}: it runs away, or into a singular point. Take a shorter time."
+                f"{format_point(chart.places(y)[0])}: it runs away, or into a singular point. Take a shorter "
+                "time."
             )
         transport = chart.transport(y, u)
-        transport.refuse_singular(chart.places(y))
+        transport.require_nonsingular(chart.places(y))
         return np.stack([u, array(transport.acceleration(chart.tensor(u)))]).ravel()
 
     start = np.stack([np.zeros_like(v), v]).ravel()
     size = np.abs(v).max() or 1.0
     scale = np.repeat([time * size, size], v.size)
-    found = solve_ivp(
+    solution = solve_ivp(
         rate,
         (0.0, time),
         start,
@@ -119,16 +119,16 @@ def _solved(chart: Chart, v: Array, time: float, precision: float) -> OdeSolutio
         rtol=precision,
         atol=precision * scale,
     )
-    if not found.success:
+    if not solution.success:
         raise NotConverged(
-            f"The geodesic is lost at t = {found.t[-1]:.4g} of {time:g}, at the point "
-            f"{told(chart.places(found.y[: v.size, -1].reshape(v.shape))[0])}: {found.message}"
+            f"The geodesic is lost at t = {solution.t[-1]:.4g} of {time:g}, at the point "
+            f"{format_point(chart.places(solution.y[: v.size, -1].reshape(v.shape))[0])}: {solution.message}"
         )
-    return found.sol
+    return solution.sol
 
 
 def _drift(chart: Chart, solution: OdeSolution, v: Array, time: float) -> tuple[float, Array]:
-    """The greatest relative change of a speed, and the speeds at the start."""
+    """The largest relative change of a speed, and the initial speeds."""
     states = solution(np.linspace(0, time, SAMPLES)).T.reshape(SAMPLES, 2, -1, v.shape[1])
     y, u = (states[:, part].reshape(-1, v.shape[1]) for part in range(2))
     speed = chart.speeds(y, u).reshape(SAMPLES, -1)
@@ -136,10 +136,10 @@ def _drift(chart: Chart, solution: OdeSolution, v: Array, time: float) -> tuple[
     return float((change / np.where(speed[0] > 0, speed[0], 1.0)).max()), speed[0]
 
 
-def _check(p: Any, v: Any, time: Any, tolerance: Any) -> None:
-    for name, given in (("p", p), ("v", v)):
-        if not isinstance(given, Tensor) or given.ndim < 1 or not given.numel():
-            raise InputError(f"{name} = {given!r} was given, but a tensor of numbers is needed.")
+def _check_arguments(p: Any, v: Any, time: Any, tolerance: Any) -> None:
+    for name, tensor in (("p", p), ("v", v)):
+        if not isinstance(tensor, Tensor) or tensor.ndim < 1 or not tensor.numel():
+            raise InputError(f"{name} = {tensor!r} was given, but a tensor of numbers is needed.")
     if v.ndim < p.ndim or v.shape[v.ndim - p.ndim :] != p.shape:
         raise InputError(
             f"Velocities of shape {tuple(v.shape)} were given, but those at a point of shape "

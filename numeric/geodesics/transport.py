@@ -13,13 +13,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from numeric.geodesics.maps import Shallow, Smooth
+from numeric.geodesics.maps import AutodiffMap, HiddenLayerMap
 from numeric.inputs import InputError
+from numeric.models.output_checks import format_point
 
 
 @dataclass(frozen=True, eq=False)
 class Transport:
-    """What covariant derivatives need at m points with their velocities."""
+    """The matrices of the covariant derivative at m points with velocities."""
 
     frame: Tensor  # (m, p, d), Q
     stretch: Tensor  # (m, d, d), R
@@ -27,49 +28,43 @@ class Transport:
     bends: Tensor  # (m, p, d), H(v, .)
 
     @classmethod
-    def along(cls, features: Smooth | Shallow, x: Tensor, v: Tensor) -> Transport:
-        """(m, d), (m, d)."""
-        J, H = features.bend(x, v)
-        off = ~(J.isfinite().all(2) & H.isfinite().all(2)).all(1)
-        if off.any():
+    def along(cls, features: AutodiffMap | HiddenLayerMap, x: Tensor, v: Tensor) -> Transport:
+        """From points (m, d) and velocities (m, d)."""
+        J, H = features.jacobian_and_hessian(x, v)
+        bad = ~(J.isfinite().all(2) & H.isfinite().all(2)).all(1)
+        if bad.any():
             raise InputError(
-                f"The map or a derivative of it is NaN or infinite at the point {told(x[off][0])}, which "
-                "a path came to: mend the map there, or choose points whose path keeps away."
+                f"The map or a derivative of it is NaN or infinite at the point {format_point(x[bad][0])}, "
+                "which a path came to: mend the map there, or choose points whose path keeps away."
             )
         Q, R = torch.linalg.qr(J)
         return cls(Q, R, Q.mT @ H, H)
 
     def condition(self) -> Tensor:
-        """Of the Jacobian, (m,); infinite where it is singular up to rounding."""
+        """Condition number of the Jacobian, (m,); infinite where it is singular up to rounding."""
         values = torch.linalg.svdvals(self.stretch)
         least = max(self.frame.shape[1:]) * torch.finfo(values.dtype).eps * values[:, 0]
         return torch.where(values[:, -1] > least, values[:, 0] / values[:, -1], torch.inf)
 
-    def refuse_singular(self, x: Tensor) -> None:
-        """An error where the Jacobian is singular; x are the points (m, d)."""
+    def require_nonsingular(self, x: Tensor) -> None:
+        """Refuse points x (m, d) at which the Jacobian is singular."""
         singular = self.condition().isinf()
         if singular.any():
             raise InputError(
-                f"The metric is singular at the point {told(x[singular][0])}, so that some directions there "
-                "have no length: take more features, or points whose path keeps away from it."
+                f"The metric is singular at the point {format_point(x[singular][0])}, so that some "
+                "directions there have no length: take more features, or points whose path avoids it."
             )
 
     def acceleration(self, v: Tensor) -> Tensor:
         """x'' of a geodesic, (m, d)."""
-        push = self.drift @ v.to(self.drift)[:, :, None]
-        return -torch.linalg.solve_triangular(self.stretch, push, upper=True)[..., 0]
+        force = self.drift @ v.to(self.drift)[:, :, None]
+        return -torch.linalg.solve_triangular(self.stretch, force, upper=True)[..., 0]
 
-    def tide(self, features: Smooth | Shallow, x: Tensor, v: Tensor) -> Tensor:
+    def tide(self, features: AutodiffMap | HiddenLayerMap, x: Tensor, v: Tensor) -> Tensor:
         r"""$\langle R(V, v)v, V\rangle$ as a form in V, (m, d, d), by the equation of Gauss.
 
         It is $\langle II(v, v), H(V, V)\rangle - |II(v, V)|^2$, with II the normal part of H.
         """
         normal = self.bends - self.frame @ self.drift
-        own = (normal @ v.to(normal)[:, :, None])[..., 0]
-        return features.contract(x, own) - normal.mT @ normal
-
-
-def told(point: Tensor) -> str:
-    """A few coordinates."""
-    shown = ", ".join(f"{value:.4g}" for value in point.flatten()[:4].tolist())
-    return f"({shown}{', ...' if point.numel() > 4 else ''})"
+        second_form = (normal @ v.to(normal)[:, :, None])[..., 0]
+        return features.contract_hessian(x, second_form) - normal.mT @ normal

@@ -2,7 +2,7 @@ r"""Variations of the energy of a curve, and Newton's method with them.
 
 With $DV = RV' + NV$ on orthonormal axes, the energy $\int |Rx'|^2$ has half the first variation
 $\int Rx'\cdot DV$ and, at a geodesic, half the second one $\int |DV|^2 - \langle R(V, x')x', V\rangle$.
-Integrals are sums over Lobatto nodes; derivatives of the features up to the second are all it takes.
+Integrals are sums over Lobatto nodes; only first and second derivatives of the features are needed.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from numeric.geodesics.chart import Chart, array
 from numeric.geodesics.elements import Array, Curve
 
 STEPS = 20  # of Newton's method
-SETTLED = 1e-9  # a step this small beside the length: the next would be its square
-FLAT = 1e-8  # a second variation this small is 0 up to rounding, and is not divided by
-SHIFT = 1e-3  # of the second variation, the least that is tried where it is not positive
-STIFF = 1e6  # a shift that leaves nothing but |DV|^2
-SHORTEST = 1e-6  # share of a step that is tried
+SETTLED = 1e-9  # a step below this share of the length is the last: the next would be its square
+FLAT = 1e-8  # an eigenvalue of the second variation this small is 0 up to rounding
+SHIFT = 1e-3  # the smallest shift that makes an indefinite second variation positive
+STIFF = 1e6  # a shift that leaves only |DV|^2
+SHORTEST = 1e-6  # smallest share of a step that is tried
 SLOPE = 0.1  # share of the expected gain that a step must bring
-NOISE = 100  # rounding units by which an energy may be off
+NOISE = 100  # rounding error of an energy, in rounding units
 
 
 @dataclass(frozen=True, eq=False)
 class Variation:
-    """The energy and halves of its variations, by displacements of all nodes, n with d numbers each."""
+    """The energy and half its variations, with respect to displacements of n nodes of d coordinates each."""
 
     energy: float
     first: Array  # (n d,)
@@ -39,7 +39,7 @@ class Variation:
 
     @classmethod
     def at(cls, chart: Chart, curve: Curve) -> Variation:
-        """Of any curve; off geodesics the second variation is the covariant one."""
+        """For any curve; if it is not a geodesic, the second variation is the covariant one."""
         e, k, d = curve.values.shape
         y, v = curve.values.reshape(-1, d), curve.velocities.reshape(-1, d)
         transport = chart.transport(y, v)
@@ -65,28 +65,28 @@ class Variation:
         return cls(float((weights * speed**2).sum()), first, rigid, tides, slice(d, n - d), k * d)
 
     def _inner(self) -> tuple[Array, Array]:
-        """The second variation with the ends held, and its part |DV|^2."""
+        """The second variation with the ends fixed, and its part |DV|^2."""
         rigid = self.rigid[self.inner, self.inner]
         return rigid - self.tide[self.inner, self.inner], rigid
 
     def _band(self, matrix: Array) -> Array:
-        """The upper half of the band, as scipy keeps it."""
+        """The upper half of the band, in scipy's format."""
         rows = range(min(self.width, len(matrix)) - 1, -1, -1)
         return np.stack([np.pad(matrix.diagonal(row), (row, 0)) for row in rows])
 
     def stability(self) -> float:
-        """The least second variation over that of |DV|^2 alone."""
+        """The smallest eigenvalue of the second variation relative to |DV|^2."""
         return float(eigh(*self._inner(), eigvals_only=True, subset_by_index=[0, 0])[0])
 
     def follow(self, d: int) -> Array:
-        """The second variation by the first node, while the inner ones follow: (d, d)."""
+        """The second variation in the first node, minimised over inner nodes (Schur complement): (d, d)."""
         second = self.rigid - self.tide
         coupled = second[self.inner, :d]
         answer = np.linalg.solve(second[self.inner, self.inner], coupled)
         return second[:d, :d] - coupled.T @ answer
 
     def step(self) -> tuple[Array, float]:
-        """Newton's step downhill with the ends held, and its length in |DV|."""
+        """Newton's step downhill with the ends fixed, and its length in |DV|."""
         second, rigid = self._inner()
         slope, shift = self.first[self.inner], 0.0
         while True:
@@ -117,8 +117,8 @@ def length(chart: Chart, curve: Curve) -> float:
     return float((curve.weights * speeds(chart, curve)).sum())
 
 
-def settle(chart: Chart, curve: Curve) -> Curve:
-    """Downhill to where the energy is stationary, or to where no step lowers it."""
+def minimise_energy(chart: Chart, curve: Curve) -> Curve:
+    """Newton's method, until the energy is stationary or no step lowers it."""
     for _ in range(STEPS):
         here = Variation.at(chart, curve)
         inner, size = here.step()

@@ -1,6 +1,6 @@
 """First and second derivatives of a feature map by forward mode, block by block.
 
-A map takes each point by itself, so that one pass over copies of the points takes as many directions.
+A map acts on each point separately, so one pass over k copies of a point differentiates in k directions.
 Arrays have the features last and are float64.
 """
 
@@ -17,13 +17,13 @@ from tqdm import tqdm
 
 from numeric.geometry.gauss_equation import pairs
 from numeric.inputs import InputError
-from numeric.models.feature_map import Opened
+from numeric.models.feature_map import EvaluatedMap
 from numeric.models.memory import keep_memory
-from numeric.models.output_checks import check_bend, check_slope
+from numeric.models.output_checks import check_first_derivative, check_second_derivative
 
-BLOCK = 2**18  # features computed in one pass
-HELD = 2**18  # numbers of derivatives held for one chunk of points
-MOMENT = 2.0  # seconds
+BLOCK = 2**18  # numbers of features computed in one pass
+CHUNK_SIZE = 2**18  # numbers of derivatives in one chunk of points
+BAR_DELAY = 2.0  # seconds before a progress bar appears
 
 Map = Callable[[Tensor], Tensor]
 
@@ -48,40 +48,40 @@ def along_curves(f: Map, x: Tensor, u: Tensor, v: Tensor, a: Tensor) -> tuple[Te
     return _forward(lambda: jvp(lambda y, w: jvp(f, (y,), (w,))[1], (x, v), (u, a)))
 
 
-def chunks(f: Opened, per_point: int) -> tuple[Tensor, ...]:
-    """The points, as many at once as HELD allows, if torch's slopes of the map are those of its values."""
+def chunks_for_first_derivatives(f: EvaluatedMap, per_point: int) -> tuple[Tensor, ...]:
+    """Split the points into chunks, after checking torch's first derivatives by differences."""
     keep_memory()
-    check_slope(f, along, f.points)
-    return f.points.split(max(1, HELD // per_point))
+    check_first_derivative(f, along, f.points)
+    return f.points.split(max(1, CHUNK_SIZE // per_point))
 
 
-def bent_chunks(f: Opened, per_point: int) -> tuple[Tensor, ...]:
-    """The same, if its second derivatives hold too."""
-    check_bend(f, along, f.points)
-    return chunks(f, per_point)
+def chunks_for_second_derivatives(f: EvaluatedMap, per_point: int) -> tuple[Tensor, ...]:
+    """Split the points into chunks, after checking torch's first and second derivatives by differences."""
+    check_second_derivative(f, along, f.points)
+    return chunks_for_first_derivatives(f, per_point)
 
 
-def told(held: Sequence[Tensor], progress: bool) -> Iterator[Tensor]:
-    """With a bar where it takes more than a moment."""
-    return iter(tqdm(held, desc="points", disable=not progress, leave=False, delay=MOMENT))
+def progress_bar(chunks: Sequence[Tensor], progress: bool) -> Iterator[Tensor]:
+    """Iterate over chunks, with a progress bar if it takes longer than `BAR_DELAY`."""
+    return iter(tqdm(chunks, desc="points", disable=not progress, leave=False, delay=BAR_DELAY))
 
 
-def jacobian(f: Opened, x: Tensor) -> Tensor:
+def jacobian(f: EvaluatedMap, x: Tensor) -> Tensor:
     """(m, d) -> (m, d, p)."""
     m, d = x.shape
     parts = []
     for point, axis in _blocks(f, m, d):
         unit = torch.nn.functional.one_hot(axis, d).to(x.dtype)
         parts.append(along(f, x[point], unit))
-    return _finite(torch.cat(parts).double().unflatten(0, (m, d)))
+    return _require_finite(torch.cat(parts).double().unflatten(0, (m, d)))
 
 
 def jacobian_and_hessian(
-    f: Opened, x: Tensor, axes: Tensor, accelerations: Tensor | None = None
+    f: EvaluatedMap, x: Tensor, axes: Tensor, accelerations: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """On axes (m, d, d), which are the rows: (m, d) -> (m, d, p) and, packed, (m, d (d + 1)/2, p).
+    """Derivatives along the rows of axes (m, d, d): (m, d) -> (m, d, p) and, packed, (m, d (d + 1)/2, p).
 
-    With accelerations a (m, d (d + 1)/2, d) the second are H + J a, and may be NaN where a is out of range.
+    With accelerations a (m, d (d + 1)/2, d) the second output is H + J a, and may be NaN where a overflows.
     """
     m, d = x.shape
     axes = axes.to(x.dtype)
@@ -90,24 +90,26 @@ def jacobian_and_hessian(
     for point, pair in _blocks(f, m, len(first)):
         u, v = axes[point, first[pair]], axes[point, second[pair]]
         if accelerations is None:
-            both = along_two(f, x[point], u, v)
+            first_and_second = along_two(f, x[point], u, v)
         else:
-            both = along_curves(f, x[point], u, v, accelerations[point, pair].to(x.dtype))
-        parts.append(torch.stack(both))
-    both = torch.cat(parts, 1).double().unflatten(1, (m, -1))
+            first_and_second = along_curves(
+                f, x[point], u, v, accelerations[point, pair].to(x.dtype)
+            )
+        parts.append(torch.stack(first_and_second))
+    first_and_second = torch.cat(parts, 1).double().unflatten(1, (m, -1))
     if accelerations is None:
-        _finite(both)
-    return both[0, :, :d], both[1]
+        _require_finite(first_and_second)
+    return first_and_second[0, :, :d], first_and_second[1]
 
 
-def _blocks(f: Opened, m: int, directions: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """Which point and which direction: all of them, as many at once as BLOCK allows."""
+def _blocks(f: EvaluatedMap, m: int, directions: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """Indices of points and directions, in blocks of at most `BLOCK` computed features."""
     every = torch.arange(m * directions, device=f.points.device)
-    for some in every.split(max(1, BLOCK // f.count)):
-        yield some // directions, some % directions
+    for block in every.split(max(1, BLOCK // f.count)):
+        yield block // directions, block % directions
 
 
-def _finite(derivatives: Tensor) -> Tensor:
+def _require_finite(derivatives: Tensor) -> Tensor:
     if not torch.isfinite(derivatives).all():
         raise InputError(
             "The map has derivatives that are NaN or infinite at some points: move these points, or mend "
@@ -118,7 +120,7 @@ def _finite(derivatives: Tensor) -> Tensor:
 
 @cache
 def prepare() -> None:
-    """Torch sets up forward mode at its first use, by means that it calls deprecated itself."""
+    """Initialise forward mode once, and silence the deprecation warning that torch raises about itself."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         one = torch.ones(1, device="cpu")

@@ -1,8 +1,9 @@
-"""Which feature maps have creases: a network of ReLUs is flat between them, and its curvature is on them.
+"""Kinks of a feature map: a network of ReLUs is flat between them, and its curvature is on them.
 
-Activations with a crease are known by name. Any other operation that is not known to be smooth, such as
-abs, sort, sqrt, a comparison or a branch on a value, may make one or not, for softplus can be written with
-them: where any of them runs, slopes and values on a line are looked at. Poles, as of 1/x, are no creases.
+Activations with a kink are recognised by name. Any other operation that is not known to be smooth, such as
+abs, sort, sqrt, a comparison or a branch on a value, may or may not produce a kink (softplus can be written
+with them). Where such an operation runs, values and slopes along a line are searched for jumps. Poles, as
+of 1/x, are not kinks.
 """
 
 from __future__ import annotations
@@ -18,15 +19,15 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from numeric.geometry.derivatives import along, with_slope
 from numeric.inputs import InputError
-from numeric.models.feature_map import Opened, hooked
+from numeric.models.feature_map import EvaluatedMap, hooked
 from numeric.models.output_checks import farthest
 
-CREASED = (
+KINKED_MODULES = (
     nn.ReLU, nn.ReLU6, nn.LeakyReLU, nn.PReLU, nn.RReLU, nn.SELU, nn.Hardtanh, nn.Hardsigmoid,
     nn.Hardswish, nn.Hardshrink, nn.Softshrink, nn.Threshold, nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d,
     nn.AdaptiveMaxPool1d, nn.AdaptiveMaxPool2d, nn.AdaptiveMaxPool3d,
 )  # fmt: skip
-CREASING = {
+KINKED_FUNCTIONS = {
     "relu", "relu6", "leaky_relu", "prelu", "rrelu", "selu", "hardtanh", "hardsigmoid", "hardswish",
     "hardshrink", "softshrink", "threshold", "max_pool1d", "max_pool2d", "max_pool3d",
     "adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d",
@@ -51,7 +52,7 @@ SMOOTH = {
     "i0", "special_i0e", "special_i1", "special_i1e", "special_erfcx", "native_layer_norm",
     "native_group_norm", "native_batch_norm", "_native_batch_norm_legit",
     "_native_batch_norm_legit_no_training", "cudnn_batch_norm", "_fused_rms_norm",
-    # what only moves numbers about, makes constants, or looks at shapes
+    # moving entries, creating constants, reading shapes
     "view", "_unsafe_view", "reshape", "_reshape_alias", "expand", "permute", "transpose", "t", "select",
     "slice", "squeeze", "unsqueeze", "cat", "stack", "split", "split_with_sizes", "unsafe_split",
     "unsafe_chunk", "chunk", "unbind", "clone", "copy", "_to_copy", "detach", "alias", "lift_fresh",
@@ -72,42 +73,41 @@ NORMS = {
     "group_norm",
     "batch_norm",
     "rms_norm",
-}  # roots of what is above 0
-FAR = (2.0, -1.0)  # points times these, where an affine map has the same slopes
-# How far a line goes on, in distances of two points. A crease right between them should fall on no node,
-# for sqrt(x * x) has no slope there.
+}  # their square roots have positive arguments
+FAR = (2.0, -1.0)  # factors of the first point: an affine map has the same slopes there
+# Where the line starts and ends, in units of the distance of its two points. The odd numbers keep a kink
+# halfway between the points off the nodes, since sqrt(x * x) has no slope at 0.
 BEFORE, BEYOND = -1.0173, 2.0091
-PIECES = 96  # of that line
-HALVINGS = (
-    18  # of each piece: far fewer, and a steep map has creases; more, and acos(cos x) has no slopes
-)
-JUMP = 1e-4  # of a feature's largest slope, or of the spread of its values
-ROUNDED = 2 / 3  # power of epsilon: share of the largest slope or value of all that may be rounding
+PIECES = 96  # segments of that line
+# Of each segment. Far fewer would find kinks in a steep smooth map; with more, slopes of acos(cos x) are NaN.
+HALVINGS = 18
+JUMP = 1e-4  # share of a feature's largest slope, or of the spread of its values, that counts as a jump
+ROUNDED = 2 / 3  # epsilon to this power, times the largest value or slope, may be rounding
 
 
-def refuse_creases(names: Sequence[str]) -> None:
-    """An error that says why there is no Ricci scalar, if any layer has creases."""
+def require_no_kinks(names: Sequence[str]) -> None:
+    """Raise an error that says why there is no Ricci scalar, if any layer has kinks."""
     if names:
         raise InputError(
-            f"The features have creases, by {', '.join(names[:3])}{', ...' if len(names) > 3 else ''}. "
-            "Between them a piecewise linear map is flat, and curvature sits on the creases, where no "
+            f"The features have kinks, by {', '.join(names[:3])}{', ...' if len(names) > 3 else ''}. "
+            "Between them a piecewise linear map is flat, and curvature sits on the kinks, where no "
             "derivative sees it: metric and log_volume exist, a Ricci scalar does not. Take a smooth "
             "activation, such as GELU, SiLU, Softplus or Tanh, and no comparing, sorting, rounding or steps."
         )
 
 
 class _Functions(TorchFunctionMode):
-    """Notes the names of functions with creases, and which function runs."""
+    """Record the functions with kinks that are called, and which function is running."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.creasing: list[str] = []
+        self.kinked: list[str] = []
         self.running = ""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         self.running = getattr(func, "__name__", "").strip("_")  # in place or not
-        if self.running in CREASING:
-            self.creasing.append(self.running)
+        if self.running in KINKED_FUNCTIONS:
+            self.kinked.append(self.running)
         try:
             return func(*args, **(kwargs or {}))
         finally:
@@ -115,7 +115,7 @@ class _Functions(TorchFunctionMode):
 
 
 class _Operations(TorchDispatchMode):
-    """Notes operations that are not known to be smooth, by the functions that they are part of."""
+    """Record operations that are not known to be smooth, by the functions that call them."""
 
     def __init__(self, functions: _Functions) -> None:
         super().__init__()
@@ -134,7 +134,7 @@ def _smooth(operation: Any, args: Sequence[Any], options: Mapping[str, Any]) -> 
     name = name if name in SMOOTH else name.rstrip("_")  # in place or not
     if operation.namespace not in ("aten", "prims"):
         return False
-    if name == "_to_copy":  # whole numbers are rounded
+    if name == "_to_copy":  # conversion to integers rounds
         return (options.get("dtype") or torch.float64).is_floating_point
     if name == "div":
         return options.get("rounding_mode") is None
@@ -145,29 +145,29 @@ def _smooth(operation: Any, args: Sequence[Any], options: Mapping[str, Any]) -> 
     return name in SMOOTH
 
 
-def creased_layers(f: Opened, module: nn.Module | None) -> list[str]:
-    """Those that run on the way to the features: modules by their names, or else functions."""
-    ran: list[str] = []
+def layers_with_kinks(f: EvaluatedMap, module: nn.Module | None) -> list[str]:
+    """Names of the modules with kinks that run before the features, or else of such functions."""
+    run: list[str] = []
     with ExitStack() as stack:
         for name, part in () if module is None else module.named_modules():
-            if isinstance(part, CREASED) or (isinstance(part, nn.ELU) and part.alpha != 1):
+            if isinstance(part, KINKED_MODULES) or (isinstance(part, nn.ELU) and part.alpha != 1):
                 label = f"{type(part).__name__} ({name})" if name else type(part).__name__
-                stack.enter_context(hooked(part, lambda *_, label=label: ran.append(label)))
+                stack.enter_context(hooked(part, lambda *_, label=label: run.append(label)))
         functions = stack.enter_context(_Functions())
         operations = stack.enter_context(_Operations(functions))
         f(f.points[:1])
-    names = ran or functions.creasing
+    names = run or functions.kinked
     if not names and operations.suspects and jumps_on_line(f):
         names = operations.suspects
     return list(dict.fromkeys(names))
 
 
-def jumps_on_line(f: Opened) -> bool:
-    """Whether slopes along a line through two points, or values, differ at places that are as good as one.
+def jumps_on_line(f: EvaluatedMap) -> bool:
+    """Whether values, or slopes along a line through two points, jump somewhere on the line.
 
-    Each piece of the line is halved again and again, and the half where they differ more is the next piece:
-    the difference falls with the length where the map is smooth, and stays where it has a crease. What
-    is no number says nothing, as the line may leave where the map is defined.
+    Each segment of the line is bisected, and the half across which they change more is kept. Where the map
+    is smooth the change shrinks with the length; at a kink it does not. NaN is ignored, since the line may
+    leave the domain of the map.
     """
     start, stop = farthest(f.points)
     if torch.equal(start, stop):
@@ -175,29 +175,32 @@ def jumps_on_line(f: Opened) -> bool:
             start
             + start.abs().amax().clamp(min=1) * torch.arange(1, len(start) + 1).to(start).sin()
         )
-    way = stop - start
+    direction = stop - start
 
-    def both(at: Tensor) -> Tensor:
+    def values_and_slopes(positions: Tensor) -> Tensor:
         """Values and slopes, (2, k, p)."""
-        pair = torch.stack(with_slope(f, start + at[:, None] * way, way.expand(len(at), -1)))
-        return pair.where(
-            pair.isfinite().all(0), torch.nan
-        )  # log has slopes where it has no values
+        pair = torch.stack(
+            with_slope(
+                f, start + positions[:, None] * direction, direction.expand(len(positions), -1)
+            )
+        )
+        # Where the values of log are NaN, its slopes are not.
+        return pair.where(pair.isfinite().all(0), torch.nan)
 
-    at = torch.linspace(BEFORE, BEYOND, PIECES + 1, dtype=start.dtype, device=start.device)
-    nodes = both(at)
+    positions = torch.linspace(BEFORE, BEYOND, PIECES + 1, dtype=start.dtype, device=start.device)
+    nodes = values_and_slopes(positions)
     spread = torch.stack([nodes[0] - nodes[0].nanmean(0), nodes[1]]).abs().nan_to_num()
     rounded = nodes.abs().nan_to_num().amax((1, 2)) * torch.finfo(nodes.dtype).eps ** ROUNDED
     limits = torch.maximum(JUMP * spread.amax(1), rounded[:, None])[:, None]  # (2, 1, p)
 
     def gaps(one: Tensor, other: Tensor) -> Tensor:
-        """The largest of values or slopes, in units of what counts as a jump: (k,)."""
+        """The largest change of a value or slope, in units of what counts as a jump: (k,)."""
         return ((one - other).abs() / limits).nan_to_num(0.0).amax((0, 2))
 
-    left, right, ends = at[:-1], at[1:], (nodes[:, :-1], nodes[:, 1:])
+    left, right, ends = positions[:-1], positions[1:], (nodes[:, :-1], nodes[:, 1:])
     for _ in range(HALVINGS):
         middle = (left + right) / 2
-        value = both(middle)
+        value = values_and_slopes(middle)
         first, second = (gaps(value, end) for end in ends)
         lower, steep = first > second, torch.maximum(first, second) > 1
         left, right = torch.where(lower, left, middle), torch.where(lower, middle, right)
@@ -210,8 +213,8 @@ def jumps_on_line(f: Opened) -> bool:
     return bool((gaps(*ends) > 1).any())
 
 
-def piecewise_affine(f: Opened) -> bool:
-    """Whether slopes of a map without second derivatives differ from place to place."""
+def piecewise_affine(f: EvaluatedMap) -> bool:
+    """Whether a map whose second derivatives vanish has different slopes at different points."""
     x = torch.cat([f.points[:64], *(scale * f.points[:1] for scale in FAR)])
     slopes = along(f, x, torch.ones_like(x))
     spread = (slopes - slopes[:1]).abs().amax()

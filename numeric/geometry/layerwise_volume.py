@@ -1,9 +1,10 @@
-r"""Log volumes of deep saturated networks, layer by layer, where no single matrix holds the Jacobian.
+r"""Log volumes of deep saturated networks, layer by layer, where no single matrix can represent the Jacobian.
 
-$J = D_L W_L \cdots D_1 W_1$ with $D = \mathrm{diag}(e^l)$. Written out, a row of J is a sum over units, of
-which the steep ones leave the flat ones no digits. So the factors stay apart: from the narrowest layer on,
+$J = D_L W_L \cdots D_1 W_1$ with $D = \mathrm{diag}(e^l)$. Multiplied out, a row of J is a sum over units,
+in which the steep ones leave the flat ones no digits. So the factors are kept apart: from the narrowest
+layer on,
 $D_l W_l Q_{l-1} = Q_l R_l$ by the QR of `scaled_qr`, and likewise back to the inputs by transposes. The
-volume is the product of all $|\det R_l|$, and each of them has its own digits. `product` has the
+volume is the product of all $|\det R_l|$, each accurate by itself. `matrix_products` computes the
 singular values.
 """
 
@@ -17,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from tqdm import trange
 
-from numeric.geometry.matrix_products import Link, Linked
+from numeric.geometry.matrix_products import Factor, MatrixProduct
 from numeric.geometry.scaled_qr import factored
 from numeric.models.activation_derivatives import slopes_of
 from numeric.models.feature_map import FeatureMap
@@ -25,42 +26,42 @@ from numeric.models.hidden_layers import changed, flattens
 
 SAFE = 1e5  # condition up to which a plain QR is right to 1e-10
 COPIES, ENTRY = 8, 8  # of a matrix that its factorisation may hold, and bytes of a float64
-IDLE = (nn.Identity, nn.Dropout, nn.AlphaDropout)  # in eval mode
+IDENTITIES = (nn.Identity, nn.Dropout, nn.AlphaDropout)  # in eval mode
 
 Scaled = tuple[
     Tensor, Tensor | None
 ]  # log scales (n,) and a matrix (n, m), or None for the unit matrix
 
 
-def linked_points(
+def recompute_layerwise(
     features: FeatureMap, x: Tensor, rank: Tensor, condition: Tensor, memory: int, progress: bool
-) -> Iterator[tuple[int, Linked]]:
-    """Of points whose Jacobian one matrix may not tell, those where the layers do; if memory allows."""
-    chain = Chain.of(features, x)
-    if chain is None or chain.bytes() > memory:
+) -> Iterator[tuple[int, MatrixProduct]]:
+    """Recompute ill-conditioned points layer by layer, if the factors fit into `memory`."""
+    stack = LayerStack.of(features, x)
+    if stack is None or stack.bytes() > memory:
         return
-    doubtful = ~(condition <= SAFE) | (rank < chain.waist)
+    doubtful = ~(condition <= SAFE) | (rank < stack.narrowest)
     points = doubtful.nonzero()[:, 0].tolist()
     if not points:
         return
-    if x.device.type != "cpu":  # factors are decided step by step, and each step would wait for it
-        layers = ((deepcopy(linear).cpu(), deepcopy(phi).cpu()) for linear, phi in chain.layers)
-        chain = Chain(tuple(layers))
-    own = x.detach()[points].flatten(1).cpu()
+    if x.device.type != "cpu":  # each choice of a pivot would synchronise the device
+        layers = ((deepcopy(linear).cpu(), deepcopy(phi).cpu()) for linear, phi in stack.layers)
+        stack = LayerStack(tuple(layers))
+    inputs = x.detach()[points].flatten(1).cpu()
     for k in trange(len(points), desc="layers", disable=not progress, leave=False):
-        if (linked := chain.at(own[k])) is not None:
-            yield points[k], linked
+        if (product := stack.at(inputs[k])) is not None:
+            yield points[k], product
 
 
 @dataclass(frozen=True, eq=False)
-class Chain:
+class LayerStack:
     """Linear layers, each alone or with an activation whose derivatives are known."""
 
     layers: tuple[tuple[nn.Linear, nn.Module], ...]
 
     @classmethod
-    def of(cls, features: FeatureMap, x: Tensor) -> Chain | None:
-        """Of a Sequential up to the layer that is meant, if it takes all coordinates of a point at once."""
+    def of(cls, features: FeatureMap, x: Tensor) -> LayerStack | None:
+        """From a Sequential up to the requested layer; None if it has other parts or points are not flat."""
         body = features.body
         if type(body) is not nn.Sequential or changed(body):
             return None
@@ -70,45 +71,45 @@ class Chain:
             if features.layer not in parts:
                 return None
             names = names[: names.index(features.layer) + 1]
-        run = [parts[name] for name in names if type(parts[name]) not in IDLE]
-        if any(map(changed, run)):
+        used = [parts[name] for name in names if type(parts[name]) not in IDENTITIES]
+        if any(map(changed, used)):
             return None
-        whole = bool(run) and flattens(run[0])
+        flattened = bool(used) and flattens(used[0])
         layers: list[tuple[nn.Linear, nn.Module]] = []
-        for part in run[whole:]:
+        for part in used[flattened:]:
             if type(part) is nn.Linear:
                 layers.append((part, nn.Identity()))
             elif layers and type(layers[-1][1]) is nn.Identity and slopes_of(part) is not None:
                 layers[-1] = (layers[-1][0], part)
             else:
                 return None
-        if len(layers) < 2 or not (whole or x.shape[1:].numel() == x.shape[-1]):
-            return None  # one layer is one matrix
+        if len(layers) < 2 or not (flattened or x.shape[1:].numel() == x.shape[-1]):
+            return None  # a single layer is one matrix already
         return cls(tuple(layers))
 
     @property
-    def waist(self) -> int:
-        """The least width, inputs and features included: the rank that the network can have."""
+    def narrowest(self) -> int:
+        """The smallest width, inputs and features included: the largest rank the Jacobian can have."""
         return min(size for linear, _ in self.layers for size in linear.weight.shape)
 
     def bytes(self) -> int:
-        """What one point takes: copies of the largest layer, and two factors for each."""
+        """Memory for one point: copies of the largest layer, and two factors for each layer."""
         entries = sum(linear.weight.numel() for linear, _ in self.layers)
         largest = max(sum(linear.weight.shape) for linear, _ in self.layers)
         return ENTRY * (
-            entries + self.waist * (COPIES * largest + 6 * self.waist * len(self.layers))
+            entries + self.narrowest * (COPIES * largest + 6 * self.narrowest * len(self.layers))
         )
 
-    def at(self, x: Tensor) -> Linked | None:
-        """The Jacobian at a point (d,), or None where some layer loses directions."""
+    def at(self, x: Tensor) -> MatrixProduct | None:
+        """The Jacobian at a point (d,), or None if its rank is below the narrowest width."""
         steps = list(self._steps(x.double()))
         widths = [len(x), *(len(logs) for logs, _ in steps)]
-        waist = widths.index(min(widths))
-        ahead = _spread(steps[waist:], widths[waist])
-        back = _spread(_transposed(steps[:waist]), widths[waist])
+        split = widths.index(min(widths))
+        ahead = _propagate(steps[split:], widths[split])
+        back = _propagate(_transposed(steps[:split]), widths[split])
         if ahead is None or back is None:
             return None
-        return Linked((*(link.turned for link in reversed(back)), *ahead))
+        return MatrixProduct((*(factor.transposed for factor in reversed(back)), *ahead))
 
     def _steps(self, h: Tensor) -> Iterator[Scaled]:
         for linear, phi in self.layers:
@@ -129,15 +130,15 @@ def _transposed(steps: Sequence[Scaled]) -> Iterator[Scaled]:
         yield logs.new_zeros(weights.shape[1]), weights.mT
 
 
-def _spread(steps: Iterable[Scaled], width: int) -> list[Link] | None:
-    """What the steps make of all directions of a layer, or None if they lose some."""
-    found: list[Link] = []
+def _propagate(steps: Iterable[Scaled], width: int) -> list[Factor] | None:
+    """Factors of the product of the steps on all directions of a layer, or None if its rank is deficient."""
+    factors: list[Factor] = []
     basis = None
     for logs, weights in steps:
         if basis is None:
             basis = torch.eye(width, dtype=logs.dtype, device=logs.device)
-        basis, graded, turn = factored(logs, basis if weights is None else weights @ basis)
+        basis, graded, axes = factored(logs, basis if weights is None else weights @ basis)
         if graded.rank < width:
             return None
-        found.append(Link(graded.triangle, graded.scales, turn.mT))
-    return found
+        factors.append(Factor(graded.triangle, graded.scales, axes.mT))
+    return factors

@@ -4,12 +4,12 @@ r"""Metric and Ricci scalar of any feature map, in closed form where it is one h
     ricci_scalar(features, x)   # .value, .condition, .rank, .error
 
 Accuracy, relative to 40-digit values: one hidden layer 1e-13 at any condition number of its Jacobian J
-(`closed`); any other map at worst about 1e-15 times that condition number, which coordinates that are as
-badly chosen lose, and no more than the closed form where saturated units are the reason (`surviving`).
-Where R is small against the second fundamental form, that form is what errors are relative to (`gauss`).
-That takes a map whose own operations lose no digits. A softmax of one's own that subtracts a detached
-maximum does: its slopes differ by more than rounding from one set of axes to another. `error` is an
-estimate that sees this, and where it leaves R no digit the point is refused.
+(`closed_form`); any other map at worst about 1e-15 times that condition number if it comes from badly scaled
+coordinates, and as the closed form if it comes from saturated units (`saturating_activations`). Where R is
+small against the squared second fundamental form, errors are relative to the latter (`gauss_equation`).
+This assumes that the map's own operations lose no digits. A hand-written softmax that subtracts a detached
+maximum does lose some: its slopes in two sets of axes differ by more than rounding. `error` is an
+estimate that includes this, and points where it leaves R no digit are refused.
 
 Cost, from slopes that `make bench` prints: proportional to the points and, nearly, to width or features;
 like d^2 between 4 and 32 inputs, on the way to the d^3 of a product of matrices. 1600 points of d = 2 take
@@ -26,28 +26,34 @@ from torch import Tensor
 
 from numeric.geometry.closed_form import curvature
 from numeric.geometry.derivatives import (
-    HELD,
-    bent_chunks,
-    chunks,
+    CHUNK_SIZE,
+    chunks_for_first_derivatives,
+    chunks_for_second_derivatives,
     jacobian,
     jacobian_and_hessian,
-    told,
+    progress_bar,
 )
-from numeric.geometry.frames import Picked, pick, whiten
-from numeric.geometry.gauss_equation import contracted, norm_squared, normal, pairs, unknown
-from numeric.geometry.kinks import creased_layers, piecewise_affine, refuse_creases
+from numeric.geometry.frames import Pivots, select_pivots, whiten
+from numeric.geometry.gauss_equation import (
+    contract,
+    norm_squared,
+    normal_part,
+    pairs,
+    without_curvature,
+)
+from numeric.geometry.kinks import layers_with_kinks, piecewise_affine, require_no_kinks
 from numeric.inputs import InputError
 from numeric.kernels import Kernel
 from numeric.kernels.two_point import metric_of_kernel
-from numeric.models.feature_map import FeatureMap, Opened
+from numeric.models.feature_map import EvaluatedMap, FeatureMap
 from numeric.models.hidden_layers import HiddenLayer
-from numeric.models.repaired_operations import Composed
-from numeric.models.saturating_activations import SURVIVING
+from numeric.models.repaired_operations import ReplacedOperations
+from numeric.models.saturating_activations import SATURATION_SAFE
 
-MOST = 2**27  # second derivatives at one point, 1 GB
-SAFETY = 8.0  # times the difference of two routes, which may be small by chance
-ROUNDED = 4.0  # times epsilon and the condition number: an error that is always reckoned with
-TANGENTIAL = 8.0  # times the normal part: second derivatives that are taken again along curves
+MAX_SECOND_DERIVATIVES = 2**27  # at one point: 1 GB
+SAFETY = 8.0  # times the difference of two computations, which may be small by chance
+ROUNDING = 4.0  # times epsilon and the condition number: the least error assumed
+TANGENTIAL = 8.0  # tangential over normal part of H above which H is recomputed along curves
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,12 +68,12 @@ class Ricci:
 
 
 @dataclass(frozen=True, eq=False)
-class Framed:
-    """Axes along which the metric is close to the unit matrix."""
+class Frame:
+    """Axes in which the metric is close to the identity."""
 
-    picked: Picked
+    pivots: Pivots
     axes: Tensor  # (m, d, d), the rows
-    tangents: Tensor  # (m, d, p), what the Jacobian on the axes of x says of slopes along them
+    tangents: Tensor  # (m, d, p), the Jacobian along them, computed from that along the axes of x
     condition: Tensor  # (m,)
 
 
@@ -79,15 +85,15 @@ def metric(features: Any, x: Tensor, layer: str | None = None, progress: bool = 
     """
     if isinstance(features, Kernel):
         return metric_of_kernel(features, x)
-    chosen = FeatureMap.of(features, layer)
-    hidden = HiddenLayer.at(chosen, x)
+    feature_map = FeatureMap.of(features, layer)
+    hidden = HiddenLayer.at(feature_map, x)
     if hidden is None:
-        with chosen.on(x) as f, Composed(SURVIVING):
-            held = chunks(f, f.count * f.points.shape[1])
-            parts = [_gram(jacobian(f, some)) for some in told(held, progress)]
+        with feature_map.on(x) as f, ReplacedOperations(SATURATION_SAFE):
+            chunks = chunks_for_first_derivatives(f, f.count * f.points.shape[1])
+            parts = [_gram(jacobian(f, chunk)) for chunk in progress_bar(chunks, progress)]
     else:
-        held = chosen.checked(x).split(max(1, HELD // hidden.weights.numel()))
-        parts = [_gram(hidden.jacobian(some)) for some in held]
+        chunks = feature_map.check_points(x).split(max(1, CHUNK_SIZE // hidden.weights.numel()))
+        parts = [_gram(hidden.jacobian(chunk)) for chunk in chunks]
     return torch.cat(parts).to(x.dtype)
 
 
@@ -98,117 +104,124 @@ def _gram(J: Tensor) -> Tensor:
 def ricci_scalar(
     features: Any, x: Tensor, layer: str | None = None, progress: bool = True
 ) -> Ricci:
-    """At points (n, ...); refused where the metric is degenerate, and for maps with creases."""
-    chosen = FeatureMap.of(features, layer)
-    hidden = HiddenLayer.at(chosen, x)
+    """The Ricci scalar at points (n, ...); degenerate metrics and maps with kinks are refused."""
+    feature_map = FeatureMap.of(features, layer)
+    hidden = HiddenLayer.at(feature_map, x)
     if hidden is None:
-        with chosen.on(x) as f:
-            refuse_creases(creased_layers(f, chosen.module))  # those of the map, not of SURVIVING
-            enough(f.count, f.points.shape[1])
-            with Composed(SURVIVING):
-                value, condition, rank, size, error = _generic(f, progress)
+        with feature_map.on(x) as f:
+            # before SATURATION_SAFE, whose operations would be suspected
+            require_no_kinks(layers_with_kinks(f, feature_map.module))
+            require_wide_layer(f.count, f.points.shape[1])
+            with ReplacedOperations(SATURATION_SAFE):
+                value, condition, rank, size, error = _any_map(f, progress)
     else:
-        points = chosen.checked(x)
-        refuse_creases([hidden.name] if hidden.jumps() else [])
-        enough(*hidden.weights.shape)
-        _few(*hidden.weights.shape)
+        points = feature_map.check_points(x)
+        require_no_kinks([hidden.name] if hidden.jumps() else [])
+        require_wide_layer(*hidden.weights.shape)
+        check_hessian_fits(*hidden.weights.shape)
         value, condition, rank = curvature(hidden, points)
-    immersed(rank, x)
-    within_range(value)
+    require_full_rank(rank, x)
+    require_finite(value)
     if hidden is None:
         require_digits(size, error)
         return Ricci(value.to(x.dtype), condition.to(x.dtype), rank, error=error.to(x.dtype))
     return Ricci(value.to(x.dtype), condition.to(x.dtype), rank)
 
 
-def _generic(f: Opened, progress: bool) -> tuple[Tensor, ...]:
+def _any_map(f: EvaluatedMap, progress: bool) -> tuple[Tensor, ...]:
     """Value, condition, rank, squared norm of the second fundamental form, and error: (n,) each."""
     d = f.points.shape[1]
-    held = bent_chunks(f, _few(f.count, d))
-    found = [_embedded(f, x) for x in told(held, progress)]
-    if d > 1 and not any(bent for _, bent in found) and piecewise_affine(f):
-        refuse_creases(["slopes that jump where second derivatives are 0"])
-    return tuple(torch.cat(part) for part in zip(*(curved for curved, _ in found), strict=True))
+    chunks = chunks_for_second_derivatives(f, check_hessian_fits(f.count, d))
+    results = [_by_gauss_equation(f, x) for x in progress_bar(chunks, progress)]
+    if d > 1 and not any(any_second for _, any_second in results) and piecewise_affine(f):
+        require_no_kinks(["slopes that jump where second derivatives are 0"])
+    return tuple(
+        torch.cat(part) for part in zip(*(curvatures for curvatures, _ in results), strict=True)
+    )
 
 
-def _embedded(f: Opened, x: Tensor) -> tuple[tuple[Tensor, ...], bool]:
-    """At points (m, d), and whether any second derivative is not 0.
+def _by_gauss_equation(f: EvaluatedMap, x: Tensor) -> tuple[tuple[Tensor, ...], bool]:
+    """The results of `_any_map` at points (m, d), and whether any second derivative is not 0.
 
-    Second derivatives are taken along a frame in which the metric is the unit matrix: to take them along
-    the axes of x and turn them afterwards would lose the square of the condition number.
+    Second derivatives are taken along a frame in which the metric is the identity: taking them along the
+    axes of x and transforming afterwards would amplify errors by the squared condition number.
     """
-    framed = in_frame(f, x)
-    if (framed.picked.rank < x.shape[1]).any():
-        value, condition, rank = unknown(framed.picked.rank)
+    frame = whitening_frame(f, x)
+    if (frame.pivots.rank < x.shape[1]).any():
+        value, condition, rank = without_curvature(frame.pivots.rank)
         return (value, condition, rank, value, value), True
-    J, H = jacobian_and_hessian(f, x, framed.axes)
-    noise = f.epsilon + (J - framed.tangents).flatten(1).norm(dim=1)
-    noise = _without_tangential(f, x, framed.axes, J, H, noise)
-    inverse = torch.linalg.inv(torch.linalg.cholesky(J @ J.mT))  # close to the unit matrix
-    form = normal(inverse @ J, _turned(H, inverse), framed.picked.rows)
-    value, _ = contracted(form, x.shape[1])
+    J, H = jacobian_and_hessian(f, x, frame.axes)
+    noise = f.epsilon + (J - frame.tangents).flatten(1).norm(dim=1)
+    noise = _without_tangential(f, x, frame.axes, J, H, noise)
+    inverse = torch.linalg.inv(torch.linalg.cholesky(J @ J.mT))  # close to the identity
+    form = normal_part(inverse @ J, _change_axes(H, inverse), frame.pivots.features)
+    value, _ = contract(form, x.shape[1])
     size = norm_squared(form, x.shape[1])
-    error = size * (SAFETY * noise + ROUNDED * f.epsilon * framed.condition)
-    return (value, framed.condition, framed.picked.rank, size, error), bool(H.any())
+    error = size * (SAFETY * noise + ROUNDING * f.epsilon * frame.condition)
+    return (value, frame.condition, frame.pivots.rank, size, error), bool(H.any())
 
 
 def _without_tangential(
-    f: Opened, x: Tensor, axes: Tensor, J: Tensor, H: Tensor, noise: Tensor
+    f: EvaluatedMap, x: Tensor, axes: Tensor, J: Tensor, H: Tensor, noise: Tensor
 ) -> Tensor:
-    r"""Takes J and H again, in place, where H is mostly tangential; from errors of J to errors of H, (m,).
+    r"""Recompute J and H in place where H is mostly tangential; return the relative errors of H, (m,).
 
-    Only the normal part counts, but both are rounded alike. The tangential part is that of the coordinates:
-    along curves of acceleration $a = -\Gamma(u, v)$ it vanishes before it reaches the features. What they
-    lose none the less is seen on other axes, where everything is rounded otherwise.
+    Only the normal part enters R, but its rounding is relative to the whole of H. The tangential part depends
+    on the coordinates: along curves of acceleration $a = -\Gamma(u, v)$ it is 0 from the start. The error
+    that remains is estimated by a second computation in rotated axes, which rounds differently.
     """
-    share, ratio, _ = _parts(J, H)
+    coefficients, ratio, _ = _tangential_and_normal(J, H)
     errors = noise * ratio.nan_to_num(1.0).clamp(min=1)  # H may be 0
-    large = (ratio > TANGENTIAL).nonzero()[:, 0]
-    if len(large):
-        x, axes, accelerations = x[large], axes[large], -share[large] @ axes[large]
+    tangential = (ratio > TANGENTIAL).nonzero()[:, 0]
+    if len(tangential):
+        x, axes = x[tangential], axes[tangential]
+        accelerations = -coefficients[tangential] @ axes
         slopes, second = jacobian_and_hessian(f, x, axes, accelerations)
-        turn = _rotation(axes).expand_as(axes)
-        others = jacobian_and_hessian(f, x, turn @ axes, _turned(accelerations, turn))
-        _, lower, rest = _parts(slopes, second)
-        _, _, other = _parts(turn.mT @ others[0], _turned(others[1], turn.mT))
-        gap = (rest - other).flatten(1).norm(dim=1) / rest.flatten(1).norm(dim=1)
-        better = lower < ratio[large]
-        at = large[better]
-        J[at], H[at], errors[at] = slopes[better], second[better], (noise[large] + gap)[better]
+        rotation = _rotation(axes).expand_as(axes)
+        others = jacobian_and_hessian(f, x, rotation @ axes, _change_axes(accelerations, rotation))
+        _, lower, rest = _tangential_and_normal(slopes, second)
+        _, _, other = _tangential_and_normal(
+            rotation.mT @ others[0], _change_axes(others[1], rotation.mT)
+        )
+        difference = (rest - other).flatten(1).norm(dim=1) / rest.flatten(1).norm(dim=1)
+        better = lower < ratio[tangential]
+        at = tangential[better]
+        J[at], H[at] = slopes[better], second[better]
+        errors[at] = (noise[tangential] + difference)[better]
     return errors
 
 
-def _parts(J: Tensor, H: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Combinations of the rows of J in H (m, pairs, d), their size beside the rest (m,), and the rest."""
-    share = torch.linalg.solve(J @ J.mT, H @ J.mT, left=False)
-    along = share @ J
+def _tangential_and_normal(J: Tensor, H: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Tangential coefficients of H (m, pairs, d), ratio of tangential to normal norm (m,), normal part."""
+    coefficients = torch.linalg.solve(J @ J.mT, H @ J.mT, left=False)
+    along = coefficients @ J
     rest = H - along
-    return share, along.flatten(1).norm(dim=1) / rest.flatten(1).norm(dim=1), rest
+    return coefficients, along.flatten(1).norm(dim=1) / rest.flatten(1).norm(dim=1), rest
 
 
 def _rotation(like: Tensor) -> Tensor:
-    """Orthogonal (d, d) for axes (m, d, d), without a zero."""
+    """An orthogonal matrix (d, d) without zero entries, for axes (m, d, d)."""
     d = like.shape[-1]
     entries = torch.arange(1, d * d + 1, dtype=like.dtype, device=like.device).sin()
     return torch.linalg.qr(entries.view(d, d))[0]
 
 
-def in_frame(f: Opened, x: Tensor) -> Framed:
-    """At points (m, d); axes are of no use where the rank is below d."""
+def whitening_frame(f: EvaluatedMap, x: Tensor) -> Frame:
+    """The frame at points (m, d); its axes are meaningless if the rank is below d somewhere."""
     J = jacobian(f, x)
     m, d, p = J.shape
     ones, largest = J.new_ones(m, p), J.square().sum(1).amax(1, keepdim=True).sqrt()
-    picked = pick(J, ones, max(p, d) * f.epsilon * largest)
-    if (picked.rank < d).any():
-        return Framed(picked, picked.axes, J, J.new_full((m,), torch.nan))
-    # Unit vectors of size 0 come along, and tell the frame in the coordinates of x.
+    pivots = select_pivots(J, ones, max(p, d) * f.epsilon * largest)
+    if (pivots.rank < d).any():
+        return Frame(pivots, pivots.axes, J, J.new_full((m,), torch.nan))
+    # Unit vectors of size 0 are transformed along: they become the axes in the coordinates of x.
     unit = torch.eye(d, dtype=J.dtype, device=J.device).expand(m, d, d)
-    parts = picked.axes @ torch.cat([J, unit], 2)
-    frame = whiten(parts, torch.cat([ones, J.new_zeros(m, d)], 1), picked.rows)
-    return Framed(picked, frame.vectors[:, :, p:], frame.tangents[:, :, :p], frame.condition)
+    parts = pivots.axes @ torch.cat([J, unit], 2)
+    white = whiten(parts, torch.cat([ones, J.new_zeros(m, d)], 1), pivots.features)
+    return Frame(pivots, white.vectors[:, :, p:], white.tangents[:, :, :p], white.condition)
 
 
-def _turned(H: Tensor, axes: Tensor) -> Tensor:
+def _change_axes(H: Tensor, axes: Tensor) -> Tensor:
     """Packed H(u_a, u_b) for the rows u of axes (m, d, d)."""
     d = axes.shape[1]
     first, second = (index.to(H.device) for index in pairs(d))
@@ -218,10 +231,10 @@ def _turned(H: Tensor, axes: Tensor) -> Tensor:
     return (axes[:, None] @ half.unflatten(2, (d, -1)))[:, first, second]
 
 
-def _few(features: int, inputs: int) -> int:
-    """The number of second derivatives at a point, if they can be held."""
+def check_hessian_fits(features: int, inputs: int) -> int:
+    """Return the number of second derivatives at a point; refuse more than fit into memory."""
     size = features * inputs * (inputs + 1) // 2
-    if size > MOST:
+    if size > MAX_SECOND_DERIVATIVES:
         raise InputError(
             f"{features} features of {inputs} inputs have {size} second derivatives at a point: use "
             "ricci_estimate, which needs none of them one by one."
@@ -229,8 +242,8 @@ def _few(features: int, inputs: int) -> int:
     return size
 
 
-def within_range(value: Tensor) -> None:
-    """Refuses values that float64 does not hold."""
+def require_finite(value: Tensor) -> None:
+    """Refuse curvatures that overflow float64."""
     if not torch.isfinite(value).all():
         raise InputError(
             f"The Ricci scalar leaves the range of float64 at {int((~value.isfinite()).sum())} points: "
@@ -239,7 +252,7 @@ def within_range(value: Tensor) -> None:
 
 
 def require_digits(size: Tensor, error: Tensor) -> None:
-    """Refuses values that rounding may have made."""
+    """Refuse curvatures that may be rounding alone."""
     if (bad := (error > size).nonzero()[:, 0]).numel():
         raise InputError(
             f"Rounding leaves the Ricci scalar no digit at {len(bad)} of {len(size)} points: at point "
@@ -249,8 +262,8 @@ def require_digits(size: Tensor, error: Tensor) -> None:
         )
 
 
-def enough(features: int, inputs: int) -> None:
-    """Refuses maps into fewer dimensions."""
+def require_wide_layer(features: int, inputs: int) -> None:
+    """Refuse maps with fewer features than inputs."""
     if features < inputs:
         raise InputError(
             f"{inputs} inputs and {features} features: the metric is degenerate, and a degenerate metric "
@@ -258,8 +271,8 @@ def enough(features: int, inputs: int) -> None:
         )
 
 
-def immersed(rank: Tensor, x: Tensor) -> None:
-    """Refuses points where the Jacobian is of less than full rank."""
+def require_full_rank(rank: Tensor, x: Tensor) -> None:
+    """Refuse points where the Jacobian has less than full rank."""
     d = x[0].numel()
     if (bad := (rank < d).nonzero()[:, 0]).numel():
         raise InputError(

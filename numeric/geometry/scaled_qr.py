@@ -3,14 +3,14 @@ r"""QR of matrices whose rows differ in scale by more decades than floats have, 
 A matrix $J = \mathrm{diag}(e^l)\,U$ with unit rows has the singular values of
 $T\,\mathrm{diag}(e^h)$, where T is triangular and well conditioned:
 
-1. The rows of U, each by itself, are rotated until they form a trapezoid. The next pivot is a row
-   that is the largest outside the span of the pivots before it, scale included, up to a factor. Nothing
-   is ever added to a row of another scale, so that each keeps its own digits.
-2. In units $e^{h_k}$ of its pivot no entry of the trapezoid's column k exceeds 1/SHARE, and a QR
-   of what results is as harmless as any.
+1. Rotations applied to the right bring U to a lower trapezoid. The next pivot is a row whose part outside
+   the span of the pivots before it is the largest, scale included, up to a factor. Rows of different scales
+   are never added, so each keeps its relative accuracy.
+2. In units $e^{h_k}$ of its pivot no entry of the trapezoid's column k exceeds 1/SHARE, and an
+   ordinary QR of the result is accurate.
 
 This is the column-pivoted QR of J^T, and what Powell and Reid (1969) and Cox and Higham (1998) get from
-pivots in rows and columns; here no float ever holds a scale.
+pivots in rows and columns; here scales exist only as logarithms.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from torch import Tensor
 PANEL = 64  # rows that may become pivots before all others are rotated
 SHARE = 0.1  # a pivot is at least this share of the largest row
 LARGEST = 700.0  # of exponents; above it e^x overflows
-STEPS = 8  # each divides couplings by the ratio of their scales
-CORE, RIM = 4.0, 4.0  # in nats: windows of scales, and what they see beyond their ends
+STEPS = 8  # each divides off-diagonal entries by the ratio of their scales
+CORE, RIM = 4.0, 4.0  # in nats: windows of scales, and their overlap at each end
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,13 +47,13 @@ class Graded:
 
     @cached_property
     def log_singular(self) -> Tensor:
-        """(r,), descending, each with its own digits."""
-        settled = self
+        """(r,), descending, each with full relative accuracy."""
+        diagonalised = self
         for _ in range(STEPS):
-            settled = settled._flipped()
-        return _windowed(settled)
+            diagonalised = diagonalised._transposed()
+        return _singular_by_windows(diagonalised)
 
-    def _flipped(self) -> Graded:
+    def _transposed(self) -> Graded:
         """The QR factor of the transpose, which has the same singular values and is nearer to diagonal."""
         drop = (self.scales[:, None] - self.scales).clamp(max=LARGEST).exp()
         return unit_columns(self.scales, upper(self.triangle.mT * drop))
@@ -62,36 +62,37 @@ class Graded:
 def graded(logs: Tensor, rows: Tensor, tolerance: float | None = None) -> Graded:
     """From log scales (n,), which may be -inf, and rows (n, d) of any finite length.
 
-    Rows are taken to be known to `tolerance` times their length, max(n, d) eps unless told. What of
-    a row lies outside the span of larger ones, and is no longer than that uncertainty makes it,
-    counts as nothing.
+    Rows are assumed accurate to `tolerance` times their length, by default max(n, d) eps. The part of a
+    row outside the span of larger rows counts as 0 if it is no longer than this uncertainty allows.
     """
-    logs, heights, found = _trapezoid(logs, rows, tolerance)
-    return unit_columns(heights, upper(_relative(logs, heights, found)))
+    logs, heights, coordinates = _trapezoid(logs, rows, tolerance)
+    return unit_columns(heights, upper(_relative(logs, heights, coordinates)))
 
 
 def compressed(logs: Tensor, rows: Tensor, tolerance: float | None = None) -> tuple[Tensor, Tensor]:
-    """At most d rows, with log scales, that have the singular values of (n, d) rows together."""
-    relative, heights, turn = _apart(logs, rows, tolerance)
+    """Reduce rows (n, d) to at most d rows, with log scales, of the same singular values."""
+    relative, heights, axes = _trapezoid_and_axes(logs, rows, tolerance)
     factor = unit_columns(heights, upper(relative))
     drop = (factor.scales - factor.scales[:, None]).clamp(max=LARGEST).exp()
-    return factor.scales, (factor.triangle * drop) @ turn.mT
+    return factor.scales, (factor.triangle * drop) @ axes.mT
 
 
 def factored(logs: Tensor, rows: Tensor) -> tuple[Tensor, Graded, Tensor]:
     """Q (n, r), a graded matrix and V (d, r), with orthonormal columns: the rows are Q graded V^T."""
-    relative, heights, turn = _apart(logs, rows, None)
+    relative, heights, axes = _trapezoid_and_axes(logs, rows, None)
     left, triangle = torch.linalg.qr(relative)
-    return left, unit_columns(heights, triangle), turn
+    return left, unit_columns(heights, triangle), axes
 
 
-def _apart(logs: Tensor, rows: Tensor, tolerance: float | None) -> tuple[Tensor, Tensor, Tensor]:
+def _trapezoid_and_axes(
+    logs: Tensor, rows: Tensor, tolerance: float | None
+) -> tuple[Tensor, Tensor, Tensor]:
     """Rows on new axes, each column in units of its pivot (n, r), the logs of these, and the axes (d, r)."""
     n, d = rows.shape
     axes = torch.eye(d, dtype=rows.dtype, device=rows.device)
-    logs = torch.cat([logs, logs.new_full((d,), -math.inf)])  # turned with the rows, never pivots
-    logs, heights, found = _trapezoid(logs, torch.cat([rows, axes]), tolerance)
-    return _relative(logs[:n], heights, found[:n]), heights, found[n:]
+    logs = torch.cat([logs, logs.new_full((d,), -math.inf)])  # rotated with the rows, never pivots
+    logs, heights, coordinates = _trapezoid(logs, torch.cat([rows, axes]), tolerance)
+    return _relative(logs[:n], heights, coordinates[:n]), heights, coordinates[n:]
 
 
 def _trapezoid(
@@ -102,48 +103,49 @@ def _trapezoid(
         tolerance = max(rows.shape) * torch.finfo(rows.dtype).eps
     lengths = rows.norm(dim=1)
     logs = logs + lengths.log()
-    rest = rows / lengths.clamp(min=torch.finfo(rows.dtype).tiny)[:, None]  # what no pivot spans
-    found = rest[:, :0]
+    # The part of each row outside the span of the pivots.
+    rest = rows / lengths.clamp(min=torch.finfo(rows.dtype).tiny)[:, None]
+    coordinates = rest[:, :0]
     pivots, heights = logs.new_empty(0, dtype=torch.long), logs[:0]
     while rest.shape[1]:
         lengths = rest.norm(dim=1)
-        rest[lengths <= _noise(lengths, found, pivots, tolerance)] = 0
+        rest[lengths <= _noise(lengths, coordinates, pivots, tolerance)] = 0
         new = _panel(logs, rest, math.sqrt(tolerance))
         if not len(new):
             break
         k = len(new)
         factor, tau = torch.geqrf(rest[new].mT)
-        turned = _turned(rest, factor, tau)
-        turned[new] = 0
-        turned[new, :k] = factor[:k].triu().mT
+        rotated = _rotated(rest, factor, tau)
+        rotated[new] = 0
+        rotated[new, :k] = factor[:k].triu().mT
         heights = torch.cat([heights, logs[new] + factor.diagonal().abs().log()])
-        found, rest = torch.cat([found, turned[:, :k]], 1), turned[:, k:]
+        coordinates, rest = torch.cat([coordinates, rotated[:, :k]], 1), rotated[:, k:]
         pivots = torch.cat([pivots, new])
-    return logs, heights, found
+    return logs, heights, coordinates
 
 
-def _relative(logs: Tensor, heights: Tensor, found: Tensor) -> Tensor:
+def _relative(logs: Tensor, heights: Tensor, coordinates: Tensor) -> Tensor:
     """Each column in units of its pivot."""
-    return (logs[:, None] - heights).clamp(max=LARGEST).exp_().mul_(found)
+    return (logs[:, None] - heights).clamp(max=LARGEST).exp_().mul_(coordinates)
 
 
-def _noise(lengths: Tensor, found: Tensor, pivots: Tensor, tolerance: float) -> Tensor:
-    """How long the rest of each row would be if it were made of errors alone.
+def _noise(lengths: Tensor, coordinates: Tensor, pivots: Tensor, tolerance: float) -> Tensor:
+    """The length that the remainder of each row would have if it were rounding alone.
 
-    A row is a combination of pivots and its rest, and errors of pivots enter it by the coefficients; these
-    are worth a solve only for rows with a short rest.
+    A row is a combination of pivots plus a remainder, and errors of the pivots enter by the coefficients.
+    These are solved for only where the remainder is short.
     """
     noise = torch.full_like(lengths, tolerance)
     short = (lengths > tolerance) & (lengths < math.sqrt(tolerance))
     if short.any():
-        basis = found[pivots]  # lower triangular
-        parts = torch.linalg.solve_triangular(basis, found[short], upper=False, left=False)
+        basis = coordinates[pivots]  # lower triangular
+        parts = torch.linalg.solve_triangular(basis, coordinates[short], upper=False, left=False)
         noise[short] *= (1 + parts.square().sum(1)).sqrt()
     return noise
 
 
 def _panel(logs: Tensor, rest: Tensor, short: float) -> Tensor:
-    """Rows for the next pivots, in order: the largest first, each without its part along those before."""
+    """Indices of the next pivots, in order: each has the largest part outside the span of those before."""
     heights = logs + rest.norm(dim=1).log()
     size = min(PANEL, *rest.shape)
     top, chosen = heights.topk(min(size + 1, len(heights)))
@@ -156,22 +158,22 @@ def _panel(logs: Tensor, rest: Tensor, short: float) -> Tensor:
         heights = logs + lengths.log()
         best = heights.argmax()
         if order and not (heights[best] > floor and lengths[best] > short):
-            break  # what is short may be noise, which is for the next panel to tell
+            break  # a short remainder may be rounding: the next panel decides
         order.append(best)
-        way = rows[best] / lengths[best]
-        rows -= (rows @ way)[:, None] * way
+        direction = rows[best] / lengths[best]
+        rows -= (rows @ direction)[:, None] * direction
         rows[best] = 0
     return chosen[torch.stack(order)] if order else chosen
 
 
-def _turned(rows: Tensor, factor: Tensor, tau: Tensor) -> Tensor:
+def _rotated(rows: Tensor, factor: Tensor, tau: Tensor) -> Tensor:
     """Rows times the orthogonal matrix I - Y T Y^T of a QR; torch.ormqr takes twice as long."""
-    ways = factor.tril(-1)
-    ways.diagonal().fill_(1)
-    inverse = (ways.mT @ ways).triu(1)
+    reflectors = factor.tril(-1)
+    reflectors.diagonal().fill_(1)
+    inverse = (reflectors.mT @ reflectors).triu(1)
     inverse.diagonal().copy_(1 / tau)
-    parts = torch.linalg.solve_triangular(inverse, rows @ ways, upper=True, left=False)
-    return torch.addmm(rows, parts, ways.mT, alpha=-1)
+    parts = torch.linalg.solve_triangular(inverse, rows @ reflectors, upper=True, left=False)
+    return torch.addmm(rows, parts, reflectors.mT, alpha=-1)
 
 
 def upper(matrix: Tensor) -> Tensor:
@@ -185,14 +187,15 @@ def unit_columns(scales: Tensor, triangle: Tensor) -> Graded:
     return Graded(scales + lengths.log(), triangle / lengths)
 
 
-def _windowed(settled: Graded) -> Tensor:
-    """Singular values by windows of scales, since values far apart no longer know of each other."""
-    scales, order = settled.scales.sort(descending=True)
-    triangle = settled.triangle[order][:, order]
+def _singular_by_windows(diagonalised: Graded) -> Tensor:
+    """Logs of singular values by windows of scales: values far apart do not influence each other."""
+    scales, order = diagonalised.scales.sort(descending=True)
+    triangle = diagonalised.triangle[order][:, order]
     parts, start = [], 0
     while start < len(scales):
         top = scales[start]
-        stop = max(start + 1, int((scales > top - CORE).sum()))  # far out top - CORE is top
+        # At least one: where |top| is very large, top - CORE rounds to top.
+        stop = max(start + 1, int((scales > top - CORE).sum()))
         first = min(start, int((scales >= top + RIM).sum()))
         last = max(stop, int((scales > top - CORE - RIM).sum()))
         block = triangle[first:last, first:last] * (scales[first:last] - top).exp()

@@ -1,8 +1,8 @@
-r"""Derivatives of torch's activations, written so that they survive saturation.
+r"""Derivatives of torch's activations, written so that they stay accurate under saturation.
 
 Each function takes z to (log scale, slope, bend), where $\phi' = e^{\text{log scale}}\,$slope and
-$\phi'' = e^{\text{log scale}}\,$bend: in a tail the factor that underflows is kept as its logarithm,
-and what is left has all its digits, as $4/(1+e^{-2|z|})^2$ has for tanh, where $1 - \tanh^2$ has none.
+$\phi'' = e^{\text{log scale}}\,$bend. In a tail the factor that underflows is kept as its logarithm, and the
+other factor keeps all digits: for tanh it is $4/(1+e^{-2|z|})^2$, while $1 - \tanh^2$ cancels completely.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def tanh(z: Tensor) -> Triple:
 
 
 def gelu(z: Tensor) -> Triple:
-    r"""$\Phi(z) + z\Phi'(z)$ and $(2 - z^2)\Phi'(z)$; to the left over $e^{-z^2/2}$."""
+    r"""$\Phi(z) + z\Phi'(z)$ and $(2 - z^2)\Phi'(z)$; for z < 0 divided by $e^{-z^2/2}$."""
     root = math.sqrt(2 * math.pi)
     left = torch.clamp(z, max=0)
     scale, mills = -(left**2) / 2, torch.special.erfcx(-left / math.sqrt(2)) / 2
@@ -61,7 +61,7 @@ def silu(z: Tensor) -> Triple:
 
 
 def _gated(z: Tensor, u: Tensor, rate: Tensor, turn: Tensor) -> Triple:
-    """z sigma(u) where u' = rate and u'' = turn; to the left over e^u."""
+    """z sigma(u) where u' = rate and u'' = turn; for u < 0 divided by e^u."""
     tail = torch.exp(-u.abs())
     scale = torch.clamp(u, max=0)
     gate = 1 / (1 + tail)  # sigma(u) over the scale
@@ -115,7 +115,7 @@ def erf(z: Tensor) -> Triple:
 
 
 def slopes_of(module: nn.Module) -> Slopes | None:
-    """The triple of a torch module, or None where the table has none."""
+    """The derivatives of a torch module, or None if it is not in the table."""
     match module:
         case nn.GELU(approximate="tanh"):
             return gelu_tanh
@@ -131,7 +131,7 @@ def slopes_of(module: nn.Module) -> Slopes | None:
 
 
 def slopes_of_activation(activation: Activation) -> Slopes:
-    """The triple of one of the suite's activations, by its formula where the table has none."""
+    """The derivatives of an `Activation`, from its formula if it is not in the table."""
     if (known := EXPRESSIONS.get(activation.phi.expr)) is not None:
         return known
     first, second = (

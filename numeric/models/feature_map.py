@@ -4,8 +4,8 @@
         f.points                # (n, d), detached
         f(f.points)             # (n, p), to be differentiated by torch.func or torch.autograd
 
-Inside, the model is in eval mode, and no graph reaches its parameters; at the end its mode and its buffers
-are those from before. It is given copies, so that it may write into them.
+Inside, the model is in eval mode and its parameters get no gradients; afterwards its mode and its buffers are
+restored. The model receives copies of the points, which it may overwrite.
 Points come in the shape (n, ...) that the model takes; both sides are flattened.
 """
 
@@ -23,22 +23,22 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from numeric.inputs import InputError
 from numeric.models import repaired_operations
-from numeric.models.output_checks import attempted, tried
-from numeric.models.repaired_operations import Composed
+from numeric.models.output_checks import check_outputs, run_or_explain
+from numeric.models.repaired_operations import ReplacedOperations
 
-NAMES = 40  # layers that an error lists
+NAMES = 40  # layers listed by an error message
 
 Map = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True, eq=False)
-class Opened:
-    """A map on flat points, ready to be differentiated."""
+class EvaluatedMap:
+    """A map on flat points, in eval mode and checked, ready to be differentiated."""
 
     call: Map = field(repr=False)  # (m, d) -> (m, p) for any m
     points: Tensor  # (n, d)
     count: int  # p, the number of features
-    epsilon: float  # of points or features, whichever are rounded more
+    epsilon: float  # rounding unit of points or features, whichever is larger
 
     def __call__(self, x: Tensor) -> Tensor:
         return self.call(x)
@@ -46,7 +46,7 @@ class Opened:
 
 @dataclass(frozen=True, eq=False)
 class FeatureMap:
-    """What was given, the module inside it, and the layer whose output is meant."""
+    """A callable, the module inside it if any, and the layer whose output are the features."""
 
     body: Callable[..., Any]
     module: nn.Module | None = None
@@ -69,31 +69,31 @@ class FeatureMap:
         return cls(features, module, layer)
 
     @contextmanager
-    def on(self, x: Tensor) -> Iterator[Opened]:
-        """The map at the points x, which it is tried on first."""
-        points = self.checked(x)
+    def on(self, x: Tensor) -> Iterator[EvaluatedMap]:
+        """Open the map at the points x: eval mode, repaired operations, outputs checked."""
+        points = self.check_points(x)
         with ExitStack() as stack:
             stack.enter_context(torch.inference_mode(False))
             stack.enter_context(torch.no_grad())
             stack.enter_context(_plain_attention())
-            stack.enter_context(Composed(repaired_operations.COMPOSED))
+            stack.enter_context(ReplacedOperations(repaired_operations.REPAIRED))
             if self.module is not None:
                 stack.enter_context(evaluating(self.module))
-            body = self.body if self.layer is None else stack.enter_context(self._tapped(x))
+            body = self.body if self.layer is None else stack.enter_context(self._up_to_layer(x))
 
-            def run(given: Tensor) -> Any:
-                return body(_own(given))
+            def run(batch: Tensor) -> Any:
+                return body(_copy(batch))
 
             def call(flat: Tensor) -> Tensor:
                 out = run(flat.reshape(-1, *x.shape[1:]))
                 return out if out.ndim == 2 else out.flatten(1)
 
-            count = tried(run, call, points, x.shape[1:])
-            kinds = (points.dtype, call(points[:1]).dtype)
-            yield Opened(call, points, count, max(torch.finfo(kind).eps for kind in kinds))
+            count = check_outputs(run, call, points, x.shape[1:])
+            dtypes = (points.dtype, call(points[:1]).dtype)
+            yield EvaluatedMap(call, points, count, max(torch.finfo(dtype).eps for dtype in dtypes))
 
-    def checked(self, x: Any) -> Tensor:
-        """Points (n, ...) -> (n, d), if they fit the model."""
+    def check_points(self, x: Any) -> Tensor:
+        """Refuse points that do not fit the model, and flatten the others: (n, ...) -> (n, d)."""
         if not isinstance(x, Tensor):
             raise InputError(
                 f"x is a {type(x).__name__}, but a tensor of shape (n, ...) is needed."
@@ -119,16 +119,16 @@ class FeatureMap:
                     f"x is {x.dtype}, but the model {tensor.dtype}: write model.double() for the sake "
                     "of precision, or convert x."
                 )
-        # Rows of an expanded tensor share memory, and torch does not differentiate those.
+        # Rows of an expanded tensor share memory, which torch cannot differentiate.
         return x.detach().reshape(len(x), math.prod(x.shape[1:])).contiguous()
 
     @contextmanager
-    def _tapped(self, x: Tensor) -> Iterator[Map]:
-        """The output of the layer; what follows it is not computed."""
+    def _up_to_layer(self, x: Tensor) -> Iterator[Map]:
+        """The map up to the layer; what follows it is not computed."""
         target = self.module.get_submodule(self.layer)
         calls: list[Any] = []
         with hooked(target, lambda _, __, output: calls.append(output)):
-            attempted(self.body, _own(x[:1].detach()))
+            run_or_explain(self.body, _copy(x[:1].detach()))
         if len(calls) != 1:
             raise InputError(
                 f"The layer {self.layer!r} runs {len(calls)} times in one pass, so that it is not clear "
@@ -153,19 +153,19 @@ class _Reached(Exception):
         self.output = output
 
 
-def _own(x: Tensor) -> Tensor:
-    """A copy, as the map may write into what it is given."""
+def _copy(x: Tensor) -> Tensor:
+    """A copy, since the map may overwrite its input."""
     return x.clone(memory_format=torch.contiguous_format)
 
 
 def _version(buffer: Tensor) -> int:
-    """How often it was written to; tensors of inference mode, which nobody may write to, do not count."""
+    """How often a buffer was written to; 0 for tensors of inference mode, which cannot be."""
     return 0 if buffer.is_inference() else buffer._version
 
 
 @contextmanager
 def evaluating(module: nn.Module) -> Iterator[None]:
-    """Eval mode, and afterwards the mode that each part was in, and the buffers, if a pass changes any."""
+    """Eval mode inside; afterwards the modes of all parts and any changed buffers are restored."""
     modes = [(part, part.training) for part in module.modules()]
     buffers = [
         (part, name, buffer, _version(buffer), buffer.clone())
@@ -180,13 +180,13 @@ def evaluating(module: nn.Module) -> Iterator[None]:
             part.training = training
         for part, name, buffer, version, before in buffers:
             part._buffers[name] = buffer
-            if _version(buffer) != version:  # else a graph that was saved before would go stale
+            if _version(buffer) != version:  # copying always would invalidate graphs saved before
                 buffer.copy_(before)
 
 
 @contextmanager
 def hooked(layer: nn.Module, action: Callable[..., None]) -> Iterator[None]:
-    """Calls the action with (layer, inputs, output) each time the layer has run."""
+    """Call the action with (layer, inputs, output) each time the layer has run."""
     handle = layer.register_forward_hook(action)
     try:
         yield
@@ -196,7 +196,7 @@ def hooked(layer: nn.Module, action: Callable[..., None]) -> Iterator[None]:
 
 @contextmanager
 def _plain_attention() -> Iterator[None]:
-    """Fused attention has no forward-mode derivatives."""
+    """Disable fused attention, which has no forward-mode derivatives."""
     fast = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     try:

@@ -1,4 +1,4 @@
-"""Hidden layers phi(W x + b) whose derivatives are known: what closed forms need of a network."""
+"""Hidden layers phi(W x + b) with derivatives in closed form, recognised in a network."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from numeric.models.activation_derivatives import Slopes, slopes_of, slopes_of_a
 from numeric.models.feature_map import FeatureMap
 from numeric.models.shallow import ShallowNetwork
 
-BESIDE = 1e-9  # how far from a kink to look for a jump of phi'
-JUMP = 1e-6
+OFFSET = 1e-9  # distance from a kink at which phi' is compared on both sides
+JUMP = 1e-6  # relative change of phi' that counts as a jump
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,42 +28,42 @@ class HiddenLayer:
     factor: float
     name: str  # of phi
     kinks: tuple[float, ...] = (0.0,)  # where phi' may jump
-    flattens: bool = False  # points of any shape
+    flattens: bool = False  # whether points of any shape are flattened first
 
     @classmethod
     def of(cls, features: FeatureMap) -> HiddenLayer | None:
-        """Of a `ShallowNetwork`, or of a Linear and an activation at the start of a Sequential."""
+        """From a `ShallowNetwork`, or a Linear and an activation at the start of a Sequential; else None."""
         body = features.body
         if isinstance(body, ShallowNetwork):
-            return cls._shallow(body)
+            return cls._of_shallow(body)
         if type(body) is not nn.Sequential:
             return None
         parts = list(body.named_children())
-        whole = bool(parts) and flattens(parts[0][1])
-        parts = parts[whole:]
+        flattened = bool(parts) and flattens(parts[0][1])
+        parts = parts[flattened:]
         if len(parts) < 2 or (features.layer or parts[-1][0]) != parts[1][0]:
             return None
         linear, activation = parts[0][1], parts[1][1]
         if type(linear) is not nn.Linear or (slopes := slopes_of(activation)) is None:
             return None
-        if any(map(changed, (body, *list(body.children())[: 2 + whole]))):
+        if any(map(changed, (body, *list(body.children())[: 2 + flattened]))):
             return None
         weights = linear.weight.detach().double()
         biases = weights.new_zeros(len(weights)) if linear.bias is None else linear.bias.detach()
         name = type(activation).__name__
-        return cls(weights, biases.double(), slopes, 1.0, name, flattens=whole)
+        return cls(weights, biases.double(), slopes, 1.0, name, flattens=flattened)
 
     @classmethod
     def at(cls, features: FeatureMap, x: Any) -> HiddenLayer | None:
-        """The same, if it takes all coordinates of a point (n, ...) at once."""
-        found = cls.of(features)
-        if found is None or not isinstance(x, Tensor) or x.ndim < 2:
+        """The same, if the layer reads all coordinates of points x (n, ...); else None."""
+        layer = cls.of(features)
+        if layer is None or not isinstance(x, Tensor) or x.ndim < 2:
             return None
-        d, shape = found.weights.shape[1], x.shape[1:]
-        return found if shape.numel() == d and (found.flattens or shape[-1] == d) else None
+        d, shape = layer.weights.shape[1], x.shape[1:]
+        return layer if shape.numel() == d and (layer.flattens or shape[-1] == d) else None
 
     @classmethod
-    def _shallow(cls, network: ShallowNetwork) -> HiddenLayer:
+    def _of_shallow(cls, network: ShallowNetwork) -> HiddenLayer:
         weights, biases = network.weights.detach().double(), network.biases.detach().double()
         if weights.ndim != 2:
             raise InputError(
@@ -87,7 +87,7 @@ class HiddenLayer:
         return torch.addmm(self.biases, x.double(), self.weights.T)
 
     def derivatives(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """log c (m, 1), phi'/c and phi''/c (m, n), where c is the largest scale at each point."""
+        """log c (m, 1), phi'/c and phi''/c (m, n), with c the largest scale at each point."""
         scale, slope, bend = self.slopes(self.preactivations(x))
         if not torch.isfinite(slope.sum() + bend.sum()):
             raise InputError(
@@ -108,18 +108,18 @@ class HiddenLayer:
         if not self.kinks:
             return False
         kinks = self.weights.new_tensor(self.kinks)[:, None]
-        scale, slope, _ = self.slopes(torch.cat([kinks - BESIDE, kinks + BESIDE], 1))
+        scale, slope, _ = self.slopes(torch.cat([kinks - OFFSET, kinks + OFFSET], 1))
         sides = slope * scale.exp()  # (kinks, 2)
         return bool((sides.diff().abs() > JUMP * sides.abs().amax(1, keepdim=True)).any())
 
 
 def flattens(part: nn.Module) -> bool:
-    """Whether points of any shape leave it as (n, d)."""
+    """Whether the module flattens points of any shape to (n, d)."""
     return type(part) is nn.Flatten and (part.start_dim, part.end_dim) == (1, -1)
 
 
 def changed(part: nn.Module) -> bool:
-    """Whether more runs than the class says: hooks, as pruning and old norms of weights set them."""
+    """Whether hooks or a patched forward change what the module computes, as pruning and weight_norm do."""
     return bool(part._forward_hooks or part._forward_pre_hooks or "forward" in vars(part))
 
 

@@ -1,4 +1,4 @@
-"""Memory that a chunk of points has freed is kept for the next one."""
+"""Keep memory that one chunk of points has freed for the next one."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from functools import cache
 
 import torch
 
-LARGEST = 2**25 - 2**13  # bytes; glibc learns from no block larger than 32 MB
+LARGEST = 2**25 - 2**13  # bytes; glibc ignores blocks larger than 32 MB
 
 
 @cache
 def keep_memory() -> None:
-    """Teaches glibc not to give each array back: mapping its pages anew takes longer than to fill it.
+    """Make glibc keep freed arrays: mapping their pages anew takes longer than filling them.
 
-    From one large block that is freed, glibc takes the size below which it keeps memory. No page of that
-    block is ever touched.
+    When a large block is freed, glibc raises the threshold below which it keeps memory to that size. No page
+    of the block allocated here is ever touched.
     """
     torch.empty(LARGEST, dtype=torch.uint8)

@@ -1,6 +1,6 @@
-"""How much memory a piece of torch code holds at once, on any device.
+"""Peak memory of a piece of torch code, on any device.
 
-What kernels allocate and free within themselves is not seen.
+Temporary memory inside torch's kernels is not counted.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch.utils._pytree import tree_leaves
 
 
 class Meter(TorchDispatchMode):
-    """Counts the bytes of tensors that live at once, of those made inside."""
+    """Measure the peak of the bytes of all tensors created inside that are alive at the same time."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""A feature map is tried on one or two points before anything is computed: shape, numbers, slopes."""
+"""Checks of a feature map on one or two points before it is used: shape, finiteness, derivatives."""
 
 from __future__ import annotations
 
@@ -10,60 +10,60 @@ from torch import Tensor
 
 from numeric.inputs import InputError
 
-STEP = 1e-3  # to a second point where all are equal
-STEPS = (1.0, 1e-2, 1e2)  # of differences, times the cube root of the machine's epsilon
-FINE = (1.0, 1e-2)  # the same, in lengths over which the values change by themselves
-SOME = 16  # points whose slopes are looked at
-ALIKE = 1e-2  # how well some difference agrees with a slope; a map that is cut or stepped has none that does
+STEP = 1e-3  # to a second point, if all points are equal
+STEPS = (1.0, 1e-2, 1e2)  # of finite differences, in units of the cube root of epsilon
+FINE_STEPS = (1.0, 1e-2)  # the same, times the length over which values change by their size
+MAX_CHECKED = 16  # points whose derivatives are checked
+AGREEMENT = 1e-2  # relative deviation of differences from a derivative; with jumps or detach none is as small
 
 Map = Callable[[Tensor], Tensor]
 Along = Callable[[Map, Tensor, Tensor], Tensor]  # f, points, directions -> slopes
 
 
-def tried(run: Callable[..., Any], call: Map, points: Tensor, shape: torch.Size) -> int:
-    """The number of features of a map that passes."""
-    one, two = _pair(points)
-    pair = attempted(run, torch.stack([one, two]).reshape(2, *shape))
-    alone = [attempted(run, point.reshape(1, *shape)) for point in (one, two)]
+def check_outputs(run: Callable[..., Any], call: Map, points: Tensor, shape: torch.Size) -> int:
+    """Check shape, finiteness and independence of the rows of a batch; return the number of features."""
+    one, two = _two_points(points)
+    pair = run_or_explain(run, torch.stack([one, two]).reshape(2, *shape))
+    outputs = [run_or_explain(run, point.reshape(1, *shape)) for point in (one, two)]
     _check_shape(pair, 2)
-    _check_shape(alone[0], 1)
-    both, apart = pair.flatten(1), torch.cat(alone).flatten(1)
-    if not torch.isfinite(apart[0]).all():
+    _check_shape(outputs[0], 1)
+    batched, single = pair.flatten(1), torch.cat(outputs).flatten(1)
+    if not torch.isfinite(single[0]).all():
         raise InputError(
-            f"The map gives NaN or infinity at the point {_told(one)}: move it, or mend the map."
+            f"The map gives NaN or infinity at the point {format_point(one)}: move it, or mend the map."
         )
-    size = both.abs().amax()
-    if torch.isfinite(apart).all() and not (both - apart).abs().amax() <= _tolerance(size):
+    size = batched.abs().amax()
+    if torch.isfinite(single).all() and not (batched - single).abs().amax() <= _tolerance(size):
         raise InputError(
             "The map gives other features for a point in a batch than for the point alone, or is "
             "random: put batch normalisation and dropout into eval mode, and let rows not mix."
         )
     if call(points[:1]).device != points.device:
         raise InputError("The map moves its points to another device: keep to that of x.")
-    return both.shape[1]
+    return batched.shape[1]
 
 
-def attempted(run: Callable[..., Any], x: Tensor) -> Any:
-    """run(x), or an error that says on what it failed."""
+def run_or_explain(run: Callable[..., Any], x: Tensor) -> Any:
+    """run(x), with an error that names the shape of the batch if it fails."""
     try:
         return run(x)
     except Exception as error:
-        told = (str(error).splitlines() or [type(error).__name__])[0]
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise InputError(
-            f"The map fails on a batch of shape {tuple(x.shape)}: {told} Try it there; batch normalisation "
+            f"The map fails on a batch of shape {tuple(x.shape)}: {reason} Try it there; batch normalisation "
             "inside a function must be put into eval mode by hand."
         ) from error
 
 
-def check_slope(call: Map, along: Along, points: Tensor) -> None:
-    """Compares a slope at the first point with differences, which see what `detach` hides."""
-    some = points[:SOME]
-    u = _direction(some)
-    slopes, values = along(call, some, u), call(some)
-    if not _alike(call, slopes[:1], some[:1], u[:1]):
+def check_first_derivative(call: Map, along: Along, points: Tensor) -> None:
+    """Compare torch's derivative at the first point with differences, which `detach` does not affect."""
+    sample = points[:MAX_CHECKED]
+    u = _direction(sample)
+    slopes, values = along(call, sample, u), call(sample)
+    if not _matches_differences(call, slopes[:1], sample[:1], u[:1]):
         raise InputError(
-            f"At the point {_told(some[0])} torch's derivative of the map is not that of its values: use no "
-            "detach, rounding or gradients of one's own, and no maps with jumps."
+            f"At the point {format_point(sample[0])} torch's derivative of the map is not that of its "
+            "values: use no detach, rounding or gradients of one's own, and no maps with jumps."
         )
     if not slopes.any() and not torch.equal(values, values[:1].expand_as(values)):
         raise InputError(
@@ -72,25 +72,26 @@ def check_slope(call: Map, along: Along, points: Tensor) -> None:
         )
 
 
-def check_bend(call: Map, along: Along, points: Tensor) -> None:
-    """The same for a second derivative, as torch gets some wrong."""
+def check_second_derivative(call: Map, along: Along, points: Tensor) -> None:
+    """Compare torch's second derivative with differences of the first; torch gets some wrong."""
     x, u = points[:1], _direction(points[:1])
 
     def slope(at: Tensor) -> Tensor:
         return along(call, at, u)
 
-    if not _alike(slope, along(slope, x, u), x, u):
+    if not _matches_differences(slope, along(slope, x, u), x, u):
         raise InputError(
-            f"At the point {_told(x[0])} torch's second derivative of the map is not that of its slopes: "
-            "find the operation that it gets wrong, and write it out; in float32, try model.double() first."
+            f"At the point {format_point(x[0])} torch's second derivative of the map is not that of its "
+            "slopes: find the operation that it gets wrong, and write it out; in float32, try model.double() "
+            "first."
         )
 
 
-def _alike(values: Map, slope: Tensor, x: Tensor, u: Tensor) -> bool:
-    """Whether a slope along u is that of the values, by differences of some length."""
+def _matches_differences(values: Map, slope: Tensor, x: Tensor, u: Tensor) -> bool:
+    """Whether a derivative along u agrees with a central difference of some step length."""
     if not torch.isfinite(slope).all():
         raise InputError(
-            f"The map has no finite slope at the point {_told(x[0])}: move it, or mend the map."
+            f"The map has no finite slope at the point {format_point(x[0])}: move it, or mend the map."
         )
     epsilon = max(torch.finfo(part.dtype).eps for part in (x, slope))
     for step in _steps(values, slope, x, epsilon ** (1 / 3)):
@@ -98,28 +99,31 @@ def _alike(values: Map, slope: Tensor, x: Tensor, u: Tensor) -> bool:
         noise = 16 * epsilon * ahead.abs().amax() / step
         difference = (ahead - back) / (2 * step)
         larger = torch.maximum(difference.abs(), slope.abs())
-        if not ((difference - slope).abs() > ALIKE * larger + noise).any():  # in any feature
+        if not ((difference - slope).abs() > AGREEMENT * larger + noise).any():  # in any feature
             return True
     return False
 
 
 def _steps(values: Map, slope: Tensor, x: Tensor, root: float) -> Iterator[float]:
-    """Lengths of differences: by the point's own length, and where that is too long, by the slope."""
+    """Step lengths, from the length of the point, then from values over slope, which may be shorter."""
     size = max(1.0, torch.linalg.vector_norm(x).item())
     yield from (factor * root * size for factor in STEPS)
     if steepest := slope.abs().amax().item():
         size = values(x).abs().amax().item() / steepest
-        yield from (factor * root * size for factor in FINE)
+        yield from (factor * root * size for factor in FINE_STEPS)
 
 
 def _direction(points: Tensor) -> Tensor:
-    """Of unit length, and along no axis."""
+    """The same unit vector for all points, along no axis."""
     u = torch.arange(1, points.shape[1] + 1, device=points.device).to(points).sin()
     return (u / torch.linalg.vector_norm(u)).repeat(len(points), 1)
 
 
-def _pair(points: Tensor) -> tuple[Tensor, Tensor]:
-    """The first point and the farthest from it, or one close by: equal rows would hide a mean."""
+def _two_points(points: Tensor) -> tuple[Tensor, Tensor]:
+    """The first point and the farthest from it, or a neighbour if all are equal.
+
+    On equal rows a map that mixes the rows of a batch would go unnoticed.
+    """
     one, two = farthest(points)
     return (one, one * (1 + STEP) + STEP) if torch.equal(one, two) else (one, two)
 
@@ -130,7 +134,7 @@ def farthest(points: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _tolerance(size: Tensor) -> Tensor:
-    """Products of matrices of other sizes are rounded otherwise, but not by half of the digits."""
+    """Half of the digits: batches of other sizes are rounded differently, but far less than that."""
     return torch.finfo(size.dtype).eps ** 0.5 * size
 
 
@@ -152,6 +156,7 @@ def _check_shape(out: Any, rows: int) -> None:
         )
 
 
-def _told(point: Tensor) -> str:
-    shown = ", ".join(f"{v:.4g}" for v in point[:4].tolist())
-    return f"({shown}{', ...' if len(point) > 4 else ''})"
+def format_point(point: Tensor) -> str:
+    """The first coordinates of a point, for an error message."""
+    shown = ", ".join(f"{value:.4g}" for value in point.flatten()[:4].tolist())
+    return f"({shown}{', ...' if point.numel() > 4 else ''})"

@@ -1,7 +1,7 @@
-r"""Fully connected networks, one alone or many of a shape side by side, layer by layer.
+r"""Fully connected networks, one alone or many of one shape trained in parallel.
 
-A layer of n units has the features $\Phi_j = n^{-1/2}\phi(w_j\cdot x + b_j)$ of the paper, and what
-follows reads them. Weights and biases are standard normal at the start, which the paper leaves open.
+A layer of n units has the features $\Phi_j = n^{-1/2}\phi(w_j\cdot x + b_j)$ of the paper, which are the
+inputs of the next layer. Weights and biases are standard normal at the start, which the paper leaves open.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Shape = tuple[int, ...]  # widths of the hidden layers
 
 
 class Scale(nn.Module):
-    """Features over the root of their number, so that their metric is a mean over units."""
+    """Divide features by the square root of their number, so that the metric is a mean over units."""
 
     def forward(self, x: Tensor) -> Tensor:
         return x / math.sqrt(x.shape[-1])
@@ -53,7 +53,7 @@ def perceptron(
 
 
 def hidden(shape: int | Iterable[int]) -> Shape:
-    """A width, or one for each layer."""
+    """Widths of the hidden layers, from one width or one for each layer."""
     widths = tuple(shape) if isinstance(shape, Iterable) else (shape,)
     if not widths:
         raise InputError("A network needs one hidden layer at least: give its width.")
@@ -63,18 +63,18 @@ def hidden(shape: int | Iterable[int]) -> Shape:
 def hidden_layers(model: nn.Module) -> dict[str, tuple[nn.Linear, nn.Module]]:
     """A perceptron's linear maps and activations, from the first to the last, by the latter's names."""
     parts = list(model.named_children())
-    found = {
+    layers_by_name = {
         name: (linear, phi)
         for (_, linear), (name, phi), (_, after) in zip(parts, parts[1:], parts[2:], strict=False)
         if isinstance(linear, nn.Linear) and isinstance(after, Scale)
     }
-    if not found:
+    if not layers_by_name:
         raise InputError(f"{type(model).__name__} has no hidden layers: make it with `perceptron`.")
-    return found
+    return layers_by_name
 
 
 class Side(nn.Module):
-    """As many linear layers as there are networks, each with inputs of its own."""
+    """One linear layer for each of s networks, each with its own inputs."""
 
     def __init__(self, layers: Sequence[nn.Linear]) -> None:
         super().__init__()
@@ -94,10 +94,10 @@ class Side(nn.Module):
 
 
 class Together(nn.Module):
-    """Networks of one shape side by side, for the price of few: (m, s, d) -> (m, s, outputs).
+    """Networks of one shape in parallel, in batched products: (m, s, d) -> (m, s, outputs).
 
-    No number of one enters another, so that with a sum of losses and an optimiser that treats each
-    parameter by itself, as SGD and Adam do, each is trained as if it were alone.
+    The networks do not interact. With a sum of their losses and an optimiser that acts on each parameter
+    separately, as SGD and Adam do, each is trained as if it were alone.
     """
 
     def __init__(self, networks: Sequence[nn.Sequential]) -> None:
@@ -119,7 +119,7 @@ class Together(nn.Module):
         return self.layers(x.transpose(0, 1)).transpose(0, 1)
 
     def network(self, k: int) -> nn.Sequential:
-        """One of them, alone."""
+        """Network k, alone."""
         parts = (
             (name, part.alone(k) if isinstance(part, Side) else part)
             for name, part in self.layers.named_children()

@@ -1,8 +1,8 @@
-"""Operations whose second derivatives torch lacks or gets wrong, composed of others that it gets right.
+"""Operations whose second derivatives torch lacks or gets wrong, rewritten in operations that it gets right.
 
-Nested derivatives of `layer_norm` and `instance_norm` are wrong without a word in torch 2.13, in forward
-mode (pytorch issue 196700) as in reverse: the mean and the variance that were kept count as constants.
-Those of `silu`, `mish` and `glu` have no forward mode.
+Nested derivatives of `layer_norm` and `instance_norm` are silently wrong in torch 2.13, in forward mode
+(pytorch issue 196700) and in reverse: the saved mean and variance are treated as constants. Those of `silu`,
+`mish` and `glu` have no forward mode.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from torch.overrides import TorchFunctionMode
 Operation = Callable[..., Any]
 
 
-class Composed(TorchFunctionMode):
-    """While entered, operations of a table are their compositions."""
+class ReplacedOperations(TorchFunctionMode):
+    """A context in which torch functions are replaced according to a table."""
 
     def __init__(self, table: Mapping[Operation, Operation]) -> None:
         super().__init__()
@@ -61,15 +61,15 @@ def instance_norm(
 
 
 def silu(x: Tensor, inplace: bool = False) -> Tensor:
-    return written(silu, x) if inplace else x * torch.sigmoid(x)
+    return write_in_place(silu, x) if inplace else x * torch.sigmoid(x)
 
 
 def mish(x: Tensor, inplace: bool = False) -> Tensor:
-    return written(mish, x) if inplace else x * torch.tanh(F.softplus(x))
+    return write_in_place(mish, x) if inplace else x * torch.tanh(F.softplus(x))
 
 
-def written(phi: Operation, x: Tensor) -> Tensor:
-    """phi(x) in place, since the caller may go on with x; the graph keeps what x was."""
+def write_in_place(phi: Operation, x: Tensor) -> Tensor:
+    """phi(x) written into x, since the caller may go on using x; the graph saves a copy of the old x."""
     return x.copy_(phi(x.clone()))
 
 
@@ -88,7 +88,7 @@ def _affine(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
     return x if bias is None else x + bias
 
 
-COMPOSED: dict[Operation, Operation] = {
+REPAIRED: dict[Operation, Operation] = {
     F.layer_norm: layer_norm,
     torch.layer_norm: layer_norm,
     F.instance_norm: instance_norm,

@@ -1,11 +1,11 @@
 r"""Activations whose first and second derivatives, taken by torch, keep their digits in both tails.
 
-Torch takes $1 - \tanh^2$ and $s(1 - s)$ for slopes, which have no digits left where $e^{-|z|}$ is below the
-last one. The same functions, written in $e = e^{-|z|}$ on either side of 0, have all of them in any number of
-derivatives. Where no unit is far out, torch's own serve as well and faster.
+Torch computes slopes as $1 - \tanh^2$ and $s(1 - s)$, which cancel completely where $e^{-|z|}$ is below the
+rounding unit. The same functions, written in $e = e^{-|z|}$ on either side of 0, keep all digits in
+derivatives of any order. Where no unit is saturated, torch's own functions are as accurate, and faster.
 
-So it is with softmax: torch takes $p_k(t_k - \sum_j p_j t_j)$ for slopes, which for the largest p is a
-difference of numbers as good as equal. Written in $e^{z_k - z_m}$ of the others, it has all of its digits.
+Likewise for softmax: torch computes slopes as $p_k(t_k - \sum_j p_j t_j)$, which cancels for the largest p.
+Written in $e^{z_k - z_m}$ relative to the largest entry $z_m$, it keeps all digits.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from numeric.models.repaired_operations import written
+from numeric.models.repaired_operations import write_in_place
 
-FAR = 3.0  # torch's slopes have lost one digit there
+FAR = 3.0  # |z| where torch's slopes have lost about one digit
 
 
-def _near(x: Tensor) -> bool:
+def _all_moderate(x: Tensor) -> bool:
     return bool(x.detach().abs().amax() < FAR)
 
 
 def _side(x: Tensor) -> Tensor:
-    """1 to the left of 0 and -1 to the right; the product with x has a slope at 0 too, where |x| has none."""
+    """1 for x < 0 and -1 for x >= 0: side * x is -|x|, but with a derivative at 0."""
     return 1 - 2 * (x.detach() >= 0).to(x.dtype)
 
 
 def sigmoid(input: Tensor) -> Tensor:
-    if _near(input):
+    if _all_moderate(input):
         return torch.sigmoid(input)
     side = _side(input)
     tail = torch.exp(side * input)
@@ -42,7 +42,7 @@ def sigmoid(input: Tensor) -> Tensor:
 
 
 def tanh(input: Tensor) -> Tensor:
-    if _near(input):
+    if _all_moderate(input):
         return torch.tanh(input)
     side = _side(input)
     tail = torch.exp(2 * side * input)
@@ -50,7 +50,7 @@ def tanh(input: Tensor) -> Tensor:
 
 
 def softplus(x: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
-    """Without the threshold, beyond which torch takes a straight line and drops the curvature."""
+    """Without the threshold beyond which torch replaces it by a straight line without curvature."""
     side = _side(x)
     return (1 - side) / 2 * x + torch.log1p(torch.exp(beta * side * x)) / beta
 
@@ -62,47 +62,53 @@ def logsigmoid(x: Tensor) -> Tensor:
 def gelu(x: Tensor, approximate: str = "none") -> Tensor:
     if approximate == "tanh":
         return x * sigmoid(math.sqrt(8 / math.pi) * (x + 0.044715 * x**3))
-    if _near(x):
+    if _all_moderate(x):
         return F.gelu(x)
     return x * torch.erfc(-x / math.sqrt(2)) / 2
 
 
 def silu(x: Tensor, inplace: bool = False) -> Tensor:
-    return written(silu, x) if inplace else x * sigmoid(x)
+    return write_in_place(silu, x) if inplace else x * sigmoid(x)
 
 
 def mish(x: Tensor, inplace: bool = False) -> Tensor:
-    return written(mish, x) if inplace else x * tanh(softplus(x))
+    return write_in_place(mish, x) if inplace else x * tanh(softplus(x))
 
 
 def sigmoid_(input: Tensor) -> Tensor:
-    return written(sigmoid, input)
+    return write_in_place(sigmoid, input)
 
 
 def tanh_(input: Tensor) -> Tensor:
-    return written(tanh, input)
+    return write_in_place(tanh, input)
 
 
 def _against_largest(z: Tensor, dim: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Where the largest entry is, the others less it, and the sum of their exponentials."""
-    at = z.detach().argmax(dim, keepdim=True)
-    below = z - z.gather(dim, at)
-    return at, below, torch.exp(below).scatter(dim, at, 0.0).sum(dim, keepdim=True)
+    """Index of the largest entry, differences to it, and the sum of the exponentials of the others."""
+    largest = z.detach().argmax(dim, keepdim=True)
+    differences = z - z.gather(dim, largest)
+    return (
+        largest,
+        differences,
+        torch.exp(differences).scatter(dim, largest, 0.0).sum(dim, keepdim=True),
+    )
 
 
 def softmax(input: Tensor, dim: int, dtype: torch.dtype | None = None) -> Tensor:
     z = input if dtype is None else input.to(dtype)
-    at, below, rest = _against_largest(z, dim)
-    return torch.exp(below).scatter(dim, at, 1.0) / (1 + rest)
+    largest, differences, rest = _against_largest(z, dim)
+    return torch.exp(differences).scatter(dim, largest, 1.0) / (1 + rest)
 
 
 def log_softmax(input: Tensor, dim: int, dtype: torch.dtype | None = None) -> Tensor:
-    _, below, rest = _against_largest(input if dtype is None else input.to(dtype), dim)
-    return below - torch.log1p(rest)
+    _, differences, rest = _against_largest(input if dtype is None else input.to(dtype), dim)
+    return differences - torch.log1p(rest)
 
 
-def _functional(own: Callable[..., Tensor], sign: int = 1) -> Callable[..., Tensor]:
-    """With the arguments of torch.nn.functional, where the axis may be left out."""
+def _with_functional_signature(
+    operation: Callable[..., Tensor], sign: int = 1
+) -> Callable[..., Tensor]:
+    """Give an operation the signature of torch.nn.functional, where `dim` may be None."""
 
     def call(
         input: Tensor,
@@ -110,9 +116,9 @@ def _functional(own: Callable[..., Tensor], sign: int = 1) -> Callable[..., Tens
         _stacklevel: int = 3,
         dtype: torch.dtype | None = None,
     ) -> Tensor:
-        if dim is None:  # as torch chooses it
+        if dim is None:  # the axis that torch chooses
             dim = 0 if input.ndim in (0, 1, 3) else 1
-        return own(sign * input, dim, dtype)
+        return operation(sign * input, dim, dtype)
 
     return call
 
@@ -141,20 +147,20 @@ def attention(
     return softmax(scores, -1) @ value
 
 
-# Torch's own function would not see a TorchFunctionMode again from within: a copy that calls ours.
+# Inside torch's own function a TorchFunctionMode is disabled, so this copy of it calls ours directly.
 multi_head_attention = FunctionType(
     F.multi_head_attention_forward.__code__,
     {
         **F.multi_head_attention_forward.__globals__,
         "has_torch_function": lambda _: False,
-        "softmax": _functional(softmax),
+        "softmax": _with_functional_signature(softmax),
         "scaled_dot_product_attention": attention,
     },
     argdefs=F.multi_head_attention_forward.__defaults__,
 )
 
 
-SURVIVING: dict[Callable[..., Any], Callable[..., Tensor]] = {
+SATURATION_SAFE: dict[Callable[..., Any], Callable[..., Tensor]] = {
     **dict.fromkeys((torch.sigmoid, torch.Tensor.sigmoid, F.sigmoid, torch.special.expit), sigmoid),
     **dict.fromkeys((torch.tanh, torch.Tensor.tanh, F.tanh), tanh),
     **dict.fromkeys((torch.sigmoid_, torch.Tensor.sigmoid_), sigmoid_),
@@ -168,9 +174,9 @@ SURVIVING: dict[Callable[..., Any], Callable[..., Tensor]] = {
     **dict.fromkeys(
         (torch.log_softmax, torch.Tensor.log_softmax, torch.special.log_softmax), log_softmax
     ),
-    F.softmax: _functional(softmax),
-    F.softmin: _functional(softmax, -1),
-    F.log_softmax: _functional(log_softmax),
+    F.softmax: _with_functional_signature(softmax),
+    F.softmin: _with_functional_signature(softmax, -1),
+    F.log_softmax: _with_functional_signature(log_softmax),
     F.scaled_dot_product_attention: attention,
     F.multi_head_attention_forward: multi_head_attention,
 }

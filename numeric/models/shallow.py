@@ -3,7 +3,7 @@ r"""Geometry of shallow networks $\Phi_j = n^{-1/2}\phi(w_j\cdot x + b_j)$, from
 With $g = L L^T$ and whitened weights $\tilde w = L^{-1} w$, the metric's derivative is
 $T = \frac2n\sum_j \phi'_j\phi''_j\,\tilde w_j^{\otimes 3}$, and since it is totally symmetric
 $R = \frac14(\|T\|^2 - \|\mathrm{tr}\,T\|^2)$: O(n d^3) a point, no sum over pairs or triples of units. The
-square of the Jacobian's condition number comes off the digits; `geometry.ricci_scalar` loses none.
+error grows with the square of the Jacobian's condition number; that of `geometry.ricci_scalar` does not.
 """
 
 from __future__ import annotations
@@ -131,10 +131,10 @@ class ShallowNetwork:
 
 @dataclass(frozen=True, eq=False)
 class MomentForm:
-    """The metric, the Ricci scalar, and the size of the terms that it is the difference of."""
+    """The metric, the Ricci scalar, and the size of the terms whose difference it is."""
 
     metric: Tensor  # (..., m, d, d)
-    value: Tensor  # (..., m); no number where rounding leaves the metric singular
+    value: Tensor  # (..., m); NaN where the metric is singular up to rounding
     size: Tensor  # (..., m)
 
 
@@ -143,13 +143,13 @@ def moment_form(slope: Tensor, bend: Tensor, weights: Tensor) -> MomentForm:
     metric = mean_power(slope**2, weights, 2)
     factor, info = torch.linalg.cholesky_ex(metric)
     T = mean_power(slope * bend, weights, 3)
-    for _ in range(3):  # whiten one index and turn to the next
+    for _ in range(3):  # whiten one index, then rotate to the next
         flat = T.flatten(-2)
         T = torch.linalg.solve_triangular(factor, flat, upper=False).unflatten(-1, T.shape[-2:])
         T = T.movedim(-3, -1)
-    own = T.diagonal(dim1=-3, dim2=-2)  # (..., c, a)
+    diagonal = T.diagonal(dim1=-3, dim2=-2)  # (..., c, a)
     squares = _between(T.square().sum(-1))
-    products, sizes = (_between(part.mT @ part) for part in (own, own.abs()))
+    products, sizes = (_between(part.mT @ part) for part in (diagonal, diagonal.abs()))
     value = torch.where(info == 0, squares - products, torch.nan)
     return MomentForm(metric, value, squares + sizes)
 
@@ -163,5 +163,5 @@ def mean_power(units: Tensor, weights: Tensor, rank: int) -> Tensor:
 
 
 def _between(matrix: Tensor) -> Tensor:
-    """The sum over different indices: what is equal in both parts of R would cancel by rounding only."""
+    """Sum over a != b. The terms a = b are equal in both parts of R, and would only add rounding."""
     return 2 * matrix.triu(1).sum((-2, -1))

@@ -1,4 +1,4 @@
-"""What is taken for a hidden layer, and that its curvature is that of any map."""
+"""Which networks are recognised as hidden layers, and that both methods agree on their curvature."""
 
 import pytest
 import torch
@@ -102,15 +102,15 @@ CHANGED = {
 
 @pytest.mark.parametrize("name", CHANGED)
 def test_what_runs_beside_the_weights_counts(name: str) -> None:
-    """Hooks change what a layer computes; pruning keeps weights that only a pass brings up to date."""
+    """Hooks change what a layer computes; pruned weights are updated only in a forward pass."""
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(2, 9), nn.Tanh()).double()
     x = torch.randn(3, 2, generator=torch.Generator().manual_seed(0), **DOUBLE)
     CHANGED[name](net)
-    found, volume = geometry.metric(net, x), geometry.log_volume(net, x, progress=False)
+    result, volume = geometry.metric(net, x), geometry.log_volume(net, x, progress=False)
     expected = torch.stack([jacobian(lambda y: net(y[None])[0], point) for point in x])
     expected = expected.mT @ expected
-    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-14)
+    torch.testing.assert_close(result, expected, rtol=1e-12, atol=1e-14)
     torch.testing.assert_close(volume.value, torch.logdet(expected) / 2, rtol=1e-11, atol=1e-12)
 
 

@@ -26,25 +26,25 @@ def points(n: int, d: int) -> torch.Tensor:
 def test_the_estimate_is_unbiased(d: int, widths: tuple[int, ...]) -> None:
     net, x = network(d, *widths), points(4, d)
     exact = geometry.ricci_scalar(net, x)
-    found = geometry.ricci_estimate(net, x, probes=3000, progress=False)
-    assert ((found.value - exact.value) / found.stderr).abs().max() < 5
-    assert (found.stderr / exact.value.abs()).min() < 0.2  # it says something
-    torch.testing.assert_close(found.condition, exact.condition, rtol=1e-9, atol=0)
-    assert torch.equal(found.rank, exact.rank)
+    result = geometry.ricci_estimate(net, x, probes=3000, progress=False)
+    assert ((result.value - exact.value) / result.stderr).abs().max() < 5
+    assert (result.stderr / exact.value.abs()).min() < 0.2  # the estimate is informative
+    torch.testing.assert_close(result.condition, exact.condition, rtol=1e-9, atol=0)
+    assert torch.equal(result.rank, exact.rank)
 
 
 def test_rounding_does_not_exceed_the_standard_error() -> None:
-    """Units far out give a condition number of 1e10, where a projection by QR leaves too much of it."""
+    """Saturated units give a condition number of 1e10, at which projection by QR is too inaccurate."""
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(3, 12), nn.Tanh(), nn.Linear(12, 8), nn.Tanh()).double()
     net[0].weight.data *= 25
     x = 4 * torch.randn(3, 3, **DOUBLE)
     for layer in ("1", None):
         exact = geometry.ricci_scalar(net, x, layer=layer)
-        found = geometry.ricci_estimate(net, x, layer=layer, probes=2000, progress=False)
+        result = geometry.ricci_estimate(net, x, layer=layer, probes=2000, progress=False)
         assert exact.condition.max() > 1e10
-        assert ((found.value - exact.value) / found.stderr).abs().max() < 5
-        torch.testing.assert_close(found.condition, exact.condition, rtol=1e-4, atol=0)
+        assert ((result.value - exact.value) / result.stderr).abs().max() < 5
+        torch.testing.assert_close(result.condition, exact.condition, rtol=1e-4, atol=0)
 
 
 def test_standard_errors_are_what_the_spread_over_seeds_is() -> None:
@@ -95,7 +95,7 @@ def test_layers_and_models_are_treated_as_elsewhere() -> None:
         (network(3, 8), 2.5, "whole number"),
         (network(3, 2), 10, "3 inputs and 2 features"),
         (lambda x: x.sum(1, keepdim=True) ** torch.arange(1, 5), 10, "rank 1 of 3"),
-        (nn.Sequential(nn.Linear(3, 9), nn.ReLU()).double(), 10, "creases"),
+        (nn.Sequential(nn.Linear(3, 9), nn.ReLU()).double(), 10, "kinks"),
     ],
 )
 def test_bad_input_is_refused_with_a_reason(features: object, probes: int, words: str) -> None:

@@ -1,4 +1,4 @@
-"""Deep saturated networks, whose Jacobian no matrix of floats holds, against a thousand digits."""
+"""Deep saturated networks, whose Jacobians do not fit into one float matrix, against a thousand digits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mpmath import mp
 from torch import Tensor, nn
 
 from drawn_networks import WIDE, drawn, points, spectrum_of, volume_of
-from numeric.geometry.layerwise_volume import Chain
+from numeric.geometry.layerwise_volume import LayerStack
 from numeric.models.feature_map import FeatureMap
 from numeric.models.memory_meter import Meter
 
@@ -43,8 +43,8 @@ def exact(net: nn.Sequential, x: Tensor) -> list[float]:
                 J[i, :] = J[i, :] * slope(h[i])
                 h[i] = value(h[i])
         gram = J.T * J if J.rows >= J.cols else J * J.T
-        found = mp.eigsy(gram, eigvals_only=True)
-        return sorted((float(mp.log(abs(v)) / 2) for v in found), reverse=True)
+        result = mp.eigsy(gram, eigvals_only=True)
+        return sorted((float(mp.log(abs(v)) / 2) for v in result), reverse=True)
 
 
 SHAPES = {
@@ -61,22 +61,22 @@ def test_volume_spectrum_and_condition_of_deep_saturated_networks(
     act: type[nn.Module], gain: float, shape: str
 ) -> None:
     if (act, shape) == (nn.GELU, "waisted"):
-        gain = 2  # its tail falls as fast as a Gaussian, and the digits below do not suffice
+        gain = 2  # the tail is Gaussian: at a larger gain the digits would not suffice
     net, x = network(act, gain, *SHAPES[shape]), points(2, SHAPES[shape][0])
     volume, spectrum = volume_of(net, x), spectrum_of(net, x)
     for k, point in enumerate(x):
         values = exact(net, point)[: min(SHAPES[shape])]
         assert volume.rank[k] == spectrum.rank[k] == len(values)
         assert abs(volume.value[k].item() - math.fsum(values)) < 1e-10
-        found = spectrum.log_singular[k].tolist()
-        assert max(abs(a - b) for a, b in zip(found, values, strict=False)) < 1e-10
+        result = spectrum.log_singular[k].tolist()
+        assert max(abs(a - b) for a, b in zip(result, values, strict=False)) < 1e-10
         spread = values[0] - values[-1]
         assert abs(volume.condition[k].log().item() - spread) < 0.1
         assert abs(spectrum.condition[k].log().item() - spread) < 1e-10
 
 
 def test_one_matrix_would_not_do() -> None:
-    """The same function without its layers: directions are lost, and the rank says so."""
+    """The same function as an opaque map: directions are lost, and the rank shows it."""
     net, x = network(nn.Tanh, 30, 3, 6, 6, 5), points(2, 3)
     volume = volume_of(lambda y: net(y), x)
     assert (volume.rank < 3).all()
@@ -88,11 +88,11 @@ def test_derivatives_of_any_map_survive_in_volumes() -> None:
     net, x = network(nn.Tanh, 1, 3, 6, 5), points(2, 3)
     net[2].weight.data *= 40
     net[2].bias.data += torch.linspace(-90, 90, 5, **WIDE)
-    found = spectrum_of(lambda y: net(y), x)
+    result = spectrum_of(lambda y: net(y), x)
     for k, point in enumerate(x):
         values = exact(net, point)
         assert values[-1] < -38
-        assert abs(found.log_singular[k] - torch.tensor(values, **WIDE)).max() < 1e-9
+        assert abs(result.log_singular[k] - torch.tensor(values, **WIDE)).max() < 1e-9
 
 
 def test_all_may_underflow() -> None:
@@ -105,7 +105,7 @@ def test_all_may_underflow() -> None:
 
 
 def test_layers_whose_scales_come_in_the_opposite_order() -> None:
-    """Volumes are right at any order; singular values are left to the Jacobian, which has them here."""
+    """Volumes are right for any order of scales; singular values come from the Jacobian here."""
     net = network(nn.Tanh, 1, 2, 2, 2)
     for linear, biases in zip(net[::2], ([0.0, 60.0], [90.0, 0.0]), strict=True):
         linear.weight.data = torch.eye(2, **WIDE)
@@ -114,31 +114,31 @@ def test_layers_whose_scales_come_in_the_opposite_order() -> None:
     values = exact(net, x[0])
     assert abs(volume_of(net, x).value.item() - math.fsum(values)) < 1e-12
     assert abs(spectrum_of(net, x).log_singular[0] - torch.tensor(values, **WIDE)).max() < 1e-12
-    linked = Chain.of(FeatureMap.of(net), x).at(x[0])
-    assert linked.log_singular() is None
-    assert abs(linked.log_condition() - (values[0] - values[1])) < 1e-9
+    product = LayerStack.of(FeatureMap.of(net), x).at(x[0])
+    assert product.log_singular() is None
+    assert abs(product.log_condition() - (values[0] - values[1])) < 1e-9
 
 
 def test_layers_that_lose_directions_are_left_to_the_jacobian() -> None:
     net, x = network(nn.Tanh, 20, 3, 6, 5), points(2, 3)
     net[2].weight.data[:, 3:] = 0
     net[0].weight.data[2] = net[0].weight.data[0] + net[0].weight.data[1]
-    assert Chain.of(FeatureMap.of(net), x).at(x[0]) is None
+    assert LayerStack.of(FeatureMap.of(net), x).at(x[0]) is None
     assert (volume_of(net, x).rank <= 2).all()
 
 
 @pytest.mark.parametrize("shape", [(50, 200, 200, 5), (40, 60, 90), (20, 30, 30, 30, 30, 20)])
 def test_memory_is_foreseen(shape: tuple[int, ...]) -> None:
     net, x = network(nn.Tanh, 5, *shape), points(1, shape[0])
-    chain = Chain.of(FeatureMap.of(net), x)
+    stack = LayerStack.of(FeatureMap.of(net), x)
     with Meter() as meter:
-        linked = chain.at(x[0])
-        values = linked.log_singular()
-        linked.log_condition()
-    assert chain.bytes() / 4 < meter.peak < chain.bytes()
-    assert abs(values.sum().item() - linked.log_volume) < 1e-10
-    short = volume_of(net, x, memory=chain.bytes() - 1)  # what the Jacobian tells
-    assert abs(short.value.item() - linked.log_volume) < 1e-15 * short.condition.item()
+        product = stack.at(x[0])
+        values = product.log_singular()
+        product.log_condition()
+    assert stack.bytes() / 4 < meter.peak < stack.bytes()
+    assert abs(values.sum().item() - product.log_volume) < 1e-10
+    short = volume_of(net, x, memory=stack.bytes() - 1)  # from the Jacobian alone
+    assert abs(short.value.item() - product.log_volume) < 1e-15 * short.condition.item()
 
 
 def test_what_is_recognised_as_a_chain() -> None:
@@ -160,5 +160,5 @@ def test_what_is_recognised_as_a_chain() -> None:
         (hooked, None, flat),
         (nn.Tanh(), None, flat),
     ]
-    assert all(Chain.of(FeatureMap.of(net, layer), x) is not None for net, layer, x in yes)
-    assert all(Chain.of(FeatureMap.of(net, layer), x) is None for net, layer, x in no)
+    assert all(LayerStack.of(FeatureMap.of(net, layer), x) is not None for net, layer, x in yes)
+    assert all(LayerStack.of(FeatureMap.of(net, layer), x) is None for net, layer, x in no)

@@ -1,4 +1,4 @@
-"""What a map is tried on: units of its coordinates are free, and no feature may lack its derivative."""
+"""Checks of a map's outputs: in any units of the coordinates, for the derivatives of every feature."""
 
 import pytest
 import torch
@@ -24,8 +24,8 @@ def test_coordinates_may_have_any_units(units: tuple[float, float]) -> None:
         geometry.ricci_scalar(measured, x * scale).value,
         geometry.ricci_scalar(NET, x).value, rtol=1e-10, atol=1e-12,
     )  # fmt: skip
-    found = geometry.metric(measured, x * scale) * scale * scale[:, None]
-    torch.testing.assert_close(found, geometry.metric(NET, x), rtol=1e-12, atol=1e-14)
+    result = geometry.metric(measured, x * scale) * scale * scale[:, None]
+    torch.testing.assert_close(result, geometry.metric(NET, x), rtol=1e-12, atol=1e-14)
     volume = volume_of(measured, x * scale)
     off = volume.value + scale.log().sum() - volume_of(NET, x).value
     assert (off.abs() < 20 * torch.finfo(x.dtype).eps * (100 + volume.condition)).all()
@@ -52,7 +52,7 @@ def test_units_do_not_hide_a_wrong_derivative() -> None:
 
 
 class _Halved(torch.autograd.Function):
-    """sin(1e10 x), with a slope that is right and takes half of its own slope for constant."""
+    """sin(1e10 x) with a correct first derivative, half of which counts as constant in the second."""
 
     generate_vmap_rule = True
 

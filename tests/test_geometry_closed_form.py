@@ -15,12 +15,12 @@ from analytic.expressions.arguments import InputError
 from analytic.finite.units import Units
 from numeric import geometry
 from numeric.geometry import closed_form
-from numeric.geometry.frames import product
+from numeric.geometry.frames import compensated_product
 from numeric.models.hidden_layers import hidden_layer
 from numeric.models.shallow import ShallowNetwork
 
 DOUBLE = {"dtype": torch.float64}
-DIGITS = 300  # 40 are left when saturated units have taken theirs
+DIGITS = 300  # of which 40 remain after the cancellation of saturated units
 
 
 def gaussian(
@@ -34,7 +34,7 @@ def gaussian(
 def saturated(
     act: Activation, n: int, d: int, size: float, seed: int
 ) -> tuple[ShallowNetwork, Tensor]:
-    """Large weights: most units are far out."""
+    """Large weights: most units are saturated."""
     return gaussian(act, n, d, size, seed)
 
 
@@ -50,7 +50,7 @@ def collinear(
 def mixed(
     act: Activation, n: int, d: int, angle: float, seed: int
 ) -> tuple[ShallowNetwork, Tensor]:
-    """Half of the units collinear, the others far out: either half alone would leave R undetermined."""
+    """Half of the units collinear, the others saturated: neither half alone determines R."""
     net, x = gaussian(act, n, d, 1.0, seed)
     half = n // 2
     net.weights[:half, -1] = 0.3 * net.weights[:half, 0] + angle * net.weights[:half, -1]
@@ -85,26 +85,26 @@ def test_no_digits_are_lost_at_any_condition_number(
     for seed in range(2):
         net, x = family(act, n, d, size, seed)
         R, condition = exact(net, x)
-        found = geometry.ricci_scalar(net, x)
-        # A slope e^-t is as sure as t, which is a sum of terms as large as the weights.
+        result = geometry.ricci_scalar(net, x)
+        # A slope e^-t is as accurate as t, whose terms are as large as the weights.
         unsure = max(1, size / 8, math.log(condition) / 15)
-        assert abs(found.value.item() - R) <= 1e-13 * unsure * abs(R)
-        assert abs(found.condition.item() / condition - 1) < 1e-13 * unsure
-        assert found.rank.item() == d
+        assert abs(result.value.item() - R) <= 1e-13 * unsure * abs(R)
+        assert abs(result.condition.item() / condition - 1) < 1e-13 * unsure
+        assert result.rank.item() == d
 
 
 def test_the_condition_numbers_that_were_tried_reach_far() -> None:
-    """Both 1e4 and 1e14, and beyond what floats could tell from a singular matrix."""
+    """From 1e4 to 1e14, and beyond what float64 distinguishes from a singular matrix."""
     sizes = ((8, 2), (9, 3))
-    found = [exact(*one(act, *n_d, size, 0))[1] for one, act, size in cases() for n_d in sizes]
-    assert min(found) < 10
-    assert sum(1e3 < c < 1e5 for c in found) >= 2
-    assert sum(1e13 < c < 1e16 for c in found) >= 2
-    assert max(found) > 1e18
+    result = [exact(*one(act, *n_d, size, 0))[1] for one, act, size in cases() for n_d in sizes]
+    assert min(result) < 10
+    assert sum(1e3 < c < 1e5 for c in result) >= 2
+    assert sum(1e13 < c < 1e16 for c in result) >= 2
+    assert max(result) > 1e18
 
 
 def test_moments_and_a_plain_qr_would_not_do() -> None:
-    """What each of them makes of condition 1e8."""
+    """The error of each method at condition number 1e8."""
     net, x = collinear(tanh, 8, 2, 1e-8, 0)
     R, _ = exact(net, x)
     layer = hidden_layer(net)
@@ -126,9 +126,9 @@ def test_moments_are_used_where_they_can_be_trusted() -> None:
     axis = torch.linspace(-1.5, 1.5, 20, **DOUBLE)
     x = torch.cartesian_prod(axis, axis)
     layer = hidden_layer(net)
-    given = layer.derivatives(x)
-    moments, condition, rank, trusted = closed_form.by_moments(layer, *given)
-    frames = closed_form.by_frames(layer, *given)
+    derivatives = layer.derivatives(x)
+    moments, condition, rank, trusted = closed_form.by_moments(layer, *derivatives)
+    frames = closed_form.by_frames(layer, *derivatives)
     assert 0.5 < trusted.double().mean() < 1
     torch.testing.assert_close(moments[trusted], frames[0][trusted], rtol=5e-14, atol=0)
     torch.testing.assert_close(condition[trusted], frames[1][trusted], rtol=1e-13, atol=0)
@@ -146,8 +146,8 @@ def test_saturation_beyond_the_range_of_floats() -> None:
     z = net.preactivations(x)[0]
     net.biases[:] += torch.tensor([60.0, 100.0, -140.0, 180.0, -220.0], **DOUBLE) - z
     R, condition = exact(net, x)
-    found = geometry.ricci_scalar(net, x)
-    assert abs(found.value.item() / R - 1) < 1e-12  # slopes at 200 are good to 200 ulps
+    result = geometry.ricci_scalar(net, x)
+    assert abs(result.value.item() / R - 1) < 1e-12  # slopes at z = 200 are accurate to 200 ulps
     assert condition > 1e30
     net.biases[:] = 400 + torch.arange(5, **DOUBLE)
     with pytest.raises(InputError, match="leaves the range"):
@@ -184,7 +184,7 @@ def test_many_inputs_go_by_frames_alone(monkeypatch: pytest.MonkeyPatch) -> None
     net, _ = gaussian(tanh, 40, 12, 0.3, 0)
     x = torch.randn(2, 12, generator=torch.Generator().manual_seed(1), **DOUBLE)
     usual = geometry.ricci_scalar(net, x)
-    monkeypatch.setattr(closed_form, "HELD", 100)
+    monkeypatch.setattr(closed_form, "CHUNK_SIZE", 100)
     frames = geometry.ricci_scalar(net, x)
     torch.testing.assert_close(frames.value, usual.value, rtol=1e-12, atol=0)
 
@@ -197,7 +197,7 @@ def test_products_are_rounded_once() -> None:
         -(a[:, :, :3] @ b[:3])[..., 0],
         1.0,
     )  # the first column cancels to its last digits
-    found, plain = product(a, b), a @ b
+    result, plain = compensated_product(a, b), a @ b
     with mp.workdps(60):
         exact = torch.tensor(
             [
@@ -207,5 +207,5 @@ def test_products_are_rounded_once() -> None:
             **DOUBLE,
         )
     terms = a.abs() @ b.abs()
-    assert ((found - exact).abs() <= 3e-16 * exact.abs() + 1e-31 * terms).all()
+    assert ((result - exact).abs() <= 3e-16 * exact.abs() + 1e-31 * terms).all()
     assert ((plain - exact).abs() / exact.abs()).max() > 1e-2

@@ -1,4 +1,4 @@
-"""Second derivatives that torch lacks or gets wrong, and what is done about it."""
+"""Second derivatives that torch lacks or gets wrong, and their replacements."""
 
 import pytest
 import torch
@@ -8,8 +8,8 @@ from analytic.expressions.arguments import InputError
 from numeric import geometry
 from numeric.geometry.derivatives import along_two
 from numeric.models import activation_derivatives, repaired_operations
-from numeric.models.repaired_operations import Composed
-from numeric.models.saturating_activations import SURVIVING
+from numeric.models.repaired_operations import ReplacedOperations
+from numeric.models.saturating_activations import SATURATION_SAFE
 
 DOUBLE = {"dtype": torch.float64}
 
@@ -40,19 +40,21 @@ SPELT_OUT = {
 def test_operations_without_right_second_derivatives_are_composed(operation: str) -> None:
     torch.manual_seed(2)
     into, out = nn.Linear(2, 6).double(), nn.Linear(3 if operation == "GLU" else 6, 5).double()
-    given, plain = SPELT_OUT[operation]
+    operation_tested, plain = SPELT_OUT[operation]
     x = points(3)
-    found = geometry.ricci_scalar(lambda y: torch.tanh(out(given(into(y)).flatten(1))), x)
+    result = geometry.ricci_scalar(
+        lambda y: torch.tanh(out(operation_tested(into(y)).flatten(1))), x
+    )
     expected = geometry.ricci_scalar(lambda y: torch.tanh(out(plain(into(y)))), x)
-    torch.testing.assert_close(found.value, expected.value, rtol=1e-10, atol=1e-12)
+    torch.testing.assert_close(result.value, expected.value, rtol=1e-10, atol=1e-12)
 
 
 def test_a_wrong_second_derivative_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As torch's own of a layer norm is: the mean and the variance count as constants."""
+    """As in torch's own layer norm, whose second derivatives treat mean and variance as constants."""
     torch.manual_seed(2)
     net = nn.Sequential(nn.Linear(2, 6), nn.LayerNorm(6), nn.Linear(6, 5), nn.Tanh()).double()
     geometry.ricci_scalar(net, points())
-    monkeypatch.setattr(repaired_operations, "COMPOSED", {})
+    monkeypatch.setattr(repaired_operations, "REPAIRED", {})
     with pytest.raises(InputError, match="second derivative"):
         geometry.ricci_scalar(net, points())
 
@@ -75,13 +77,13 @@ def test_derivatives_by_torch_survive_saturation(name: str) -> None:
     phi, triple = TAILS[name]
     z = OUT / 25 if name == "gelu tanh" else OUT / 10 if name == "gelu" else OUT
     one = torch.ones_like(z)
-    with Composed(SURVIVING):
+    with ReplacedOperations(SATURATION_SAFE):
         slope, bend = along_two(phi, z, one, one)
         value = phi(z)
     log_scale, *exact = triple(z)
     torch.testing.assert_close(value, phi(z), rtol=1e-13, atol=1e-15)
-    for found, part in zip((slope, bend), exact, strict=True):
-        torch.testing.assert_close(found, part * log_scale.exp(), rtol=2e-13, atol=1e-300)
+    for result, part in zip((slope, bend), exact, strict=True):
+        torch.testing.assert_close(result, part * log_scale.exp(), rtol=2e-13, atol=1e-300)
 
 
 def test_torchs_own_derivatives_do_not() -> None:
@@ -97,6 +99,6 @@ def test_saturated_maps_have_the_curvature_of_the_closed_form() -> None:
         net = nn.Sequential(nn.Linear(2, 8), act).double()
         net[0].weight.data *= 30
         closed = geometry.ricci_scalar(net, points())
-        found = geometry.ricci_scalar(lambda y, net=net: net(y), points())
+        result = geometry.ricci_scalar(lambda y, net=net: net(y), points())
         assert net[0](points()).abs().max() > 20
-        torch.testing.assert_close(found.value, closed.value, rtol=1e-10, atol=0)
+        torch.testing.assert_close(result.value, closed.value, rtol=1e-10, atol=0)

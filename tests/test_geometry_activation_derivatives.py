@@ -61,17 +61,17 @@ def test_triples_are_the_derivatives_in_both_tails(name: str) -> None:
     module, phi, far = MODULES[name]
     at = torch.tensor((*NEAR, *far), dtype=torch.float64)
     triple = [part.tolist() for part in slopes_of(module)(at)]
-    with mp.workdps(350):  # more than the tails take away
-        for z, log_scale, *found in zip(at.tolist(), *triple, strict=True):
-            for order, value in enumerate(found, 1):
+    with mp.workdps(350):  # more than cancel in the tails
+        for z, log_scale, *result in zip(at.tolist(), *triple, strict=True):
+            for order, value in enumerate(result, 1):
                 exact = mp.diff(phi, mp.mpf(z), order)
                 got = value * mp.exp(log_scale)
                 if (
                     abs(exact) < mp.mpf(10) ** -300
-                ):  # of a constant slope, or beyond float64's reach
+                ):  # a constant slope, or outside the range of float64
                     assert abs(got) < mp.mpf(10) ** -290
                 else:
-                    # One rounding of an exponent is as many ulps as it is large.
+                    # Rounding an exponent t changes e^t by about |t| ulps.
                     ulps = 2 + abs(mp.log(abs(exact)))
                     assert abs(got / exact - 1) < 2e-15 * ulps
 
@@ -91,8 +91,8 @@ def test_the_textbook_derivatives_do_not_survive() -> None:
 )
 def test_activations_of_the_suite_have_the_same_derivatives(act: activations.Activation) -> None:
     at = torch.tensor(NEAR, dtype=torch.float64)
-    log_scale, *found = slopes_of_activation(act)(at)
-    for order, part in enumerate(found, 1):
+    log_scale, *result = slopes_of_activation(act)(at)
+    for order, part in enumerate(result, 1):
         body = compile_mpmath((symbol,), act.derivative(order))
         with mp.workdps(40):
             exact = torch.tensor([float(body(mp.mpf(z))) for z in NEAR], dtype=torch.float64)
