@@ -19,7 +19,7 @@ from notebooks.pad import Box, Points
 from notebooks.panels import Caption, Choice, Slider, freeze
 from numeric.experiments.decision_boundaries import (
     Disc,
-    Field,
+    GeometryMap,
     Lattice,
     Task,
     Zones,
@@ -107,7 +107,7 @@ def play(
     return Caption(FORMULA, told)
 
 
-def _contrast(model: torch.nn.Module, one: Field) -> str:
+def _contrast(model: torch.nn.Module, one: GeometryMap) -> str:
     weights = Zones().weights(DISC, distance(DISC.x, one.boundary))
     near, far = (weights @ log_volume(model, DISC.x)[-1]).tolist()
     if near != near:

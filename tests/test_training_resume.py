@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from analytic.expressions.arguments import InputError
 from numeric.runs import Run, train
 from numeric.runs.result import Loss
-from numeric.runs.training_state import Course
+from numeric.runs.training_state import TrainingState
 from short_runs import SGD, data, model, same, trained
 
 OPTIMIZERS = {
@@ -46,13 +46,13 @@ class Clock:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    one, update = Clock(), Course.update
+    one, update = Clock(), TrainingState.update
 
-    def counted(course: Course) -> None:
+    def counted(state: TrainingState) -> None:
         one.left -= 1
-        update(course)
+        update(state)
 
-    monkeypatch.setattr(Course, "update", counted)
+    monkeypatch.setattr(TrainingState, "update", counted)
     return one
 
 

@@ -99,7 +99,7 @@ def printed(network: ShallowNetwork, x: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
+class CurvatureComparison:
     """The Ricci scalar at each point, five ways; relative errors are those to `exact`."""
 
     exact: Tensor  # in the digits asked for, rounded
@@ -115,7 +115,7 @@ class Comparison:
         return (getattr(self, way) - self.exact) / self.exact.abs()
 
 
-def compare(network: ShallowNetwork, x: Tensor, digits: int = 40) -> Comparison:
+def compare(network: ShallowNetwork, x: Tensor, digits: int = 40) -> CurvatureComparison:
     """For a network of few units and two inputs; the exact value takes pairs of units one by one."""
     with mp.workdps(digits):
         rows, biases = network.weights.tolist(), network.biases.tolist()
@@ -123,7 +123,7 @@ def compare(network: ShallowNetwork, x: Tensor, digits: int = 40) -> Comparison:
         values = [float(unit.scalar()) for unit in units]
     exact = x.new_tensor(values)
     closed, gauss = ricci_scalar(network, x), ricci_scalar(lambda y: network(y), x)  # a plain map
-    return Comparison(
+    return CurvatureComparison(
         exact=exact,
         printed=printed(network, x),
         closed=closed.value,

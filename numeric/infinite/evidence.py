@@ -26,7 +26,7 @@ class ScaledNetwork(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Gradient:
+class EvidenceGradient:
     """Derivatives of the evidence."""
 
     sigma_w: Tensor  # (depth + 1,)
@@ -35,21 +35,21 @@ class Gradient:
 
 
 @dataclass(frozen=True, eq=False)
-class Evidence:
+class LogEvidence:
     """log p(y), summed over the outputs; the gradient is computed when first asked for."""
 
     value: float
     condition: float  # of the covariance of y, in the 1-norm
-    _gradient: Callable[[], Gradient] = field(repr=False)
+    _gradient: Callable[[], EvidenceGradient] = field(repr=False)
 
     @cached_property
-    def gradient(self) -> Gradient:
+    def gradient(self) -> EvidenceGradient:
         return self._gradient()
 
 
 def log_marginal_likelihood(
     net: ScaledNetwork | Kernel, x: Tensor, y: Tensor, noise: float
-) -> Evidence:
+) -> LogEvidence:
     r"""The log density of targets (n,) or (n, k) under $N(0, C)$, $C = K + s I$, noise variance s.
 
     $\log p = -\frac12\mathrm{tr}(y^T C^{-1} y) - \frac k2\log\det C - \frac{nk}2\log 2\pi$, and its
@@ -77,14 +77,14 @@ def log_marginal_likelihood(
     value = -((data.y * alpha).sum() + k * log_det + n * k * math.log(2 * math.pi)) / 2
     weights = inverse.mul_(-k / 2).addmm_(alpha, alpha.mT, alpha=0.5)
 
-    def gradient() -> Gradient:
+    def gradient() -> EvidenceGradient:
         if isinstance(net, OneKernel):
             raise InputError(
                 "A kernel alone has no scales to differentiate by: give a FullyConnected."
             )
-        return Gradient(*net.nngp_gradient(x, weights), weights.trace().item())
+        return EvidenceGradient(*net.nngp_gradient(x, weights), weights.trace().item())
 
-    return Evidence(value.item(), condition, gradient)
+    return LogEvidence(value.item(), condition, gradient)
 
 
 def _norm(matrix: Tensor) -> Tensor:

@@ -27,19 +27,19 @@ class Points:
         """The largest variance of each layer."""
         return self.variances.amax(1).tolist()
 
-    def __getitem__(self, index: slice | Tensor) -> Some:
-        return Some(self, index)
+    def __getitem__(self, index: slice | Tensor) -> PointSubset:
+        return PointSubset(self, index)
 
 
-class Some:
-    """Some of the points: the same names, each cut when it is first asked for."""
+class PointSubset:
+    """A selection of points with the attributes of `Points`, each indexed when it is first read."""
 
-    def __init__(self, whole: Points | Some, index: slice | Tensor) -> None:
+    def __init__(self, whole: Points | PointSubset, index: slice | Tensor) -> None:
         self._whole, self._index = whole, index
         self.d, self.most = whole.d, whole.most
 
-    def __getitem__(self, index: slice | Tensor) -> Some:
-        return Some(self, index)
+    def __getitem__(self, index: slice | Tensor) -> PointSubset:
+        return PointSubset(self, index)
 
     def __getattr__(self, name: str) -> Any:
         whole = getattr(self._whole, name)

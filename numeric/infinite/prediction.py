@@ -24,7 +24,7 @@ from numeric.kernels.spectrum import Spectrum, root
 BLOCK = 512  # test points whose covariance is held at once for standard deviations
 
 
-class Network(Protocol):
+class HasKernels(Protocol):
     """What prediction asks of a network: its two kernels, (n, ...), (m, ...) -> (n, m)."""
 
     def nngp(self, x: Tensor, y: Tensor | None = None) -> Tensor: ...
@@ -49,7 +49,7 @@ class OneKernel:
 class RandomInitial:
     """Training starts from a random network: f_0 is a Gaussian process with the NNGP kernel."""
 
-    def root(self, net: Network, x: Tensor) -> Tensor:
+    def root(self, net: HasKernels, x: Tensor) -> Tensor:
         """L with L L^T the covariance of f_0 at x."""
         return root(net.nngp(x))
 
@@ -58,7 +58,7 @@ class RandomInitial:
 class ZeroInitial:
     """Training starts from f_0 = 0, as when the initial network is subtracted from the output."""
 
-    def root(self, net: Network, x: Tensor) -> Tensor:
+    def root(self, net: HasKernels, x: Tensor) -> Tensor:
         return x.new_zeros(len(x), 0)
 
 
@@ -93,7 +93,7 @@ class Prediction:
 
 
 def gradient_flow(
-    net: Network | Kernel,
+    net: HasKernels | Kernel,
     x_train: Tensor,
     y_train: Tensor,
     x_test: Tensor | None = None,
@@ -130,7 +130,7 @@ def gradient_flow(
 
 
 def posterior(
-    net: Network | Kernel, x_train: Tensor, y_train: Tensor, x_test: Tensor | None, noise: float
+    net: HasKernels | Kernel, x_train: Tensor, y_train: Tensor, x_test: Tensor | None, noise: float
 ) -> Prediction:
     r"""The Bayesian posterior of f ~ GP(0, NNGP) given $y = f + \varepsilon$; `noise` is the variance.
 
@@ -178,7 +178,7 @@ class Regression:
 
     def predict(
         self,
-        net: Network,
+        net: HasKernels,
         kernel: Callable[..., Tensor],
         spectrum: Spectrum,
         filters: Tensor,  # (..., n)
@@ -202,7 +202,7 @@ class Regression:
         return Prediction(mean, spectrum.condition, spectrum.rank, factor, blocks)
 
     def _roots(
-        self, net: Network, initial: RandomInitial | ZeroInitial, rows: slice
+        self, net: HasKernels, initial: RandomInitial | ZeroInitial, rows: slice
     ) -> tuple[Tensor, Tensor]:
         """Of the joint covariance of f_0: its training rows, and some of its test rows."""
         if self.x_test is None:
@@ -238,7 +238,7 @@ def _times(t: Any, like: Tensor) -> Tensor:
     return times
 
 
-def as_network(net: Any, kernel: str) -> Network:
+def as_network(net: Any, kernel: str) -> HasKernels:
     """The network itself, or a Kernel as one; refused is what has no kernel of that name."""
     if isinstance(net, Kernel):
         return OneKernel(net)

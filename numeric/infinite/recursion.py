@@ -13,7 +13,7 @@ from torch import Tensor
 
 from numeric.infinite.layers import Layer, Pairs, full
 from numeric.infinite.parametrisation import Parametrisation
-from numeric.infinite.points import Points, Some
+from numeric.infinite.points import Points, PointSubset
 from numeric.infinite.separation import part
 from numeric.inputs import InputError
 from numeric.kernels.scratch_memory import Fresh, Scratch
@@ -75,7 +75,12 @@ class Recursion:
         return torch.add(_constant(bias, xy.dtype, xy.device), xy, alpha=scale, out=out)
 
     def tile(
-        self, a: Points | Some, b: Points | Some, xy: Tensor, same: bool, memory: Scratch | Fresh
+        self,
+        a: Points | PointSubset,
+        b: Points | PointSubset,
+        xy: Tensor,
+        same: bool,
+        memory: Scratch | Fresh,
     ) -> Tensor:
         """The Gram matrix of two groups of points from their inner products.
 
@@ -144,7 +149,12 @@ class Recursion:
         return not skipped and (self._closed or (plain and self.layers[l].angular))
 
     def _repaired(
-        self, out: Tensor, close: Tensor, a: Points | Some, b: Points | Some, xy: Tensor
+        self,
+        out: Tensor,
+        close: Tensor,
+        a: Points | PointSubset,
+        b: Points | PointSubset,
+        xy: Tensor,
     ) -> Tensor:
         """The tile with nearly collinear pairs done one by one."""
         i, j = close.nonzero(as_tuple=True)
@@ -156,7 +166,7 @@ class Recursion:
         ]
         return out.index_put((i, j), torch.cat(parts))
 
-    def _one_by_one(self, a: Some, b: Some, xy: Tensor) -> Tensor:
+    def _one_by_one(self, a: PointSubset, b: PointSubset, xy: Tensor) -> Tensor:
         """As `tile` for a list of pairs, but the determinant is found apart and handed on."""
         k = self._first_covariance(xy, a.d)
         theta, rounding = self._first(k, a.d), 64 * torch.finfo(k.dtype).eps
@@ -190,7 +200,9 @@ class Recursion:
         later = self.layers[l + 1 :]
         return not torch.is_tensor(self.sigma_w) and any(layer.angular for layer in later)
 
-    def _handed_on(self, l: int, a: Some, b: Some, gap: Tensor, det: Tensor) -> Tensor:
+    def _handed_on(
+        self, l: int, a: PointSubset, b: PointSubset, gap: Tensor, det: Tensor
+    ) -> Tensor:
         """The determinant of sigma_w^2 k + sigma_b^2 from that of k and its gap."""
         apart = a.squares[l].sqrt() - b.squares[l].sqrt()
         return self._spread(l, 2 * gap + apart**2, det)

@@ -28,7 +28,7 @@ RESOLVED = 1e-11  # change from fewer nodes to more, beyond which phi is too ste
 
 
 @dataclass(frozen=True)
-class Parted:
+class Separation:
     """Of phi at pairs of points, (n,) each; not trusted where phi is too steep for the nodes."""
 
     spread: Tensor  # F_x + F_y - 2 k
@@ -38,19 +38,19 @@ class Parted:
 
 def part(
     layer: Layer, kxx: Tensor, kyy: Tensor, kxy: Tensor, det: Tensor, kernel: Tensor
-) -> Parted:
+) -> Separation:
     """Of pairs whose kernel is known, for a curved layer."""
     if not layer.homogeneous:
         return _part(layer, kxx, kyy, kxy, det, kernel)
     x, y, ratio = layer.square(kxx), layer.square(kyy), kxx / kyy  # the scale of y is but a factor
     told = _part(layer, kxx, kxx, kxy * ratio.sqrt(), det * ratio, kernel * (x / y).sqrt())
     spread = (y / x).sqrt() * told.spread + (x.sqrt() - y.sqrt()) ** 2
-    return Parted(spread, told.det * (y / x), told.trusted)
+    return Separation(spread, told.det * (y / x), told.trusted)
 
 
 def _part(
     layer: Layer, kxx: Tensor, kyy: Tensor, kxy: Tensor, det: Tensor, kernel: Tensor
-) -> Parted:
+) -> Separation:
     side = torch.where(kxy < 0, -1.0, 1.0).to(kxy)
     rough = turn = torch.zeros_like(kxy)
     gram = torch.stack([kxx, kxy, kyy, det], 1)
@@ -67,7 +67,7 @@ def _part(
     allowed = max(RESOLVED, 64 * torch.finfo(kxy.dtype).eps)
     known = (gap - coarse).abs() <= allowed * (gap * mean).sqrt()
     known &= (turn - rough).abs() <= allowed * turn.abs()
-    return Parted(spread, straight + turn * (turn + 2 * side * kernel), known)
+    return Separation(spread, straight + turn * (turn + 2 * side * kernel), known)
 
 
 def _turn(layer: Layer, kxx: Tensor, kyy: Tensor, end: Tensor, angle: Tensor, count: int) -> Tensor:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from numeric.relu_dynamics.rays import ORIGIN, Field, Rays
+from numeric.relu_dynamics.rays import ORIGIN, ForceField, Rays
 from numeric.relu_dynamics.trajectory import Kind
 
 KINDS = tuple(Kind)
@@ -22,7 +22,7 @@ TINY = 1e-30
 
 
 @dataclass(frozen=True, eq=False)
-class State:
+class NeuronState:
     """Of each neuron, (m,): w = (a, d) with d = -b, its readout, and its mode."""
 
     a: Tensor
@@ -30,16 +30,16 @@ class State:
     c: Tensor
     mode: Tensor
 
-    def of(self, who: Tensor) -> State:
-        return State(self.a[who], self.d[who], self.c[who], self.mode[who])
+    def of(self, who: Tensor) -> NeuronState:
+        return NeuronState(self.a[who], self.d[who], self.c[who], self.mode[who])
 
-    def put(self, who: Tensor, some: State) -> State:
+    def put(self, who: Tensor, some: NeuronState) -> NeuronState:
         pairs = ((self.a, some.a), (self.d, some.d), (self.c, some.c), (self.mode, some.mode))
-        return State(*(whole.index_copy(0, who, part) for whole, part in pairs))
+        return NeuronState(*(whole.index_copy(0, who, part) for whole, part in pairs))
 
 
 @dataclass(frozen=True, eq=False)
-class Felt:
+class Force:
     """The force on each neuron: g (2, m), |g| and <g, w> (m,)."""
 
     g: Tensor
@@ -57,19 +57,19 @@ class Hits:
     kind: Tensor
 
 
-def start(rays: Rays, a: Tensor, b: Tensor, c: Tensor) -> State:
-    return State(a, -b, c, rays.samples.patterns(a, b) % rays.count)
+def start(rays: Rays, a: Tensor, b: Tensor, c: Tensor) -> NeuronState:
+    return NeuronState(a, -b, c, rays.samples.patterns(a, b) % rays.count)
 
 
-def outputs(rays: Rays, state: State) -> Tensor:
+def outputs(rays: Rays, state: NeuronState) -> Tensor:
     """f at the samples, from right to left."""
     patterns = rays.pattern[state.mode]
     return rays.samples.outputs(state.a, -state.d, state.c, patterns) / rays.alpha
 
 
 def advance(
-    rays: Rays, delta: Tensor, state: State, residuals: Tensor, span: Tensor | float
-) -> tuple[State, list[Hits]]:
+    rays: Rays, delta: Tensor, state: NeuronState, residuals: Tensor, span: Tensor | float
+) -> tuple[NeuronState, list[Hits]]:
     """After a span of time, or one for each neuron, in which the residuals stay as they are."""
     field = rays.field(residuals)
     moving, hits = _released(rays, field, state)
@@ -89,25 +89,25 @@ def advance(
     raise ArithmeticError(f"neuron {int(who[0])} met more rays in one step than there are.")
 
 
-def boosted(force: Tensor, state: State, time: float) -> State:
+def boosted(force: Tensor, state: NeuronState, time: float) -> NeuronState:
     """Every neuron in the mode that it is in, under the force (2, 4s)."""
     return _moved(state, _felt(force, state), time)
 
 
-def _felt(force: Tensor, state: State) -> Felt:
+def _felt(force: Tensor, state: NeuronState) -> Force:
     g = force[:, state.mode]
-    return Felt(g, torch.hypot(*g), g[0] * state.a + g[1] * state.d)
+    return Force(g, torch.hypot(*g), g[0] * state.a + g[1] * state.d)
 
 
-def _moved(state: State, felt: Felt, time: Tensor | float) -> State:
+def _moved(state: NeuronState, felt: Force, time: Tensor | float) -> NeuronState:
     rapidity = felt.size * time
     rise, bend = time * _sinhc(rapidity), (time * _sinhc(rapidity / 2)) ** 2 / 2
     way = state.c * rise - felt.dot * bend  # the integral of c
     c = state.c + felt.size**2 * state.c * bend - felt.dot * rise
-    return State(state.a - felt.g[0] * way, state.d - felt.g[1] * way, c, state.mode)
+    return NeuronState(state.a - felt.g[0] * way, state.d - felt.g[1] * way, c, state.mode)
 
 
-def _released(rays: Rays, field: Field, state: State) -> tuple[State, list[Hits]]:
+def _released(rays: Rays, field: ForceField, state: NeuronState) -> tuple[NeuronState, list[Hits]]:
     """Whoever slides where the residuals no longer hold him goes on."""
     held = (state.mode >= rays.count).nonzero()[:, 0]
     ray = state.mode[held] - rays.count
@@ -120,7 +120,7 @@ def _released(rays: Rays, field: Field, state: State) -> tuple[State, list[Hits]
     return replace(state, mode=state.mode.index_copy(0, who, onward[free])), [hits]
 
 
-def _next(rays: Rays, field: Field, state: State, felt: Felt) -> tuple[Tensor, Tensor]:
+def _next(rays: Rays, field: ForceField, state: NeuronState, felt: Force) -> tuple[Tensor, Tensor]:
     """When each neuron meets a fence, and which; infinite where it does not.
 
     The way to a fence is the integral of c. With e = exp(|g| t) - 1 and J = |g| way it is the least
@@ -143,8 +143,8 @@ def _next(rays: Rays, field: Field, state: State, felt: Felt) -> tuple[Tensor, T
 
 
 def _at_fence(
-    rays: Rays, field: Field, state: State, fence: Tensor
-) -> tuple[State, Tensor, Tensor]:
+    rays: Rays, field: ForceField, state: NeuronState, fence: Tensor
+) -> tuple[NeuronState, Tensor, Tensor]:
     """Neurons at the fences that they have reached, each in its new mode; its ray and what it did."""
     ray = rays.beyond[fence, state.mode]
     inner = ray == ORIGIN
@@ -158,17 +158,17 @@ def _at_fence(
     mode = torch.where(dead, 0, rays.onward(field, ray, c))
     kind = torch.where(mode == 0, DYING, torch.where(mode >= rays.count, SLIDING, CROSSING))
     a, d = rays.direction[:, ray] * torch.where(dead, 0.0, length)
-    moved = State(a, d, torch.where(turned, 0.0, state.c), mode)
+    moved = NeuronState(a, d, torch.where(turned, 0.0, state.c), mode)
     return moved, ray, torch.where(turned, LEAVING, kind)
 
 
-def _on_shell(delta: Tensor, state: State) -> State:
+def _on_shell(delta: Tensor, state: NeuronState) -> NeuronState:
     """Without the rounding of delta: c is found from w where delta >= 0, and else |w| from c."""
     square = state.a**2 + state.d**2
     above = delta >= 0
     c = torch.copysign((delta.clamp(min=0) + square).sqrt(), state.c)
     k = ((state.c**2 - delta).clamp(min=0) / square.clamp(min=TINY)).sqrt()
-    return State(
+    return NeuronState(
         torch.where(above, state.a, k * state.a),
         torch.where(above, state.d, k * state.d),
         torch.where(above, c, state.c),

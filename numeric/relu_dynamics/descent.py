@@ -14,7 +14,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from numeric.inputs import InputError, positive, require_writable, samples_on_a_line, whole
-from numeric.relu_dynamics.boosts import State, start
+from numeric.relu_dynamics.boosts import NeuronState, start
 from numeric.relu_dynamics.gradient import Samples, gradient
 from numeric.relu_dynamics.kernel import kernel
 from numeric.relu_dynamics.neurons import Neurons
@@ -40,7 +40,7 @@ class Divergence(InputError):
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class DescentTask:
     """Samples from right to left, and what is trained on them."""
 
     samples: Samples
@@ -76,21 +76,21 @@ class Task:
         state = start(rays, *parts)
         none = torch.zeros_like(state.c)
         if self.moves is Moves.READOUT:
-            state = State(state.a, state.d, none, state.mode)
+            state = NeuronState(state.a, state.d, none, state.mode)
         if self.moves is Moves.HIDDEN:
-            state = State(none, none, state.c, state.mode)
+            state = NeuronState(none, none, state.c, state.mode)
         return torch.linalg.eigvalsh(kernel(rays, state))[-1].item()
 
 
 @dataclass(eq=False)
-class Film:
+class SavedFrames:
     """What is kept of a run: after which steps, the parameters (3, m) and the residuals (s,) then."""
 
     steps: list[int] = field(default_factory=list)
     values: list[Tensor] = field(default_factory=list)
     residuals: list[Tensor] = field(default_factory=list)
 
-    def add(self, step: int, task: Task, parts: dict[str, Tensor]) -> None:
+    def add(self, step: int, task: DescentTask, parts: dict[str, Tensor]) -> None:
         values = torch.stack([part.detach() for part in parts.values()])
         self.residuals.append(task.residuals(values))
         self.values.append(values)
@@ -98,7 +98,7 @@ class Film:
 
 
 @dataclass(frozen=True, eq=False)
-class Frames:
+class InterpolatedFrames:
     """Neurons after some of the steps, and between them on straight lines."""
 
     times: Tensor  # (k,)
@@ -144,15 +144,15 @@ class Descent:
         """With `keep`, a file, a run that was stopped goes on where it was, with the same result."""
         x, y = samples_on_a_line(self.x, self.y, self.neurons.a)
         points, order = Samples.of(x)
-        task = Task(points, y[order], self.neurons.alpha, self.moves)
+        task = DescentTask(points, y[order], self.neurons.alpha, self.moves)
         parts = {name: getattr(self.neurons, name).clone() for name in "abc"}
         optimiser = self.optimiser([parts[name] for name in self.moves.value], lr=self.rate)
         settings = (type(optimiser).__name__, optimiser.defaults, self.steps, self.frames)
         run = store.fingerprint(x, y, *parts.values(), self.neurons.alpha, self.moves, *settings)
-        film = Film()
+        film = SavedFrames()
         keep = None if keep is None else require_writable(keep)
         if keep is not None and (stored := store.read(keep, run, x.device)) is not None:
-            film = Film(**stored["film"])
+            film = SavedFrames(**stored["film"])
             for part, value in zip(parts.values(), film.values[-1], strict=True):
                 part.copy_(value)
             optimiser.load_state_dict(stored["optimiser"])
@@ -165,14 +165,16 @@ class Descent:
         residuals = torch.empty(len(film.steps), len(x), dtype=x.dtype, device=x.device)
         residuals[:, order] = torch.stack(film.residuals)
         times = self.rate * torch.tensor(film.steps, dtype=torch.float64)
-        return Trajectory(times, residuals, Frames(times, torch.stack(film.values), task.alpha))
+        return Trajectory(
+            times, residuals, InterpolatedFrames(times, torch.stack(film.values), task.alpha)
+        )
 
     def _proceed(
         self,
-        task: Task,
+        task: DescentTask,
         parts: dict[str, Tensor],
         optimiser: torch.optim.Optimizer,
-        film: Film,
+        film: SavedFrames,
         progress: bool,
     ) -> Iterator[None]:
         """Stops after each frame."""
@@ -208,7 +210,9 @@ class Descent:
                     raise self._divergence(told, film, task, bound)
                 yield
 
-    def _divergence(self, told: str, film: Film, task: Task, bound: float) -> Divergence:
+    def _divergence(
+        self, told: str, film: SavedFrames, task: DescentTask, bound: float
+    ) -> Divergence:
         """Advises the rate up to which descent does not leave a minimum, where the loss was below a bound."""
         low = [v for v, r in zip(film.values, film.residuals) if (r**2).sum() / 2 <= bound]
         stable = 2 / max(task.curvature(values) for values in low)

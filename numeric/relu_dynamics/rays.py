@@ -18,7 +18,7 @@ ORIGIN = -1  # what lies beyond the inner end of a ray
 
 
 @dataclass(frozen=True, eq=False)
-class Field:
+class ForceField:
     """What given residuals do; pushes are by the factor c, to the active side of a ray."""
 
     force: Tensor  # (2, 4s): g, with w' = -c g
@@ -104,7 +104,7 @@ class Rays:
         along = (self.direction * free[..., self.silent]).sum(-2, keepdim=True)
         return torch.cat([free, self.direction * along], -1)
 
-    def field(self, residuals: Tensor) -> Field:
+    def field(self, residuals: Tensor) -> ForceField:
         force = self.forces(residuals)
         toward = (force * self.fences).sum(1)
         up = (
@@ -112,9 +112,9 @@ class Rays:
         )  # then a ray is the upper fence of its silent and the lower of its active side
         before = torch.where(up, toward[1, self.silent], toward[0, self.silent])
         after = -torch.where(up, toward[0, self.active], toward[1, self.active])
-        return Field(force, toward, before, after)
+        return ForceField(force, toward, before, after)
 
-    def onward(self, field: Field, ray: Tensor, c: Tensor) -> Tensor:
+    def onward(self, field: ForceField, ray: Tensor, c: Tensor) -> Tensor:
         """(h,), (h,) -> (h,): the mode in which a neuron on a ray goes on.
 
         Where both sides push it back it slides; where both push it away it becomes silent, as torch has it.

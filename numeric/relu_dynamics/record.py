@@ -14,9 +14,9 @@ from torch import Tensor
 from tqdm import tqdm
 
 from numeric.inputs import require_writable
-from numeric.relu_dynamics.boosts import KINDS, Hits, State
+from numeric.relu_dynamics.boosts import KINDS, Hits, NeuronState
 from numeric.relu_dynamics.neurons import Neurons
-from numeric.relu_dynamics.stepper import Control, Problem, Step, steps
+from numeric.relu_dynamics.stepper import Control, FlowProblem, Step, steps
 from numeric.relu_dynamics.trajectory import Event, Trajectory, in_order
 from numeric.runs import store
 
@@ -31,14 +31,14 @@ class Record:
 
     times: list[float]
     residuals: list[Tensor]
-    marks: dict[int, State]  # by number of steps
+    marks: dict[int, NeuronState]  # by number of steps
     held: list[Tensor] = field(default_factory=list)
     hits: list[Hits] = field(default_factory=list)
     stride: int = 1
     span: float = math.inf  # of the next step
 
     @classmethod
-    def of(cls, problem: Problem, state: State) -> Record:
+    def of(cls, problem: FlowProblem, state: NeuronState) -> Record:
         return cls([0.0], [problem.residuals(state)], {0: state})
 
     def add(self, found: Step) -> None:
@@ -53,7 +53,7 @@ class Record:
             self.stride *= 2
             self.marks = {k: state for k, state in self.marks.items() if k % self.stride == 0}
 
-    def state(self, problem: Problem, time: float) -> State:
+    def state(self, problem: FlowProblem, time: float) -> NeuronState:
         """Steps are made again from the last mark on, with the same bits; the last one in part."""
         last = bisect.bisect_right(self.times, time) - 1
         n = last // self.stride * self.stride
@@ -92,7 +92,7 @@ class Record:
 
     @classmethod
     def from_fields(cls, fields: dict[str, Any]) -> Record:
-        marks = {n: State(*parts) for n, parts in fields["marks"].items()}
+        marks = {n: NeuronState(*parts) for n, parts in fields["marks"].items()}
         return cls(**fields | {"marks": marks, "hits": [Hits(*parts) for parts in fields["hits"]]})
 
 
@@ -100,7 +100,7 @@ class Record:
 class Replay:
     """Neurons at any time of a record."""
 
-    problem: Problem
+    problem: FlowProblem
     record: Record
 
     def __call__(self, time: float) -> Neurons:
@@ -108,8 +108,8 @@ class Replay:
 
 
 def follow(
-    problem: Problem,
-    state: State,
+    problem: FlowProblem,
+    state: NeuronState,
     control: Control,
     order: Tensor,
     progress: bool,
@@ -131,7 +131,12 @@ def follow(
 
 
 def _proceed(
-    problem: Problem, record: Record, control: Control, progress: bool, path: Path | None, run: str
+    problem: FlowProblem,
+    record: Record,
+    control: Control,
+    progress: bool,
+    path: Path | None,
+    run: str,
 ) -> None:
     now, last = record.times[-1], clock.monotonic()
     state = record.state(problem, now)
@@ -145,5 +150,5 @@ def _proceed(
                 last = clock.monotonic()
 
 
-def _parts(whole: State | Hits) -> tuple[Tensor, ...]:
+def _parts(whole: NeuronState | Hits) -> tuple[Tensor, ...]:
     return tuple(vars(whole).values())

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from torch import Tensor
 
-from numeric.relu_dynamics.boosts import Hits, State
+from numeric.relu_dynamics.boosts import Hits, NeuronState
 from numeric.relu_dynamics.neurons import Neurons
 
 TINY = 1e-300
@@ -25,34 +25,36 @@ class Control:
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class StepPlan:
     """The residuals that a step will hold still, and how many tolerances it would neglect."""
 
     held: Tensor  # (s,)
     error: float
 
 
-class Problem(Protocol):
+class FlowProblem(Protocol):
     """What a method of order 2 knows: errors fall with the square of a step."""
 
-    def residuals(self, state: State) -> Tensor: ...
+    def residuals(self, state: NeuronState) -> Tensor: ...
 
     def planner(
-        self, state: State, residuals: Tensor, tolerance: float
-    ) -> Callable[[float], Plan]: ...
+        self, state: NeuronState, residuals: Tensor, tolerance: float
+    ) -> Callable[[float], StepPlan]: ...
 
-    def moved(self, state: State, held: Tensor, span: float) -> tuple[State, list[Hits]]: ...
+    def moved(
+        self, state: NeuronState, held: Tensor, span: float
+    ) -> tuple[NeuronState, list[Hits]]: ...
 
-    def rises(self, before: Tensor, after: Tensor, old: State, new: State) -> bool: ...
+    def rises(self, before: Tensor, after: Tensor, old: NeuronState, new: NeuronState) -> bool: ...
 
-    def neurons(self, state: State) -> Neurons: ...
+    def neurons(self, state: NeuronState) -> Neurons: ...
 
 
 @dataclass(frozen=True, eq=False)
 class Step:
     """What a step found, and how long the next one may be."""
 
-    state: State
+    state: NeuronState
     held: Tensor  # (s,)
     residuals: Tensor  # (s,): of its end
     hits: list[Hits]  # by time since its start
@@ -61,7 +63,12 @@ class Step:
 
 
 def steps(
-    problem: Problem, state: State, residuals: Tensor, span: float, now: float, control: Control
+    problem: FlowProblem,
+    state: NeuronState,
+    residuals: Tensor,
+    span: float,
+    now: float,
+    control: Control,
 ) -> Iterator[Step]:
     """Up to the end, from any time on; `span` is the length of the first step, if it may be that long.
 

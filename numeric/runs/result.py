@@ -12,7 +12,7 @@ from numeric.inputs import InputError
 
 Loss = Callable[[Tensor, Tensor], Tensor]  # outputs and targets of a batch -> a number
 Data = tuple[Tensor, Tensor]  # inputs and targets, examples along the first axis
-State = Mapping[str, Tensor]
+StateDict = Mapping[str, Tensor]
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +23,7 @@ class Run:
     data: Data = field(repr=False)
     statement: str  # loss, data, optimiser with its settings, batches, steps, seed
     losses: Tensor = field(repr=False)  # (steps,), of each batch before its update
-    snapshots: Mapping[int, State] = field(
+    snapshots: Mapping[int, StateDict] = field(
         repr=False
     )  # step -> state dict, 0 and the last included
     template: nn.Module = field(repr=False)

@@ -21,7 +21,7 @@ SETTINGS = "another model, optimiser, data, batch, seed, device, torch or `key`"
 Optimizer = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
 
 
-class Course:
+class TrainingState:
     """A copy of the model on its way."""
 
     def __init__(

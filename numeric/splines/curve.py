@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from numeric.splines.law import Law
+from numeric.splines.law import FilledLaw
 from numeric.splines.system import Outer
 
 Array = NDArray[np.float64]
@@ -15,7 +15,7 @@ ONE = (1.0, 1.0)  # a constant, by its values at both ends of an interval
 
 
 @dataclass(frozen=True)
-class Curve:
+class SplineCurve:
     """f'' = nu m, from f, f' and m at nodes; `outer` is m beyond them."""
 
     x: Array
@@ -23,7 +23,7 @@ class Curve:
     slopes: Array
     moments: Array
     outer: tuple[Outer, Outer]
-    law: Law
+    law: FilledLaw
 
     @property
     def start(self) -> float:

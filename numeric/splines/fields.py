@@ -15,7 +15,7 @@ FIELDS = (4, 6)  # numbers of the value of each field at a datum; its slope afte
 
 
 @dataclass(frozen=True)
-class Field:
+class StepKernelSum:
     """A function that is linear in the share of knots passed between the data and beyond them."""
 
     share: Array
@@ -23,7 +23,7 @@ class Field:
     slopes: Array  # before the first datum, and after each
 
     @classmethod
-    def of(cls, share: Array, found: Array, number: int) -> Field:
+    def of(cls, share: Array, found: Array, number: int) -> StepKernelSum:
         """From the unknowns of `field_terms`."""
         data = np.arange(len(share))
         slopes = np.append(-1, data)

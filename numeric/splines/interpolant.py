@@ -14,7 +14,7 @@ from torch import Tensor
 
 from analytic.splines import Initialisation
 from numeric.inputs import InputError
-from numeric.splines.curve import Curve
+from numeric.splines.curve import SplineCurve
 from numeric.splines.law import filled
 from numeric.splines.system import System
 
@@ -62,7 +62,7 @@ class SplineInterpolant(RegressorMixin, BaseEstimator):
         if not endless:
             y, ridge = _flown(law.gram(x, self.readout), y, counts, ridge, self.time)
         found = system.regressed(y, ridge / counts) if ridge else system.interpolated(y)
-        self.curve_ = Curve(x, found.values, found.slopes, found.moments, found.outer, law)
+        self.curve_ = SplineCurve(x, found.values, found.slopes, found.moments, found.outer, law)
         self.coefficients_, self.fields_ = found.coefficients, found.fields
         return self
 

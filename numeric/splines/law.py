@@ -18,7 +18,7 @@ FAR = 1e150  # beyond every knot
 
 
 @dataclass(frozen=True)
-class Law:
+class FilledLaw:
     """`slopes` and `biases` are E[a^2] and E[b^2]; `clamped` if no unit looks to the left."""
 
     initialisation: Initialisation
@@ -56,7 +56,7 @@ class Law:
         return (self.biases / self.slopes) ** 0.5
 
 
-def filled(init: Initialisation, values: Mapping[str, float]) -> Law:
+def filled(init: Initialisation, values: Mapping[str, float]) -> FilledLaw:
     if not isinstance(init, Initialisation):
         raise InputError(f"initialisation must be one of analytic.splines, not {init!r}.")
     names = [symbol.name for symbol in init.parameters]
@@ -66,4 +66,4 @@ def filled(init: Initialisation, values: Mapping[str, float]) -> Law:
     numbers = {symbol: values[symbol.name] for symbol in init.parameters}
     slopes, biases = (float(e.subs(numbers)) for e in (init.slopes, init.biases))
     active: Any = init.both.numpy(x=-1.0, y=-1.0, **values)
-    return Law(init, dict(values), slopes, biases, bool(active == 0), hats(init, values))
+    return FilledLaw(init, dict(values), slopes, biases, bool(active == 0), hats(init, values))

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from numeric.inputs import InputError
 from numeric.splines.equations import UNDETERMINED, Terms, equate, place, solved
-from numeric.splines.fields import FIELDS, Field, field_terms
-from numeric.splines.law import Law
+from numeric.splines.fields import FIELDS, StepKernelSum, field_terms
+from numeric.splines.law import FilledLaw
 from numeric.splines.weights import Hats
 
 Array = NDArray[np.float64]
@@ -43,14 +43,14 @@ class States:
     moments: Array
     coefficients: Array
     outer: tuple[Outer, Outer]
-    fields: list[Field]
+    fields: list[StepKernelSum]
 
 
 @dataclass(frozen=True, eq=False)
 class System:
     """Places of data in order and a law; where it looks one way, the first place is the origin."""
 
-    law: Law
+    law: FilledLaw
     x: Array
     readout: float
 
@@ -135,7 +135,7 @@ class System:
         values, slopes, moments = (found[place(k, self._data)] for k in (VALUE, SLOPE, MOMENT))
         rates = found[place(RATE, np.append(-1, self._data))]
         half, level = (0.0, 0.0) if self.law.clamped else (rates[-1], found[self._S1] / 2)
-        fields = [Field.of(self._share, found, number) for number, _ in self._factors]
+        fields = [StepKernelSum.of(self._share, found, number) for number, _ in self._factors]
         outer = (-half, level), (half, -level)
         return States(values, slopes, moments, np.diff(rates), outer, fields)
 

@@ -95,7 +95,7 @@ def _general(model: nn.Module, x: Tensor, layer: str) -> Tensor:
 
 
 @dataclass(frozen=True, eq=False)
-class Field:
+class GeometryMap:
     """Maps of a square, rows from below, at every hidden layer."""
 
     lattice: Lattice
@@ -106,7 +106,7 @@ class Field:
     boundary: Tensor  # (k, 2), where the margin is 0
 
 
-def field(model: nn.Module, lattice: Lattice) -> Field:
+def field(model: nn.Module, lattice: Lattice) -> GeometryMap:
     """Of one network."""
     x, lead, layers = lattice.x, margin(model), hidden_layers(model)
     curved = [geometry.ricci_scalar(model, x, layer=name) for name in layers]
@@ -117,10 +117,10 @@ def field(model: nn.Module, lattice: Lattice) -> Field:
         torch.stack([one.condition for one in curved]),
         lead(x),
     )
-    return Field(lattice, *map(lattice.square, maps), lattice.curve(lead))
+    return GeometryMap(lattice, *map(lattice.square, maps), lattice.curve(lead))
 
 
-def fields(run: Run, lattice: Lattice, progress: bool = True) -> dict[int, Field]:
+def fields(run: Run, lattice: Lattice, progress: bool = True) -> dict[int, GeometryMap]:
     """At every snapshot of a run."""
     steps = tqdm(run.steps, desc="fields", disable=not progress, leave=False)
     return {step: field(run.model_at(step), lattice) for step in steps}

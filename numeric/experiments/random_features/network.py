@@ -26,7 +26,7 @@ Units = tuple[Tensor, Tensor]  # slopes a (m,) and biases b (m,)
 
 
 @dataclass(frozen=True)
-class Law:
+class FeatureLaw:
     """How (a, b) is drawn, and a grid of m midpoints over its directions, m a multiple of `pieces`."""
 
     draw: Callable[..., Units]
@@ -76,10 +76,10 @@ def _circle(m: int, sa: float, sb: float) -> Units:
 
 
 LAWS = {
-    "signs": Law(_signs, _two_sides, 2),
-    "uniform": Law(_uniform, _four_sides, 4),
-    "gaussian": Law(_normal, _circle),
-    "onesided": Law(_onesided, lambda m: (_middles(m)[0], (1 + _middles(m)[1]) / 2)),
+    "signs": FeatureLaw(_signs, _two_sides, 2),
+    "uniform": FeatureLaw(_uniform, _four_sides, 4),
+    "gaussian": FeatureLaw(_normal, _circle),
+    "onesided": FeatureLaw(_onesided, lambda m: (_middles(m)[0], (1 + _middles(m)[1]) / 2)),
 }
 
 
@@ -87,7 +87,7 @@ LAWS = {
 class Independent:
     """Every unit drawn by itself: kernels are off by O(m^(-1/2))."""
 
-    def units(self, law: Law, m: int, seed: int, values: Mapping[str, float]) -> Units:
+    def units(self, law: FeatureLaw, m: int, seed: int, values: Mapping[str, float]) -> Units:
         return law.draw(m, torch.Generator().manual_seed(seed), **values)
 
 
@@ -99,7 +99,7 @@ class Stratified:
     uniform and the angle for gaussian; lengths are replaced by their root mean square.
     """
 
-    def units(self, law: Law, m: int, seed: int, values: Mapping[str, float]) -> Units:
+    def units(self, law: FeatureLaw, m: int, seed: int, values: Mapping[str, float]) -> Units:
         if m % law.pieces:
             more = f"take m = {m + -m % law.pieces}, or Independent()"
             raise InputError(f"m = {m} is no multiple of {law.pieces}, as this grid needs: {more}.")
@@ -143,7 +143,7 @@ class RandomFeatures:
         """(n,), (k,) -> (n, k): what tends to the random-feature kernel (23) as m grows."""
         return self.features(x) @ self.features(x if y is None else y).T
 
-    def fit(self, x: Any, y: Any, ridge: float = 0.0) -> Network:
+    def fit(self, x: Any, y: Any, ridge: float = 0.0) -> RandomFeatureNetwork:
         """The least |c| among those that interpolate (22), or the least |f(x) - y|^2 + ridge |c|^2."""
         x, y = samples(x, y, self.units[0])
         if not 0 <= ridge < math.inf:
@@ -158,11 +158,11 @@ class RandomFeatures:
         if ridge == 0 and (self.m < len(x) or missed > torch.finfo(s.dtype).eps ** 0.5 * y.norm()):
             told = f"{self.m} units, of rank {len(s)} here, cannot interpolate {len(x)} points"
             raise InputError(f"{told}: take more units, other points, or a ridge.")
-        return Network(self, c)
+        return RandomFeatureNetwork(self, c)
 
     def train(
         self, x: Any, y: Any, steps: int, momentum: float = 0.0, progress: bool = True
-    ) -> Network:
+    ) -> RandomFeatureNetwork:
         """Gradient descent on c alone from c = 0, which is delta = -infinity of section 3.
 
         The rate is (1 + sqrt(momentum))^2 / L, with L the largest curvature of the loss
@@ -184,11 +184,11 @@ class RandomFeatures:
             loss.backward()
             optimizer.step()
             losses.append(loss.detach())
-        return Network(self, c.detach(), torch.stack(losses))
+        return RandomFeatureNetwork(self, c.detach(), torch.stack(losses))
 
 
 @dataclass(frozen=True, eq=False)
-class Network:
+class RandomFeatureNetwork:
     """Units with a readout; where it was trained, with the loss before each step."""
 
     hidden: RandomFeatures

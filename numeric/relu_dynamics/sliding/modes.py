@@ -17,7 +17,7 @@ FLOOR = 8 * np.finfo(float).eps
 
 
 @dataclass(frozen=True, eq=False)
-class Modes:
+class LinearModes:
     """The solution from given residuals on."""
 
     rates: Array  # (s,), at least 0
@@ -26,7 +26,7 @@ class Modes:
     occupied: Array  # (4s,): 1 where there are neurons, else 0
 
     @classmethod
-    def of(cls, tables: Tables, weights: Array, residuals: Array) -> Modes:
+    def of(cls, tables: Tables, weights: Array, residuals: Array) -> LinearModes:
         """From the sum of (c/alpha)^2 over the neurons in each mode, (4s,)."""
         motion, root = tables.motion, np.sqrt(weights)[:, None, None]
         stack = (root * motion).reshape(-1, len(residuals))

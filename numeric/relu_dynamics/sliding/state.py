@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from numeric.relu_dynamics.sliding.modes import Modes
+from numeric.relu_dynamics.sliding.modes import LinearModes
 from numeric.relu_dynamics.sliding.tables import Array, Tables, Whole
 
 ALL = slice(None)
@@ -23,7 +23,7 @@ SLACK = 8 * np.finfo(float).eps
 
 
 @dataclass(frozen=True, eq=False)
-class Net:
+class SlidingNetwork:
     """What does not change."""
 
     tables: Tables
@@ -32,7 +32,7 @@ class Net:
 
 
 @dataclass(frozen=True, eq=False)
-class State:
+class SlidingState:
     """At some time, right after whatever changed then."""
 
     time: float
@@ -43,7 +43,7 @@ class State:
     reach: Array  # (m, 2): how much drift across a fence brings the neuron beyond it
 
     @classmethod
-    def start(cls, net: Net, w: Array, y: Array) -> State:
+    def start(cls, net: SlidingNetwork, w: Array, y: Array) -> SlidingState:
         """w = (a, -b), (m, 2)."""
         residuals = net.push @ np.maximum(net.tables.heights(w), 0) - y
         mode, ray = net.tables.locate(w)
@@ -53,19 +53,25 @@ class State:
 
     @classmethod
     def of(
-        cls, net: Net, time: float, residuals: Array, drift: Array, mode: Whole, offset: Array
-    ) -> State:
+        cls,
+        net: SlidingNetwork,
+        time: float,
+        residuals: Array,
+        drift: Array,
+        mode: Whole,
+        offset: Array,
+    ) -> SlidingState:
         return cls(time, residuals, drift, mode, offset, _reach(net, net.push, mode, offset))
 
-    def modes(self, net: Net) -> Modes:
+    def modes(self, net: SlidingNetwork) -> LinearModes:
         weights = np.bincount(self.mode, net.push**2, len(net.tables.motion))
-        return Modes.of(net.tables, weights, self.residuals)
+        return LinearModes.of(net.tables, weights, self.residuals)
 
-    def weights(self, net: Net, who: Whole | slice = ALL) -> Array:
+    def weights(self, net: SlidingNetwork, who: Whole | slice = ALL) -> Array:
         """w = (a, -b), (m, 2), or of some."""
         return self.offset[who] - net.push[who, None] * self.drift[self.mode[who]]
 
-    def after(self, modes: Modes, time: float) -> State:
+    def after(self, modes: LinearModes, time: float) -> SlidingState:
         """While nobody changes his mode."""
         return replace(
             self,
@@ -74,7 +80,7 @@ class State:
             drift=self.drift + modes.drift(time),
         )
 
-    def placed(self, net: Net, who: Whole, w: Array, mode: int) -> State:
+    def placed(self, net: SlidingNetwork, who: Whole, w: Array, mode: int) -> SlidingState:
         """With these neurons at w, (k, 2), in another mode."""
         modes, offset, reach = self.mode.copy(), self.offset.copy(), self.reach.copy()
         modes[who] = mode
@@ -83,7 +89,7 @@ class State:
         return replace(self, mode=modes, offset=offset, reach=reach)
 
 
-def _reach(net: Net, push: Array, mode: Whole, offset: Array) -> Array:
+def _reach(net: SlidingNetwork, push: Array, mode: Whole, offset: Array) -> Array:
     """By more than rounding; infinite where there is no fence, or no motion."""
     fence, push = net.tables.fence[mode], np.abs(push)[:, None]
     height = np.einsum("med,md->me", fence, offset) + rounding(offset)[:, None]

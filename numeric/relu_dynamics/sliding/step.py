@@ -18,9 +18,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from numeric.relu_dynamics.sliding.modes import Modes
+from numeric.relu_dynamics.sliding.modes import LinearModes
 from numeric.relu_dynamics.sliding.roots import Sums, earliest
-from numeric.relu_dynamics.sliding.state import SLACK, Net, State, onward, rounding
+from numeric.relu_dynamics.sliding.state import (
+    SLACK,
+    SlidingNetwork,
+    SlidingState,
+    onward,
+    rounding,
+)
 from numeric.relu_dynamics.sliding.tables import DEAD, ORIGIN, Array, Whole
 from numeric.relu_dynamics.trajectory import Kind
 
@@ -44,7 +50,7 @@ class Fences:
     distance: Array  # (n,): in units of |c|/alpha
 
     @classmethod
-    def of(cls, net: Net, state: State) -> Fences:
+    def of(cls, net: SlidingNetwork, state: SlidingState) -> Fences:
         nearest = np.full((len(net.tables.motion), 2, 2), np.inf)
         negative = (net.push < 0).astype(int)
         for side in range(2):
@@ -54,13 +60,15 @@ class Fences:
         gone = sign * (net.tables.fence[mode, side] * drift).sum(1)
         return cls(mode, side, sign, nearest[mode, side, negative] - gone + rounding(drift))
 
-    def approach(self, net: Net, modes: Modes) -> Array:
+    def approach(self, net: SlidingNetwork, modes: LinearModes) -> Array:
         """How fast each distance grows, by modes of the residuals: (n, s)."""
         felt = self.sign * net.tables.felt[self.mode, self.side]
         fence = felt[:, None] * net.tables.fence[self.mode, self.side]
         return -np.einsum("nd,ndk->nk", fence, modes.fields[self.mode])
 
-    def reached(self, net: Net, state: State, force: Array, which: int) -> tuple[State, Change]:
+    def reached(
+        self, net: SlidingNetwork, state: SlidingState, force: Array, which: int
+    ) -> tuple[SlidingState, Change]:
         mode, side, sign = (part[which].item() for part in (self.mode, self.side, self.sign))
         fence, ray = net.tables.fence[mode, side], int(net.tables.beyond[mode, side])
         who = _members(net, state, mode, sign)
@@ -87,18 +95,20 @@ class Exits:
     sign: Array  # (n,)
 
     @classmethod
-    def of(cls, net: Net, fences: Fences) -> Exits:
+    def of(cls, net: SlidingNetwork, fences: Fences) -> Exits:
         held = fences.mode >= net.tables.rays  # each with one fence, the origin
         return cls(fences.mode[held] - net.tables.rays, fences.sign[held])
 
-    def hold(self, net: Net, modes: Modes) -> Array:
+    def hold(self, net: SlidingNetwork, modes: LinearModes) -> Array:
         """What presses them to the ray from its silent and its active side: (2n, s)."""
         sides = np.stack([net.tables.silent[self.ray], net.tables.active[self.ray]], 1)
         inward = self.sign[:, None, None] * np.array([[-1.0], [1.0]]) * net.tables.normal[self.ray]
         press = np.einsum("ned,nedk->nek", inward, modes.fields[sides])
         return (press + SLACK * np.abs(press)).reshape(-1, len(modes.rates))
 
-    def left(self, net: Net, state: State, which: int) -> tuple[State, Change]:
+    def left(
+        self, net: SlidingNetwork, state: SlidingState, which: int
+    ) -> tuple[SlidingState, Change]:
         ray, sign = int(self.ray[which // 2]), self.sign[which // 2]
         who = _members(net, state, net.tables.rays + ray, sign)
         side = net.tables.active if which % 2 else net.tables.silent
@@ -106,7 +116,9 @@ class Exits:
         return new, Change(who, ray, Kind.LEAVING)
 
 
-def step(net: Net, state: State, end: float, guess: float) -> tuple[State, Change | None]:
+def step(
+    net: SlidingNetwork, state: SlidingState, end: float, guess: float
+) -> tuple[SlidingState, Change | None]:
     """To the next change, or to the end; `guess` is about how far that is, and decides the effort only."""
     modes = state.modes(net)
     fences = Fences.of(net, state)
@@ -124,5 +136,5 @@ def step(net: Net, state: State, end: float, guess: float) -> tuple[State, Chang
     return exits.left(net, state, which - n)
 
 
-def _members(net: Net, state: State, mode: int, sign: float) -> Whole:
+def _members(net: SlidingNetwork, state: SlidingState, mode: int, sign: float) -> Whole:
     return np.flatnonzero((state.mode == mode) & (np.sign(net.push) == sign))

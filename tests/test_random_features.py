@@ -10,7 +10,12 @@ from mpmath import mp
 from analytic.expressions.arguments import InputError
 from analytic.splines import INITIALISATIONS
 from numeric.estimate import Estimate, power_law
-from numeric.experiments.random_features import Independent, Network, RandomFeatures, Stratified
+from numeric.experiments.random_features import (
+    Independent,
+    RandomFeatureNetwork,
+    RandomFeatures,
+    Stratified,
+)
 
 X, Y = [-0.8, -0.4, 0.0, 0.5, 0.9], [0.3, -0.2, 0.5, 0.1, -0.4]
 VALUES = {
@@ -167,7 +172,7 @@ def test_prediction_in_parts_is_the_same(monkeypatch: pytest.MonkeyPatch) -> Non
     whole = network.predict(x)
     monkeypatch.setattr("numeric.experiments.random_features.network.BLOCK", 3_000)
     assert (network.predict(x) - whole).abs().max() < 1e-14
-    assert Network(network.hidden, network.coefficients).predict([]).shape == (0,)
+    assert RandomFeatureNetwork(network.hidden, network.coefficients).predict([]).shape == (0,)
 
 
 def test_a_point_given_twice_counts_once() -> None:
