@@ -16,7 +16,7 @@ from analytic.expressions.backends import compile_mpmath
 from analytic.expressions.symbols import z
 from numeric.infinite import FullyConnected
 from numeric.infinite.layers import Layer
-from numeric.infinite.separation import part
+from numeric.infinite.separation import separate
 
 F64 = torch.float64
 CURVED = {
@@ -61,7 +61,7 @@ def test_distance_and_determinant_against_sixty_digits(act: Activation) -> None:
             floats(column) for column in zip(*truth, strict=True)
         )
     told, near = (
-        part(Layer(act), *map(floats, zip(*rows, strict=True)), kernel),
+        separate(Layer(act), *map(floats, zip(*rows, strict=True)), kernel),
         root**2 < 0.01 * squares,
     )
     assert near.sum() >= 10
@@ -72,7 +72,7 @@ def test_distance_and_determinant_against_sixty_digits(act: Activation) -> None:
 
 def test_what_is_too_steep_for_the_nodes_is_not_trusted() -> None:
     near = (1e9, 1e9 * (1 - 1e-10), 1e9 * (1 - 2e-10), 1e9**2 * 2e-10, math.exp(-0.1))
-    told = part(Layer(A.sine(1)), *(torch.tensor([v], dtype=F64) for v in near))
+    told = separate(Layer(A.sine(1)), *(torch.tensor([v], dtype=F64) for v in near))
     assert not told.trusted.any()
 
 

@@ -11,10 +11,10 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from numeric.infinite.prediction import OneKernel, Regression, as_network, nonnegative
+from numeric.infinite.prediction import OneKernel, Regression, as_network, require_nonnegative
 from numeric.inputs import InputError
 from numeric.kernels import Kernel
-from numeric.kernels.spectrum import Spectrum, finite
+from numeric.kernels.spectrum import Spectrum, require_finite
 
 
 class ScaledNetwork(Protocol):
@@ -59,8 +59,8 @@ def log_marginal_likelihood(
     rounding has no density, and is refused.
     """
     net = as_network(net, "nngp")
-    data, noise = Regression.of(x, y), nonnegative("noise", noise)
-    (n, k), covariance = data.y.shape, finite(net.nngp(x)).clone()
+    data, noise = Regression.of(x, y), require_nonnegative("noise", noise)
+    (n, k), covariance = data.y.shape, require_finite(net.nngp(x)).clone()
     covariance.diagonal().add_(noise)
     factor, failed = torch.linalg.cholesky_ex(covariance)
     if failed:

@@ -97,8 +97,8 @@ class FiniteNetwork(nn.Module):
         Over the readout alone it is exactly $\frac{\sigma_w^2}{n}\phi\phi^T + \sigma_b^2$, and so has
         the mean of f(x) f(y) with less noise.
         """
-        left = self._forward(_finite(x))[0][-1]
-        right = left if y is None else self._forward(_finite(y))[0][-1]
+        left = self._forward(_require_finite(x))[0][-1]
+        right = left if y is None else self._forward(_require_finite(y))[0][-1]
         sigma_w, sigma_b = self.description.sigma_w[-1], self.description.sigma_b[-1]
         return sigma_w**2 / left.shape[-1] * (left @ right.mT) + sigma_b**2
 
@@ -113,7 +113,7 @@ class FiniteNetwork(nn.Module):
 
     def _tangents(self, x: Tensor) -> list[tuple[Tensor, Tensor]]:
         """For each layer its input and the derivative of the output by its preactivation."""
-        hidden, preactivations = self._forward(_finite(x))
+        hidden, preactivations = self._forward(_require_finite(x))
         delta = torch.ones_like(hidden[-1][..., :1])
         deltas = [delta]
         for k in range(len(preactivations) - 1, -1, -1):
@@ -134,7 +134,7 @@ class FiniteNetwork(nn.Module):
         return hidden, preactivations
 
 
-def _finite(x: Tensor) -> Tensor:
+def _require_finite(x: Tensor) -> Tensor:
     if not torch.isfinite(x).all():
         raise InputError("x and y have entries that are NaN or infinite: remove those points.")
     return x

@@ -54,19 +54,19 @@ class FusedPrinter(ArrayPrinter):
     def share(exprs: sp.Tuple) -> tuple[list[tuple[sp.Symbol, sp.Expr]], sp.Tuple]:
         """Common subexpressions, but for numbers in front, and rows or columns, which cost little."""
         common, reduced = ArrayPrinter.share(exprs)
-        told: dict[sp.Symbol, sp.Expr] = {}
-        kept = []
+        replaced: dict[sp.Symbol, sp.Expr] = {}
+        assignments = []
         for name, expr in common:
             if not isinstance(expr, sp.Expr):  # a condition
-                kept.append((name, expr.xreplace(told)))
+                assignments.append((name, expr.xreplace(replaced)))
                 continue
-            number, rest = _numbered(expr.xreplace(told))
+            number, rest = _numbered(expr.xreplace(replaced))
             if rest.is_Symbol or _is_small(rest):
-                told[name] = number * rest
+                replaced[name] = number * rest
             else:
-                kept.append((name, rest))
-                told[name] = number * name
-        return kept, reduced.xreplace(told)
+                assignments.append((name, rest))
+                replaced[name] = number * name
+        return assignments, reduced.xreplace(replaced)
 
     def _print(self, expr: sp.Basic, **settings: Any) -> str:
         before = self._held
@@ -115,11 +115,11 @@ class FusedPrinter(ArrayPrinter):
         text, fresh = f"({self._print(first)})", _passes(first)
         place = self._place
         for term in rest:
-            name, told = self._link(term)
+            name, arguments = self._link(term)
             if fresh:
-                text = f"{text}.{name}_({told})"
+                text = f"{text}.{name}_({arguments})"
             else:
-                text, fresh = f"{name}({text}, {told}, {self._new()})", True
+                text, fresh = f"{name}({text}, {arguments}, {self._new()})", True
                 place = self._place
         self._place = place
         return text
@@ -129,9 +129,9 @@ class FusedPrinter(ArrayPrinter):
         if not term.free_symbols:
             return "add", self._print(term)
         number, (one, *more) = _split(term)
-        told = ", ".join(map(self._print, (one, *([sp.Mul(*more)] if more else []))))
+        arguments = ", ".join(map(self._print, (one, *([sp.Mul(*more)] if more else []))))
         name, option = ("addcmul", "value") if more else ("add", "alpha")
-        return name, told if number == 1 else f"{told}, {option}={self._print(number)}"
+        return name, arguments if number == 1 else f"{arguments}, {option}={self._print(number)}"
 
     def _new(self) -> str:
         """The first tile that holds nothing."""

@@ -29,7 +29,7 @@ def matrix(net: FullyConnected, x: Tensor, y: Tensor | None, tangent: bool) -> T
     Without biases a row of zeros has outputs phi(0) and what follows from it: where that is 0, so
     is its row of the matrix.
     """
-    check(x, y)
+    require_points(x, y)
     recursion, symmetric = Recursion.of(net, tangent), y is None
     height, width = TILE if x.device.type == "cpu" else LARGE
     plain = torch.inference_mode(False)  # threads may not write to what was made in that mode
@@ -73,7 +73,7 @@ def matrix(net: FullyConnected, x: Tensor, y: Tensor | None, tangent: bool) -> T
 
 def diagonal(net: FullyConnected, x: Tensor, tangent: bool) -> Tensor:
     """k(x, x), (n, d) -> (n,): the diagonal of `matrix`, without the rest of it."""
-    check(x, None)
+    require_points(x, None)
     with torch.inference_mode(False), torch.no_grad():
         points = Recursion.of(net, tangent).points(x)
         return torch.where(points.still, 0.0, points.diagonal)
@@ -85,12 +85,14 @@ def _memory(cells: int, like: Tensor) -> Scratch | Fresh:
 
 def gradient(net: FullyConnected, x: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
     """d/d(sigma_w, sigma_b) of sum(weights * NNGP), with the graph of one tile at a time."""
-    check(x, None)
+    require_points(x, None)
     fits = torch.is_tensor(weights) and weights.shape == (len(x), len(x))
     if not fits or weights.dtype != x.dtype:
-        told = f"{tuple(weights.shape)} of {weights.dtype}" if torch.is_tensor(weights) else weights
+        received = (
+            f"{tuple(weights.shape)} of {weights.dtype}" if torch.is_tensor(weights) else weights
+        )
         raise InputError(
-            f"weights must be a tensor ({len(x)}, {len(x)}) of {x.dtype}, but {told} was given."
+            f"weights must be a tensor ({len(x)}, {len(x)}) of {x.dtype}, but {received} was given."
         )
     kind = {"dtype": x.dtype, "device": x.device, "requires_grad": True}
     sigma_w, sigma_b = (torch.tensor(part, **kind) for part in (net.sigma_w, net.sigma_b))
@@ -107,7 +109,7 @@ def gradient(net: FullyConnected, x: Tensor, weights: Tensor) -> tuple[Tensor, T
     return total[0], total[1]
 
 
-def check(x: Tensor, y: Tensor | None) -> None:
+def require_points(x: Tensor, y: Tensor | None) -> None:
     """Refuse wrong shapes, integers, and tensors that do not belong together."""
     for name, points in (("x", x), ("y", y)):
         if points is None and name == "y":

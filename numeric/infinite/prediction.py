@@ -122,7 +122,7 @@ def gradient_flow(
         )
     net = as_network(net, "ntk")
     data = Regression.of(x_train, y_train, x_test)
-    times, ridge = _times(t, data.y), nonnegative("ridge", ridge)
+    times, ridge = _times(t, data.y), require_nonnegative("ridge", ridge)
     spectrum = Spectrum.of(net.ntk(x_train), ridge)
     if not spectrum.early(times).all():
         spectrum.warn("tangent kernel", "ridge")
@@ -141,7 +141,7 @@ def posterior(
     """
     net = as_network(net, "nngp")
     data = Regression.of(x_train, y_train, x_test)
-    noise = nonnegative("noise", noise)
+    noise = require_nonnegative("noise", noise)
     spectrum = Spectrum.of(net.nngp(x_train), noise)
     if spectrum.excludes(data.y):
         raise InputError(
@@ -165,15 +165,15 @@ class Regression:
 
     @classmethod
     def of(cls, x: Tensor, y: Tensor, x_test: Tensor | None = None) -> Regression:
-        _check("The training points", x)
-        _check("The targets", y, x)
+        _require_tensor("The training points", x)
+        _require_tensor("The targets", y, x)
         if y.ndim not in (1, 2) or len(y) != len(x):
             raise InputError(
                 f"Targets of shape {tuple(y.shape)} were given for {len(x)} training points: "
                 f"they must have shape ({len(x)},) or ({len(x)}, outputs)."
             )
         if x_test is not None:
-            _check("The test points", x_test, x)
+            _require_tensor("The test points", x_test, x)
         return cls(x, y.reshape(len(x), -1), x_test, tuple(y.shape[1:]))
 
     def predict(
@@ -212,7 +212,7 @@ class Regression:
         return whole[: len(self.x)], whole[len(self.x) :]
 
 
-def nonnegative(name: str, value: Any) -> float:
+def require_nonnegative(name: str, value: Any) -> float:
     """A ridge or a noise variance as a float."""
     try:
         number = float(value)
@@ -250,7 +250,7 @@ def as_network(net: Any, kernel: str) -> HasKernels:
     return net
 
 
-def _check(name: str, value: Tensor, like: Tensor | None = None) -> None:
+def _require_tensor(name: str, value: Tensor, like: Tensor | None = None) -> None:
     """Refuse what is no finite float32 or float64 tensor, or not of the kind of the training points."""
     if not isinstance(value, Tensor) or value.dtype not in (torch.float32, torch.float64):
         kind = value.dtype if isinstance(value, Tensor) else type(value).__name__

@@ -14,7 +14,7 @@ from torch import Tensor
 from numeric.infinite.layers import Layer, Pairs, full
 from numeric.infinite.parametrisation import Parametrisation
 from numeric.infinite.points import Points, PointSubset
-from numeric.infinite.separation import part
+from numeric.infinite.separation import separate
 from numeric.inputs import InputError
 from numeric.kernels.scratch_memory import Fresh, Scratch
 
@@ -98,7 +98,7 @@ class Recursion:
                 memory.keep(k, theta)
                 det = torch.mul(kxx, kyy, out=memory[0]).addcmul_(k, k, value=-1)
                 least = self._near * a.most[l] * b.most[l]
-                if self._delicate(l) and not det.amin().item() >= least:
+                if self._loses_digits(l) and not det.amin().item() >= least:
                     both = kxx * kyy
                     near = ~(
                         det >= self._near * both
@@ -118,7 +118,7 @@ class Recursion:
                 k, *tangent = (full(part, k) for part in parts)
                 theta = tangent[0] if tangent else theta
         out = theta if self.tangent else k
-        return out if again is None else self._repaired(out, again, a, b, xy)
+        return out if again is None else self._repair_near_collinear(out, again, a, b, xy)
 
     @cached_property
     def _steps(self) -> list[tuple[Callable[..., tuple[Tensor, ...]], float, float, float, float]]:
@@ -137,7 +137,7 @@ class Recursion:
     def _near(self) -> float:
         return NEAR if self._closed else CLOSE
 
-    def _delicate(self, l: int) -> bool:
+    def _loses_digits(self, l: int) -> bool:
         """Whether the rounding of a determinant may cost digits of the layer l, and can be helped.
 
         An angle only falls where functions are linear on both sides of 0, so the first and the last
@@ -148,7 +148,7 @@ class Recursion:
         skipped = inside and all(layer.linear for layer in self.layers[l - 1 : l + 2])
         return not skipped and (self._closed or (plain and self.layers[l].angular))
 
-    def _repaired(
+    def _repair_near_collinear(
         self,
         out: Tensor,
         close: Tensor,
@@ -180,34 +180,34 @@ class Recursion:
             pairs = layer.listed(a.rows[l], b.rows[l], k, det, self.tangent)
             before, (k, theta) = k, self._next(l, pairs, theta)
             if pairs.after is not None:
-                det = self._handed_on(l, a, b, *pairs.after)
+                det = self._determinant_from_gap(l, a, b, *pairs.after)
                 continue
             same = aligned & (layer.homogeneous | ((kxx - kyy).abs() <= rounding * kxx))
             none = torch.zeros_like(k)  # collinear points stay so
             plain = a.variances[l + 1] * b.variances[l + 1] - k * k
-            if layer.curved and self._felt(l):
+            if layer.curved and self._feeds_angular_layer(l):
                 near = plain < self._near * a.variances[l + 1] * b.variances[l + 1]
-                given = (kxx, kyy, before, det, pairs.kernel)
+                layer_inputs = (kxx, kyy, before, det, pairs.kernel)
                 if near.any():
-                    told = part(layer, *(one[near] for one in given))
-                    better = self._spread(l, told.spread, told.det)
-                    plain[near] = torch.where(told.trusted, better, plain[near])
-            det = torch.where(same, self._handed_on(l, a, b, none, none), plain)
+                    apart = separate(layer, *(one[near] for one in layer_inputs))
+                    better = self._determinant_from_spread(l, apart.spread, apart.det)
+                    plain[near] = torch.where(apart.trusted, better, plain[near])
+            det = torch.where(same, self._determinant_from_gap(l, a, b, none, none), plain)
         return theta if self.tangent else k
 
-    def _felt(self, l: int) -> bool:
+    def _feeds_angular_layer(self, l: int) -> bool:
         """Whether a layer after the hidden layer l must know angles better than kxy tells them."""
         later = self.layers[l + 1 :]
         return not torch.is_tensor(self.sigma_w) and any(layer.angular for layer in later)
 
-    def _handed_on(
+    def _determinant_from_gap(
         self, l: int, a: PointSubset, b: PointSubset, gap: Tensor, det: Tensor
     ) -> Tensor:
         """The determinant of sigma_w^2 k + sigma_b^2 from that of k and its gap."""
-        apart = a.squares[l].sqrt() - b.squares[l].sqrt()
-        return self._spread(l, 2 * gap + apart**2, det)
+        difference = a.squares[l].sqrt() - b.squares[l].sqrt()
+        return self._determinant_from_spread(l, 2 * gap + difference**2, det)
 
-    def _spread(self, l: int, spread: Tensor, det: Tensor) -> Tensor:
+    def _determinant_from_spread(self, l: int, spread: Tensor, det: Tensor) -> Tensor:
         """The same from the sum of the variances of k less twice k itself."""
         scale, bias = self.sigma_w[l + 1] ** 2, self.sigma_b[l + 1] ** 2
         return scale**2 * det + scale * bias * spread

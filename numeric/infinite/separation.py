@@ -36,19 +36,19 @@ class Separation:
     trusted: Tensor
 
 
-def part(
+def separate(
     layer: Layer, kxx: Tensor, kyy: Tensor, kxy: Tensor, det: Tensor, kernel: Tensor
 ) -> Separation:
     """Of pairs whose kernel is known, for a curved layer."""
     if not layer.homogeneous:
-        return _part(layer, kxx, kyy, kxy, det, kernel)
+        return _separate(layer, kxx, kyy, kxy, det, kernel)
     x, y, ratio = layer.square(kxx), layer.square(kyy), kxx / kyy  # the scale of y is but a factor
-    told = _part(layer, kxx, kxx, kxy * ratio.sqrt(), det * ratio, kernel * (x / y).sqrt())
-    spread = (y / x).sqrt() * told.spread + (x.sqrt() - y.sqrt()) ** 2
-    return Separation(spread, told.det * (y / x), told.trusted)
+    rescaled = _separate(layer, kxx, kxx, kxy * ratio.sqrt(), det * ratio, kernel * (x / y).sqrt())
+    spread = (y / x).sqrt() * rescaled.spread + (x.sqrt() - y.sqrt()) ** 2
+    return Separation(spread, rescaled.det * (y / x), rescaled.trusted)
 
 
-def _part(
+def _separate(
     layer: Layer, kxx: Tensor, kyy: Tensor, kxy: Tensor, det: Tensor, kernel: Tensor
 ) -> Separation:
     side = torch.where(kxy < 0, -1.0, 1.0).to(kxy)

@@ -23,9 +23,9 @@ class Scratch:
         self._tiles = list(tiles.unbind())
         self._free = self._tiles.copy()
 
-    def keep(self, *kept: Tensor | None) -> None:
+    def keep(self, *tiles: Tensor | None) -> None:
         """All but these is free."""
-        held = set(map(id, kept))
+        held = set(map(id, tiles))
         self._free = [tile for tile in self._tiles if id(tile) not in held]
 
     def __getitem__(self, k: int) -> Tensor:
@@ -42,7 +42,7 @@ class Fresh:
     def begin(self, shape: tuple[int, int]) -> None:
         pass
 
-    def keep(self, *kept: Tensor | None) -> None:
+    def keep(self, *tiles: Tensor | None) -> None:
         pass
 
     def __getitem__(self, k: int) -> None:

@@ -43,13 +43,13 @@ def each(fill: Callable[[int, int], None], count: int, threads: int) -> None:
 
 def once(make: Callable[[], T]) -> Callable[[], T]:
     """What the first who asks makes, while the others wait; one that failed is made again."""
-    lock, made = Lock(), []
+    lock, results = Lock(), []
 
     def get() -> T:
         with lock:
-            if not made:
-                made.append(make())
-        return made[0]
+            if not results:
+                results.append(make())
+        return results[0]
 
     return get
 

@@ -27,9 +27,9 @@ def validated(
     return checked
 
 
-def returned(result: Tensor, given: Any) -> Any:
+def returned(result: Tensor, inputs: Any) -> Any:
     """A result as what was given: a tensor where it was, or an array."""
-    return result.to(given.device) if isinstance(given, Tensor) else result.cpu().numpy()
+    return result.to(inputs.device) if isinstance(inputs, Tensor) else result.cpu().numpy()
 
 
 def _array(x: Any) -> Any:

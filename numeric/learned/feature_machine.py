@@ -74,19 +74,19 @@ class FeatureMachine(RegressorMixin, BaseEstimator):
 
     def predict(self, X: Any) -> Any:
         """(m, d) -> (m,) or (m, o), an array or a tensor as X is."""
-        x = self._checked(X)
+        x = self._fitted_points(X)
         rows = max(1, CHUNK // len(self.points_))
         parts = [self.kernel_(some, self.points_) @ self.weights_ for some in x.split(rows)]
         return returned(torch.cat(parts), X)
 
     def gradient(self, X: Any) -> Any:
         """Of the predictor: (m, d) -> (m, d), or (m, o, d) for several targets."""
-        x = self._checked(X)
+        x = self._fitted_points(X)
         weights = self.weights_.reshape(len(self.weights_), -1)
         slopes = self.kernel_.gradient(x, self.points_, weights)
         return returned(slopes if self.weights_.ndim > 1 else slopes[:, 0], X)
 
-    def _checked(self, X: Any) -> Tensor:
+    def _fitted_points(self, X: Any) -> Tensor:
         check_is_fitted(self)
         return points(validated(self, X, reset=False), self.points_.device)
 

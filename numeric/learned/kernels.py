@@ -178,26 +178,28 @@ class Mahalanobis(Kernel):
 
     def __call__(self, x: Any, y: Any = None) -> Tensor:
         """(n, d), (m, d) -> (n, m); y is x if it is not given."""
-        x = self._seen(x)
-        return self.base.calculus.gram(self.base, x, x if y is None else self._seen(y))
+        x = self._transformed(x)
+        return self.base.calculus.gram(self.base, x, x if y is None else self._transformed(y))
 
     def diagonal(self, x: Any) -> Tensor:
-        return self.base.calculus.diagonal(self.base, self._seen(x))
+        return self.base.calculus.diagonal(self.base, self._transformed(x))
 
     def gradient(self, x: Any, centres: Any, weights: Tensor) -> Tensor:
         """Of f_o(x) = sum_b w_bo k(c_b, x): (n, d), (m, d), (m, o) -> (n, o, d), in chunks of points.
 
         A kink at c_b = x adds nothing: of its slopes there, which fill a ball, 0 is the mean.
         """
-        centres, rows = self._seen(centres), max(1, CHUNK // weights.numel())
+        centres, rows = self._transformed(centres), max(1, CHUNK // weights.numel())
         take = self.base.calculus.gradient
-        parts = [take(self.base, some, centres, weights) for some in self._seen(x).split(rows)]
+        parts = [
+            take(self.base, some, centres, weights) for some in self._transformed(x).split(rows)
+        ]
         slopes = torch.cat(parts)
         return slopes if self.root is None else slopes @ self.root
 
     def jet(self, x: Any) -> Jet:
         """k(x, x), the derivative in y at y = x, and the metric (F.10): (n,), (n, d), (n, d, d)."""
-        size, drift, metric = self.base.calculus.jet(self.base, self._seen(x))
+        size, drift, metric = self.base.calculus.jet(self.base, self._transformed(x))
         if self.root is None:
             return size, drift, metric
         # One metric for all points, as of a squared distance, is one matrix expanded: products of its
@@ -213,15 +215,18 @@ class Mahalanobis(Kernel):
         """sqrt(det g) in logs; at full rank sqrt(det M) times the base kernel's at M^(1/2) x (F.11)."""
         return volume_of_metric(self.metric(x))
 
-    def refuse_kinks(self, x: Any, centres: Any) -> None:
+    def require_no_kink(self, x: Any, centres: Any) -> None:
         """Where x is a centre of a kernel with a cone there, its slope does not exist."""
-        if self.base.kinked and not squared_distances(self._seen(x), self._seen(centres)).all():
+        if (
+            self.base.kinked
+            and not squared_distances(self._transformed(x), self._transformed(centres)).all()
+        ):
             raise InputError(
                 f"{self.base} has a cone at each training point, and some x are training points: "
                 "use SmoothedLaplace(bandwidth, smoothing), or move x."
             )
 
-    def _seen(self, x: Any) -> Tensor:
+    def _transformed(self, x: Any) -> Tensor:
         """The points after M^(1/2)."""
         if self.root is None:
             return points(x)

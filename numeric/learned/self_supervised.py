@@ -61,7 +61,7 @@ class SelfSupervisedKernel(TransformerMixin, BaseEstimator, Kernel):
         swapped = root.roll(len(x), 0) / (2 * len(x))
         values, vectors = torch.linalg.eigh(root @ swapped)
         self.spectrum_ = values.flip(0)
-        self._check(components)
+        self._require_components(components)
         top, u = self.spectrum_[:components], vectors.flip(1)[:, :components]
         u = u * u.gather(0, u.abs().argmax(0)[None]).sign()  # an eigenvector has no sign of its own
         self.weights_ = swapped @ u / top**1.5
@@ -93,21 +93,21 @@ class SelfSupervisedKernel(TransformerMixin, BaseEstimator, Kernel):
         return volume_of_jacobian(self._jacobian(X))
 
     def _features(self, X: Any) -> Tensor:
-        x = self._seen(X)
+        x = self._fitted_points(X)
         rows = max(1, CHUNK // len(self.points_))
         parts = [self.kernel_(some, self.points_) @ self.weights_ for some in x.split(rows)]
         return torch.cat(parts)
 
     def _jacobian(self, X: Any) -> Tensor:
-        x = self._seen(X)
-        self.kernel_.refuse_kinks(x, self.points_)
+        x = self._fitted_points(X)
+        self.kernel_.require_no_kink(x, self.points_)
         return self.kernel_.gradient(x, self.points_, self.weights_)
 
-    def _seen(self, X: Any) -> Tensor:
+    def _fitted_points(self, X: Any) -> Tensor:
         check_is_fitted(self)
         return points(validated(self, X, reset=False), self.points_.device)
 
-    def _check(self, components: int) -> None:
+    def _require_components(self, components: int) -> None:
         """There must be that many eigenvalues above 0, and a gap after the last."""
         values = self.spectrum_
         bound = len(values) * EPSILON * values.abs().max()

@@ -76,9 +76,9 @@ def advance(
     whole = span * torch.ones_like(state.a)
     left, who, state = whole, None, None
     for _ in range(8 * rays.count):  # a force that stands still drives nobody round more than once
-        felt = _felt(field.force, moving)
-        time, fence = _next(rays, field, moving, felt)
-        moved = _moved(moving, felt, torch.minimum(time, left))
+        force = _force_on(field.force, moving)
+        time, fence = _next(rays, field, moving, force)
+        moved = _moved(moving, force, torch.minimum(time, left))
         state = moved if who is None else state.put(who, moved)
         at = (time <= left).nonzero()[:, 0]
         if not len(at):
@@ -91,20 +91,20 @@ def advance(
 
 def boosted(force: Tensor, state: NeuronState, time: float) -> NeuronState:
     """Every neuron in the mode that it is in, under the force (2, 4s)."""
-    return _moved(state, _felt(force, state), time)
+    return _moved(state, _force_on(force, state), time)
 
 
-def _felt(force: Tensor, state: NeuronState) -> Force:
+def _force_on(force: Tensor, state: NeuronState) -> Force:
     g = force[:, state.mode]
     return Force(g, torch.hypot(*g), g[0] * state.a + g[1] * state.d)
 
 
-def _moved(state: NeuronState, felt: Force, time: Tensor | float) -> NeuronState:
-    rapidity = felt.size * time
+def _moved(state: NeuronState, force: Force, time: Tensor | float) -> NeuronState:
+    rapidity = force.size * time
     rise, bend = time * _sinhc(rapidity), (time * _sinhc(rapidity / 2)) ** 2 / 2
-    way = state.c * rise - felt.dot * bend  # the integral of c
-    c = state.c + felt.size**2 * state.c * bend - felt.dot * rise
-    return NeuronState(state.a - felt.g[0] * way, state.d - felt.g[1] * way, c, state.mode)
+    way = state.c * rise - force.dot * bend  # the integral of c
+    c = state.c + force.size**2 * state.c * bend - force.dot * rise
+    return NeuronState(state.a - force.g[0] * way, state.d - force.g[1] * way, c, state.mode)
 
 
 def _released(rays: Rays, field: ForceField, state: NeuronState) -> tuple[NeuronState, list[Hits]]:
@@ -120,7 +120,7 @@ def _released(rays: Rays, field: ForceField, state: NeuronState) -> tuple[Neuron
     return replace(state, mode=state.mode.index_copy(0, who, onward[free])), [hits]
 
 
-def _next(rays: Rays, field: ForceField, state: NeuronState, felt: Force) -> tuple[Tensor, Tensor]:
+def _next(rays: Rays, field: ForceField, state: NeuronState, force: Force) -> tuple[Tensor, Tensor]:
     """When each neuron meets a fence, and which; infinite where it does not.
 
     The way to a fence is the integral of c. With e = exp(|g| t) - 1 and J = |g| way it is the least
@@ -130,8 +130,8 @@ def _next(rays: Rays, field: ForceField, state: NeuronState, felt: Force) -> tup
     fences, toward = rays.fences[:, :, state.mode], field.toward[:, state.mode]
     height = fences[:, 0] * state.a + fences[:, 1] * state.d
     height = height.clamp(min=0)  # whoever rounding has put across is at the fence
-    c, J = state.c, height * felt.size / toward
-    p = felt.dot / felt.size.clamp(min=TINY)
+    c, J = state.c, height * force.size / toward
+    p = force.dot / force.size.clamp(min=TINY)
     q = (c - J) + torch.copysign((c**2 + J * (J - 2 * p)).sqrt(), c - J)
     roots = torch.stack([q / (p - c), 2 * J / q])
     roots = torch.where(roots > 0, roots, torch.inf).amin(0)
@@ -139,7 +139,7 @@ def _next(rays: Rays, field: ForceField, state: NeuronState, felt: Force) -> tup
     turn = ((p + c) / (p - c)).sqrt() - 1
     roots[1] = torch.where((state.mode >= rays.count) & (turn > 0), turn, roots[1])
     time, fence = roots.min(0)
-    return torch.where(felt.size > 0, torch.log1p(time) / felt.size, torch.inf), fence
+    return torch.where(force.size > 0, torch.log1p(time) / force.size, torch.inf), fence
 
 
 def _at_fence(
@@ -148,8 +148,8 @@ def _at_fence(
     """Neurons at the fences that they have reached, each in its new mode; its ray and what it did."""
     ray = rays.beyond[fence, state.mode]
     inner = ray == ORIGIN
-    turned = (state.mode >= rays.count) & ~inner  # where c = 0, and then what it becomes decides
-    c = torch.where(turned, -_felt(field.force, state).dot, state.c)
+    released = (state.mode >= rays.count) & ~inner  # where c = 0, and then what it becomes decides
+    c = torch.where(released, -_force_on(field.force, state).dot, state.c)
     ray = torch.where(inner, state.mode - rays.count, ray)
     length = rays.along(ray, state.a, state.d)
     if rays.count == 2:  # one sample: both fences of a half plane are one line, but two rays
@@ -158,8 +158,8 @@ def _at_fence(
     mode = torch.where(dead, 0, rays.onward(field, ray, c))
     kind = torch.where(mode == 0, DYING, torch.where(mode >= rays.count, SLIDING, CROSSING))
     a, d = rays.direction[:, ray] * torch.where(dead, 0.0, length)
-    moved = NeuronState(a, d, torch.where(turned, 0.0, state.c), mode)
-    return moved, ray, torch.where(turned, LEAVING, kind)
+    moved = NeuronState(a, d, torch.where(released, 0.0, state.c), mode)
+    return moved, ray, torch.where(released, LEAVING, kind)
 
 
 def _on_shell(delta: Tensor, state: NeuronState) -> NeuronState:

@@ -51,10 +51,10 @@ class DescentTask:
     def loss(self, parts: dict[str, Tensor]) -> Tensor:
         """With gradients put where an optimiser looks for them."""
         with torch.no_grad():
-            found = gradient(self.samples, self.y, **parts, alpha=self.alpha)
+            derivatives = gradient(self.samples, self.y, **parts, alpha=self.alpha)
             for name in self.moves.value:
-                parts[name].grad = getattr(found, name)
-            return (found.residuals**2).sum() / 2
+                parts[name].grad = getattr(derivatives, name)
+            return (derivatives.residuals**2).sum() / 2
 
     def residuals(self, parts: Tensor) -> Tensor:
         return gradient(self.samples, self.y, *parts, alpha=self.alpha).residuals
@@ -149,24 +149,24 @@ class Descent:
         optimiser = self.optimiser([parts[name] for name in self.moves.value], lr=self.rate)
         settings = (type(optimiser).__name__, optimiser.defaults, self.steps, self.frames)
         run = store.fingerprint(x, y, *parts.values(), self.neurons.alpha, self.moves, *settings)
-        film = SavedFrames()
+        saved = SavedFrames()
         keep = None if keep is None else require_writable(keep)
         if keep is not None and (stored := store.read(keep, run, x.device)) is not None:
-            film = SavedFrames(**stored["film"])
-            for part, value in zip(parts.values(), film.values[-1], strict=True):
+            saved = SavedFrames(**stored["film"])
+            for part, value in zip(parts.values(), saved.values[-1], strict=True):
                 part.copy_(value)
             optimiser.load_state_dict(stored["optimiser"])
         last = clock.monotonic()
-        for _ in self._proceed(task, parts, optimiser, film, progress):
-            done = film.steps[-1] == self.steps
+        for _ in self._proceed(task, parts, optimiser, saved, progress):
+            done = saved.steps[-1] == self.steps
             if keep is not None and (done or clock.monotonic() - last > PAUSE):
-                store.write(keep, run, {"film": vars(film), "optimiser": optimiser.state_dict()})
+                store.write(keep, run, {"film": vars(saved), "optimiser": optimiser.state_dict()})
                 last = clock.monotonic()
-        residuals = torch.empty(len(film.steps), len(x), dtype=x.dtype, device=x.device)
-        residuals[:, order] = torch.stack(film.residuals)
-        times = self.rate * torch.tensor(film.steps, dtype=torch.float64)
+        residuals = torch.empty(len(saved.steps), len(x), dtype=x.dtype, device=x.device)
+        residuals[:, order] = torch.stack(saved.residuals)
+        times = self.rate * torch.tensor(saved.steps, dtype=torch.float64)
         return Trajectory(
-            times, residuals, InterpolatedFrames(times, torch.stack(film.values), task.alpha)
+            times, residuals, InterpolatedFrames(times, torch.stack(saved.values), task.alpha)
         )
 
     def _proceed(
@@ -174,15 +174,15 @@ class Descent:
         task: DescentTask,
         parts: dict[str, Tensor],
         optimiser: torch.optim.Optimizer,
-        film: SavedFrames,
+        saved: SavedFrames,
         progress: bool,
     ) -> Iterator[None]:
         """Stops after each frame."""
-        if not film.steps:
-            film.add(0, task, parts)
-        bound, peak = task.bound(film.values[0]), 0.0
+        if not saved.steps:
+            saved.add(0, task, parts)
+        bound, peak = task.bound(saved.values[0]), 0.0
         losses: list[Tensor] = []  # not looked at yet: each look waits for the device
-        every, first = max(1, self.steps // self.frames), film.steps[-1] + 1
+        every, first = max(1, self.steps // self.frames), saved.steps[-1] + 1
         steps = range(first, self.steps + 1)
         for step in tqdm(
             steps,
@@ -200,23 +200,23 @@ class Descent:
                 for k, loss in enumerate(numbers, step + 1 - len(numbers)):
                     if not loss <= GROWTH * bound:
                         raise self._divergence(
-                            f"grown to {loss:.3g} by step {k}", film, task, bound
+                            f"grown to {loss:.3g} by step {k}", saved, task, bound
                         )
                 peak = max(peak, *numbers)
             if frame:
-                film.add(step, task, parts)
-                if peak > bound and task.dead(film.values[-1]):
-                    told = f"grown to {peak:.3g}, and by step {step} every neuron is dead"
-                    raise self._divergence(told, film, task, bound)
+                saved.add(step, task, parts)
+                if peak > bound and task.dead(saved.values[-1]):
+                    symptom = f"grown to {peak:.3g}, and by step {step} every neuron is dead"
+                    raise self._divergence(symptom, saved, task, bound)
                 yield
 
     def _divergence(
-        self, told: str, film: SavedFrames, task: DescentTask, bound: float
+        self, symptom: str, saved: SavedFrames, task: DescentTask, bound: float
     ) -> Divergence:
         """Advises the rate up to which descent does not leave a minimum, where the loss was below a bound."""
-        low = [v for v, r in zip(film.values, film.residuals) if (r**2).sum() / 2 <= bound]
+        low = [v for v, r in zip(saved.values, saved.residuals) if (r**2).sum() / 2 <= bound]
         stable = 2 / max(task.curvature(values) for values in low)
         return Divergence(
-            f"rate = {self.rate} diverges: the loss has {told}. Take a rate below {stable:.3g}, which is "
+            f"rate = {self.rate} diverges: the loss has {symptom}. Take a rate below {stable:.3g}, which is "
             "2 / the largest curvature before."
         )

@@ -78,9 +78,9 @@ class Flow:
 
 
 def _readout(neurons: Neurons, x: Tensor, y: Tensor, time: float) -> Trajectory:
-    found = Readout.of(neurons, x, y)
-    times = found.times(time)
-    return Trajectory(times, found.residuals(times), found)
+    solution = Readout.of(neurons, x, y)
+    times = solution.times(time)
+    return Trajectory(times, solution.residuals(times), solution)
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,5 +99,7 @@ def _hidden(
     neurons: Neurons, x: Tensor, y: Tensor, time: float, progress: bool, path: Path | None
 ) -> Trajectory:
     parts = (neurons.a, neurons.b, neurons.c, neurons.alpha)
-    found = sliding.integrate(*parts, x, y, time, progress, path)
-    return Trajectory(found.times, found.path.to(y), Hidden(neurons, found), found.events)
+    solution = sliding.integrate(*parts, x, y, time, progress, path)
+    return Trajectory(
+        solution.times, solution.path.to(y), Hidden(neurons, solution), solution.events
+    )

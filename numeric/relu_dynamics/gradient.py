@@ -54,8 +54,8 @@ class Samples:
     @classmethod
     def of(cls, x: Tensor) -> tuple[Samples, Tensor]:
         """Also the order: x[order] is what is kept."""
-        found, order = torch.sort(x, descending=True)
-        return cls(found), order
+        descending, order = torch.sort(x, descending=True)
+        return cls(descending), order
 
     def patterns(self, a: Tensor, b: Tensor) -> Tensor:
         """(m,) -> (m,): the number of the pattern {j : a x_j - b > 0}, with that very rounding."""
@@ -73,9 +73,9 @@ class Samples:
         s = len(self.x)
         bins = torch.zeros(len(weights), 2 * s + 1, dtype=weights.dtype, device=weights.device)
         bins.scatter_add_(1, patterns.expand_as(weights), weights)
-        found = bins[:, 1 : s + 1].flip(1).cumsum(1).flip(1)
-        found[:, 1:] += bins[:, s + 1 : 2 * s].cumsum(1)
-        return found
+        totals = bins[:, 1 : s + 1].flip(1).cumsum(1).flip(1)
+        totals[:, 1:] += bins[:, s + 1 : 2 * s].cumsum(1)
+        return totals
 
     def outputs(self, a: Tensor, b: Tensor, c: Tensor, patterns: Tensor) -> Tensor:
         """alpha f at the samples: (m,) -> (s,)."""
@@ -110,14 +110,14 @@ class Samples:
     def _bisected(self, a: Tensor, b: Tensor, left: Tensor) -> Tensor:
         """How many samples, from the right, are active, or where a < 0 silent."""
         s = len(self.x)
-        found = torch.zeros_like(a, dtype=torch.int64)
+        count = torch.zeros_like(a, dtype=torch.int64)
         step = 1 << s.bit_length() - 1
         while step:
-            last = found + (step - 1)
+            last = count + (step - 1)
             on = a * self.x[last.clamp(max=s - 1)] > b
-            found += step * ((last < s) & (left ^ on))
+            count += step * ((last < s) & (left ^ on))
             step //= 2
-        return found
+        return count
 
 
 def gradient(

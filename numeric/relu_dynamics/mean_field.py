@@ -114,9 +114,9 @@ class Cylinder:
         state = self._pulled(forces, state, span / 2)
         size = state.c.abs()
         light = replace(state, c=torch.copysign(torch.ones_like(size), state.c))
-        turned, hits = advance(self.rays, torch.zeros_like(size), light, held, size * span)
-        length = torch.hypot(turned.a, turned.d)
-        state = NeuronState(turned.a / length, turned.d / length, state.c, turned.mode)
+        rotated, hits = advance(self.rays, torch.zeros_like(size), light, held, size * span)
+        length = torch.hypot(rotated.a, rotated.d)
+        state = NeuronState(rotated.a / length, rotated.d / length, state.c, rotated.mode)
         hits = [replace(h, time=h.time / size[h.neuron].clamp(min=1e-300)) for h in hits]
         return self._pulled(forces, state, span / 2), hits
 

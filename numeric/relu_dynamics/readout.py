@@ -31,8 +31,8 @@ class Readout:
     def of(cls, neurons: Neurons, x: Tensor, y: Tensor) -> Readout:
         features = torch.relu(x[:, None] * neurons.a - neurons.b) / neurons.alpha
         u, s, vt = torch.linalg.svd(features, full_matrices=False)
-        kept = s > torch.finfo(s.dtype).eps * max(features.shape) * s[:1]
-        return cls(neurons, features @ neurons.c - y, u[:, kept], s[kept], vt[kept])
+        nonzero = s > torch.finfo(s.dtype).eps * max(features.shape) * s[:1]
+        return cls(neurons, features @ neurons.c - y, u[:, nonzero], s[nonzero], vt[nonzero])
 
     def residuals(self, times: Tensor) -> Tensor:
         """(k,) -> (k, s)."""

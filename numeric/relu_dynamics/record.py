@@ -41,15 +41,15 @@ class Record:
     def of(cls, problem: FlowProblem, state: NeuronState) -> Record:
         return cls([0.0], [problem.residuals(state)], {0: state})
 
-    def add(self, found: Step) -> None:
-        self.hits += [Hits(self.times[-1] + h.time, h.neuron, h.ray, h.kind) for h in found.hits]
-        self.times.append(found.end)
-        self.residuals.append(found.residuals)
-        self.held.append(found.held)
-        self.span = found.span
+    def add(self, step: Step) -> None:
+        self.hits += [Hits(self.times[-1] + h.time, h.neuron, h.ray, h.kind) for h in step.hits]
+        self.times.append(step.end)
+        self.residuals.append(step.residuals)
+        self.held.append(step.held)
+        self.span = step.span
         if (n := len(self.held)) % self.stride == 0:
-            self.marks[n] = found.state
-        if len(self.marks) > min(MARKS, max(16, NEURONS // len(found.state.c))):
+            self.marks[n] = step.state
+        if len(self.marks) > min(MARKS, max(16, NEURONS // len(step.state.c))):
             self.stride *= 2
             self.marks = {k: state for k, state in self.marks.items() if k % self.stride == 0}
 
@@ -123,9 +123,9 @@ def follow(
     _proceed(problem, record, control, progress, path, run)
     if path is not None:
         store.write(path, run, record.fields())
-    found = torch.stack(record.residuals)
-    residuals = torch.empty_like(found)
-    residuals[:, order] = found
+    sorted_residuals = torch.stack(record.residuals)
+    residuals = torch.empty_like(sorted_residuals)
+    residuals[:, order] = sorted_residuals
     times = torch.tensor(record.times, dtype=torch.float64)
     return Trajectory(times, residuals, Replay(problem, record), record.events(order))
 
@@ -142,9 +142,9 @@ def _proceed(
     state = record.state(problem, now)
     bar = tqdm(total=control.end, initial=now, desc="time", disable=not progress, leave=False)
     with bar:
-        for found in steps(problem, state, record.residuals[-1], record.span, now, control):
-            bar.update(found.end - record.times[-1])
-            record.add(found)
+        for step in steps(problem, state, record.residuals[-1], record.span, now, control):
+            bar.update(step.end - record.times[-1])
+            record.add(step)
             if path is not None and clock.monotonic() - last > PAUSE:
                 store.write(path, run, record.fields())
                 last = clock.monotonic()

@@ -86,10 +86,10 @@ def steps(
             ratio = 0.9 / math.sqrt(max(planned.error, TINY)) if planned.error < math.inf else 0.1
             if planned.error <= 1:
                 new, hits = problem.moved(state, planned.held, span)
-                found = problem.residuals(new)
-                if not problem.rises(residuals, found, state, new):
+                new_residuals = problem.residuals(new)
+                if not problem.rises(residuals, new_residuals, state, new):
                     break
             span *= min(0.5, max(0.1, ratio))
         span *= min(4.0, ratio)
-        yield Step(new, planned.held, found, hits, end, span)
-        now, state, residuals = end, new, found
+        yield Step(new, planned.held, new_residuals, hits, end, span)
+        now, state, residuals = end, new, new_residuals

@@ -10,14 +10,14 @@ from torch import nn
 from numeric.inputs import InputError
 from numeric.runs.result import Loss
 
-UNTOLD = {"params", "foreach", "fused", "capturable", "differentiable"}
+OMITTED = {"params", "foreach", "fused", "capturable", "differentiable"}
 
 
 def named(loss: Loss) -> str:
     """A function by its name, an object by its own words."""
     if isinstance(loss, partial):
-        given = [*map(repr, loss.args), *(f"{k}={v!r}" for k, v in loss.keywords.items())]
-        return f"{named(loss.func)}({', '.join(given)})"
+        arguments = [*map(repr, loss.args), *(f"{k}={v!r}" for k, v in loss.keywords.items())]
+        return f"{named(loss.func)}({', '.join(arguments)})"
     return getattr(loss, "__name__", None) or repr(loss)
 
 
@@ -25,7 +25,7 @@ def settings(optimizer: torch.optim.Optimizer) -> str:
     """The optimiser with whatever it was told, weight decay included."""
     groups = [
         ", ".join(
-            f"{k}={v}" for k, v in group.items() if k not in UNTOLD and v not in (None, False)
+            f"{k}={v}" for k, v in group.items() if k not in OMITTED and v not in (None, False)
         )
         for group in optimizer.param_groups
     ]

@@ -10,7 +10,7 @@ from torch import Tensor
 
 
 @contextmanager
-def lent(device: torch.device, seed: int) -> Iterator[None]:
+def borrowed(device: torch.device, seed: int) -> Iterator[None]:
     devices = [] if device.type == "cpu" else [device]
     with torch.random.fork_rng(devices, device_type=device.type):
         torch.manual_seed(seed)

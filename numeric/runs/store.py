@@ -118,8 +118,8 @@ class GrowingArray:
         if not self.path.exists() or not self.path.stat().st_size:
             self.path.write_bytes(self._head)
         with self.path.open("rb") as file:
-            found = file.readline()
-        if found != self._head:
+            head_on_disk = file.readline()
+        if head_on_disk != self._head:
             raise InputError(
                 f"{self.path} holds rows of another run, shape or dtype: delete it, or keep this run "
                 "elsewhere."

@@ -63,7 +63,7 @@ def train(
             "optimizer has a scheduler, whose state no checkpoint holds, so that a run could not go on as "
             "it was: leave out `keep`, or the scheduler."
         )
-    with random_state.lent(where, seed):
+    with random_state.borrowed(where, seed):
         if keep is not None:
             state.resume(keep, wanted)
         state.snap(wanted)

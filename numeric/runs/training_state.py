@@ -39,7 +39,7 @@ class TrainingState:
             raise InputError(
                 f"A torch.nn.Module with parameters to train is needed, not {model!r}."
             )
-        self.x, self.y = (part.to(device) for part in _checked(data))
+        self.x, self.y = (part.to(device) for part in _require_data(data))
         self.size = len(self.x) if batch is None else whole("batch", batch)
         if self.size > len(self.x):
             raise InputError(
@@ -148,8 +148,8 @@ class TrainingState:
         moving = [p for group in self.optimizer.param_groups for p in group["params"]]
         for place, memory in state["optimizer"]["state"].items():
             # Torch has cast all of it to the type of the parameter, which is not what NAdam's had.
-            kept = {name: value for name, value in memory.items() if isinstance(value, Tensor)}
-            self.optimizer.state[moving[place]].update(kept)
+            tensors = {name: value for name, value in memory.items() if isinstance(value, Tensor)}
+            self.optimizer.state[moving[place]].update(tensors)
         self.generator.set_state(state["generator"].cpu())
         random_state.restore(state["chance"], self.device)
         self.order, self.place = state["order"].cpu(), state["place"]
@@ -162,7 +162,7 @@ class TrainingState:
     def _check_loss(self, model: nn.Module) -> float:
         """The loss of the first examples, by a copy: neither statistics nor random numbers move on."""
         model = copy.deepcopy(model).train()
-        with random_state.lent(self.device, self.seed):
+        with random_state.borrowed(self.device, self.seed):
             return float(self.loss(model(self.x[: self.size]), self.y[: self.size]).detach())
 
     def _require_same_losses(self, path: Path, written: list[float]) -> None:
@@ -189,11 +189,11 @@ class TrainingState:
         last = max(wanted)
         losses = torch.tensor(self.losses[:last], dtype=torch.float64)
         snapshots = {step: self.snapshots[step] for step in sorted(wanted)}
-        told = f"{self.statement}; {last} updates"
-        return Run(self.loss, (self.x, self.y), told, losses, snapshots, self.template)
+        statement = f"{self.statement}; {last} updates"
+        return Run(self.loss, (self.x, self.y), statement, losses, snapshots, self.template)
 
 
-def _checked(data: Any) -> Data:
+def _require_data(data: Any) -> Data:
     x, y = data if isinstance(data, tuple | list) and len(data) == 2 else (None, None)
     if not isinstance(x, Tensor) or not isinstance(y, Tensor) or not x.ndim or not y.ndim:
         raise InputError("data must be a pair of tensors (inputs, targets), examples first.")

@@ -62,14 +62,14 @@ class SplineCurve:
         left, p, q = self._piece(x)
         inside = np.clip(x, p, q)
         low, high = np.minimum(x, self.x[0]), np.maximum(x, self.x[-1])
-        turned = self.turned(p, inside) + self.turned(self.x[-1], high)
-        return self.slopes[left] + turned - self.turned(low, self.x[0])
+        change = self.integral_of_bend(p, inside) + self.integral_of_bend(self.x[-1], high)
+        return self.slopes[left] + change - self.integral_of_bend(low, self.x[0])
 
     def bend(self, x: Array) -> Array:
         """The second derivative; at a jump of the density, that of one side."""
         return self.law.density(x) * self.moment(x)
 
-    def turned(self, p: Array, q: Array, by: tuple[Array, Array] = ONE) -> Array:
+    def integral_of_bend(self, p: Array, q: Array, by: tuple[Array, Array] = ONE) -> Array:
         """The integral of f'' g between p and q without a node between; g is linear."""
         return self.law.hats(p, q).against((self.moment(p), self.moment(q)), by)
 

@@ -36,16 +36,16 @@ def solved(terms: Terms, right: Given = NOTHING, known: Given = NOTHING) -> Arra
     """Unknowns by their numbers, from equations whose right-hand sides are 0 but for these."""
     parts = zip(*(np.broadcast_arrays(*term) for term in terms), strict=True)
     rows, columns, factors = (np.concatenate([np.ravel(one) for one in part]) for part in parts)
-    found, sides = np.zeros(columns.max() + 1), np.zeros(rows.max() + 1)
-    sides[right[0]], found[known[0]] = right[1], known[1]
-    there = np.zeros(len(found), bool)
+    solution, sides = np.zeros(columns.max() + 1), np.zeros(rows.max() + 1)
+    sides[right[0]], solution[known[0]] = right[1], known[1]
+    there = np.zeros(len(solution), bool)
     there[known[0]] = True
     there = there[columns]
-    np.subtract.at(sides, rows[there], factors[there] * found[columns[there]])
+    np.subtract.at(sides, rows[there], factors[there] * solution[columns[there]])
     numbers, rows = _counted(rows[~there], len(sides))
-    unknowns, columns = _counted(columns[~there], len(found))
-    found[unknowns] = _eliminated(rows, columns, factors[~there], sides[numbers])
-    return found
+    unknowns, columns = _counted(columns[~there], len(solution))
+    solution[unknowns] = _eliminated(rows, columns, factors[~there], sides[numbers])
+    return solution
 
 
 def _counted(numbers: Any, most: int) -> tuple[Any, Any]:
@@ -66,11 +66,11 @@ def _eliminated(rows: Any, columns: Any, factors: Array, right: Array) -> Array:
         solver = splu(matrix, permc_spec="NATURAL")
     except RuntimeError as failure:  # a pivot is 0
         raise InputError(UNDETERMINED) from failure
-    found = solver.solve(right)
-    found = (found + solver.solve(right - matrix @ found)) * by_column
-    if not np.isfinite(found).all():
+    solution = solver.solve(right)
+    solution = (solution + solver.solve(right - matrix @ solution)) * by_column
+    if not np.isfinite(solution).all():
         raise InputError(UNDETERMINED)
-    return found
+    return solution
 
 
 def _scales(lines: Any, factors: Array) -> Array:

@@ -23,11 +23,11 @@ class StepKernelSum:
     slopes: Array  # before the first datum, and after each
 
     @classmethod
-    def of(cls, share: Array, found: Array, number: int) -> StepKernelSum:
+    def of(cls, share: Array, unknowns: Array, number: int) -> StepKernelSum:
         """From the unknowns of `field_terms`."""
         data = np.arange(len(share))
         slopes = np.append(-1, data)
-        return cls(share, found[place(number, data)], found[place(number + 1, slopes)])
+        return cls(share, unknowns[place(number, data)], unknowns[place(number + 1, slopes)])
 
     def __call__(self, share: Array) -> Array:
         beyond = np.maximum(share - self.share[-1], 0) * self.slopes[-1]

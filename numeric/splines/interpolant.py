@@ -53,7 +53,7 @@ class SplineInterpolant(RegressorMixin, BaseEstimator):
         """From data in any order."""
         law = filled(self.initialisation, self.values or {})
         for name in ("readout", "ridge", "time"):
-            _check(name, getattr(self, name), endless=name == "time")
+            _require_nonnegative(name, getattr(self, name), endless=name == "time")
         endless = self.time == math.inf
         x, y, counts = _data(x, y, interpolated=endless and not self.ridge)
         if law.clamped:
@@ -61,9 +61,11 @@ class SplineInterpolant(RegressorMixin, BaseEstimator):
         system, ridge = System(law, x, self.readout), self.ridge
         if not endless:
             y, ridge = _flown(law.gram(x, self.readout), y, counts, ridge, self.time)
-        found = system.regressed(y, ridge / counts) if ridge else system.interpolated(y)
-        self.curve_ = SplineCurve(x, found.values, found.slopes, found.moments, found.outer, law)
-        self.coefficients_, self.fields_ = found.coefficients, found.fields
+        states = system.regressed(y, ridge / counts) if ridge else system.interpolated(y)
+        self.curve_ = SplineCurve(
+            x, states.values, states.slopes, states.moments, states.outer, law
+        )
+        self.coefficients_, self.fields_ = states.coefficients, states.fields
         return self
 
     def predict(self, x: Any) -> Array:
@@ -95,10 +97,10 @@ class SplineInterpolant(RegressorMixin, BaseEstimator):
         return float(self.coefficients_ @ self.predict(self.curve_.x))
 
 
-def _check(name: str, given: Any, endless: bool) -> None:
-    real = isinstance(given, int | float | np.number) and not isinstance(given, bool)
-    if not real or not (given >= 0 and (endless or math.isfinite(given))):
-        raise InputError(f"{name} = {given!r} was given, but it must be a number at least 0.")
+def _require_nonnegative(name: str, value: Any, endless: bool) -> None:
+    real = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    if not real or not (value >= 0 and (endless or math.isfinite(value))):
+        raise InputError(f"{name} = {value!r} was given, but it must be a number at least 0.")
 
 
 def _places(x: Any) -> Array:

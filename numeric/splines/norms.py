@@ -59,8 +59,8 @@ def _affine(curve: SplineCurve) -> float:
     slope, values = curve.slope(here), curve.values[[0, -1]]
     p, q = np.minimum(here, far), np.maximum(here, far)
     sign = np.array([-1.0, 1.0])
-    rate = (slope + sign * curve.turned(p, q)).mean()
-    level = (values - here * slope - sign * curve.turned(p, q, (p, q))).mean()
+    rate = (slope + sign * curve.integral_of_bend(p, q)).mean()
+    level = (values - here * slope - sign * curve.integral_of_bend(p, q, (p, q))).mean()
     return float(4 * rate**2 / curve.law.slopes + 4 * level**2 / curve.law.biases)
 
 

@@ -56,17 +56,17 @@ class System:
 
     def interpolated(self, y: Array) -> States:
         """The function of least norm with these values."""
-        bent = self._hats.pp + self._hats.qq
-        if (bent[:-1] + bent[1:] == 0).any():
+        curvature_weight = self._hats.pp + self._hats.qq
+        if (curvature_weight[:-1] + curvature_weight[1:] == 0).any():
             raise InputError(UNDETERMINED)
         if not self.readout:
             return self._states(solved(self._line(), known=(place(VALUE, self._data), y)))
-        found = self.regressed(y, 0.0)
-        parts = zip(self._factors, found.fields, strict=True)
-        missed = found.values + sum(factor * field.at_data for (_, factor), field in parts) - y
+        states = self.regressed(y, 0.0)
+        parts = zip(self._factors, states.fields, strict=True)
+        missed = states.values + sum(factor * field.at_data for (_, factor), field in parts) - y
         if np.abs(missed).max() > RESIDUAL * np.abs(y).max():
             raise InputError(CLOSE)
-        return found
+        return states
 
     def regressed(self, y: Array, ridge: Any) -> States:
         """With value + ridge coefficient = y at each datum."""
@@ -131,11 +131,11 @@ class System:
         """An equation that knows both ends comes after all others, those of fields too."""
         return equate(place(number, len(self.x) + 1), *sides)
 
-    def _states(self, found: Array) -> States:
-        values, slopes, moments = (found[place(k, self._data)] for k in (VALUE, SLOPE, MOMENT))
-        rates = found[place(RATE, np.append(-1, self._data))]
-        half, level = (0.0, 0.0) if self.law.clamped else (rates[-1], found[self._S1] / 2)
-        fields = [StepKernelSum.of(self._share, found, number) for number, _ in self._factors]
+    def _states(self, unknowns: Array) -> States:
+        values, slopes, moments = (unknowns[place(k, self._data)] for k in (VALUE, SLOPE, MOMENT))
+        rates = unknowns[place(RATE, np.append(-1, self._data))]
+        half, level = (0.0, 0.0) if self.law.clamped else (rates[-1], unknowns[self._S1] / 2)
+        fields = [StepKernelSum.of(self._share, unknowns, number) for number, _ in self._factors]
         outer = (-half, level), (half, -level)
         return States(values, slopes, moments, np.diff(rates), outer, fields)
 

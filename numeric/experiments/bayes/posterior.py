@@ -79,9 +79,9 @@ class PosteriorVolume:
                 total, squares = total + weight.sum(), squares + (weight**2).sum()
                 bar.update(size)
         total, squares = float(total), float(squares)  # once, where they may be on a device
-        effective = self._judged(total**2 / squares if squares else 0.0)
-        found = Coefficients(*(tally.estimate() for tally in tallies))
-        return Weighted(self.n, found, effective, self.draws)
+        effective = self._require_effective_draws(total**2 / squares if squares else 0.0)
+        coefficients = Coefficients(*(tally.estimate() for tally in tallies))
+        return Weighted(self.n, coefficients, effective, self.draws)
 
     def _sizes(self) -> Iterator[int]:
         """Networks in groups that fit in memory."""
@@ -105,14 +105,14 @@ class PosteriorVolume:
         half = white.diagonal(dim1=-2, dim2=-1).sum(-1) / 2  # (N, r)
         eye = torch.eye(problem.d, dtype=h.dtype, device=home)
         volume = torch.linalg.det(eye + white).clamp_min(0).sqrt()
-        bent = n * (volume - 1 - half)
+        beyond_linear = n * (volume - 1 - half)
         tilt = n * (weight - 1)
         learning = tilt[:, None] * half
         return weight, (
             (tilt[:, None, None, None] * h, weight),
             (learning, weight),
-            (bent, None),
-            (learning + weight[:, None] * bent, weight),
+            (beyond_linear, None),
+            (learning + weight[:, None] * beyond_linear, weight),
         )
 
     def _networks(self, size: int, generator: torch.Generator) -> ShallowNetwork:
@@ -141,7 +141,7 @@ class PosteriorVolume:
             )
         return weight
 
-    def _judged(self, effective: float) -> float:
+    def _require_effective_draws(self, effective: float) -> float:
         if effective < FEWEST:
             raise InputError(
                 f"Of {self.draws} draws only {effective:.1f} count, but {FEWEST} are needed: raise n, "

@@ -90,8 +90,8 @@ class Comparison:
 
     def __str__(self) -> str:
         low, high = self.interval
-        told = f"{self.mean:+.3f} [{low:+.3f}, {high:+.3f}], d = {self.size:.1f}"
-        return f"{told}, {self.lost} pairs left out" if self.lost else told
+        text = f"{self.mean:+.3f} [{low:+.3f}, {high:+.3f}], d = {self.size:.1f}"
+        return f"{text}, {self.lost} pairs left out" if self.lost else text
 
 
 def level_each(level: float, count: int) -> float:

@@ -92,11 +92,11 @@ class Evidence:
         return all(one.above for one in self.comparisons().values())
 
     def _paired(self, differences: Tensor) -> Comparison:
-        told = differences[differences.isfinite()]
-        if len(told) < 2:
+        comparable = differences[differences.isfinite()]
+        if len(comparable) < 2:
             raise InputError(
-                f"Only {len(told)} of {len(differences)} networks have points both near their boundary and "
-                "far from it: train for longer, or choose other zones."
+                f"Only {len(comparable)} of {len(differences)} networks have points both near their "
+                "boundary and far from it: train for longer, or choose other zones."
             )
-        lost = len(differences) - len(told)
-        return Comparison.of(told, self.level, lost, self.rounding)
+        lost = len(differences) - len(comparable)
+        return Comparison.of(comparable, self.level, lost, self.rounding)

@@ -41,7 +41,7 @@ def log_volume(model: nn.Module, x: Tensor) -> Tensor:
     The area that both tangents span, by the chain rule through all layers at once, to 1e-8: many times
     faster than `geometry.log_volume`, to which points with thinner parallelograms are left.
     """
-    found, features, tangents = [], x, torch.eye(2, dtype=x.dtype, device=x.device)
+    areas, features, tangents = [], x, torch.eye(2, dtype=x.dtype, device=x.device)
     with torch.no_grad():
         for name, (linear, phi) in hidden_layers(model).items():
             z, root = linear(features), math.sqrt(linear.out_features)
@@ -50,13 +50,13 @@ def log_volume(model: nn.Module, x: Tensor) -> Tensor:
             features = phi(z) / root
             area, thin = _log_area(tangents)
             if thin.any():
-                _refuse_dead(scale[thin], name)
+                _require_live_units(scale[thin], name)
                 area[thin] = _general(model, x[thin], name) - 2 * math.log(root)
-            found.append(area)
-    return torch.stack(found)
+            areas.append(area)
+    return torch.stack(areas)
 
 
-def _refuse_dead(scale: Tensor, layer: str) -> None:
+def _require_live_units(scale: Tensor, layer: str) -> None:
     """An error where fewer than two units still have a slope: its logs (m, n) have lost their digits."""
     second = scale.topk(min(2, scale.shape[1]), 1).values[:, -1]
     if (second < -DEAD).any():
@@ -85,13 +85,13 @@ def _log_area(tangents: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _general(model: nn.Module, x: Tensor, layer: str) -> Tensor:
-    found = geometry.log_volume(model, x, layer=layer, progress=False)
-    if (found.rank < 2).any():
+    volume = geometry.log_volume(model, x, layer=layer, progress=False)
+    if (volume.rank < 2).any():
         raise InputError(
-            f"The metric is degenerate at {int((found.rank < 2).sum())} points: the layer is saturated "
+            f"The metric is degenerate at {int((volume.rank < 2).sum())} points: the layer is saturated "
             "there, or has one unit. Widen it, or train for less long."
         )
-    return found.value
+    return volume.value
 
 
 @dataclass(frozen=True, eq=False)

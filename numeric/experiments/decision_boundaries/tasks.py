@@ -92,11 +92,11 @@ class Task:
             raise InputError(
                 f"Labels must be 0 and 1, and both, not {sorted(set(labels.tolist()))}."
             )
-        kept = points, labels.long()
+        examples = points, labels.long()
         span = 1.5 * points.abs().max().item() if reach is None else reach
         if not 0 < span < math.inf:
             raise InputError(f"reach = {span} was given, but a radius above 0 is needed.")
-        return cls("points", lambda _: kept, recipe or xor().recipe, span)
+        return cls("points", lambda _: examples, recipe or xor().recipe, span)
 
 
 def xor() -> Task:

@@ -53,7 +53,7 @@ class Bias:
 
         That of k = 0 is what remains at infinite width: none, where the infinite kernel is right.
         """
-        self._need(len(powers))
+        self._require_widths(len(powers))
         columns = torch.stack([self._n**-k / self._errors for k in powers], 1)
         solve = torch.linalg.pinv(columns)
         fitted, errors = solve @ self._weighed, solve.norm(dim=1)  # weighed values have error 1
@@ -61,7 +61,7 @@ class Bias:
 
     def slope(self) -> Slope:
         r"""The exponent p of $c\,n^p$ by weighted least squares; unresolved, its error is infinite."""
-        self._need(3)
+        self._require_widths(3)
         best = int(self._misfits(EXPONENTS).argmin())
         if best in (0, len(EXPONENTS) - 1):
             return Slope(EXPONENTS[best].item(), math.inf)
@@ -97,7 +97,7 @@ class Bias:
     def _weighed(self) -> Tensor:
         return torch.tensor(self.values, dtype=torch.float64) / self._errors
 
-    def _need(self, count: int) -> None:
+    def _require_widths(self, count: int) -> None:
         if len(self.widths) < count:
             raise InputError(
                 f"This fit needs at least {count} widths, but {self.widths} were given: add some."

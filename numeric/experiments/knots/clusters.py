@@ -60,13 +60,13 @@ def clustering(
     least = gaps.min().item()
     distance = least / 20 if distance is None else positive("distance", distance)
     if 2 * distance >= least:
-        told = f"distance = {distance} was given, but the least gap between samples is {least}"
+        problem = f"distance = {distance} was given, but the least gap between samples is {least}"
         raise InputError(
-            f"{told}: take less than half of it, so that a knot is near one sample only."
+            f"{problem}: take less than half of it, so that a knot is near one sample only."
         )
     points = torch.cat([x[None], _displaced(x, whole("draws", draws, 19), seed)])  # (1 + draws, s)
     shares = [_shares(points, x, neurons, distance, weighted) for neurons in (before, after)]
-    return Clustering(*map(_judged, (*shares, shares[1] - shares[0])))
+    return Clustering(*map(_against_null, (*shares, shares[1] - shares[0])))
 
 
 def _displaced(x: Tensor, draws: int, seed: int) -> Tensor:
@@ -88,16 +88,16 @@ def _shares(points: Tensor, x: Tensor, neurons: Neurons, distance: float, weight
         raise InputError("every neuron is dead: there is no knot to count.")
     knots = neurons.knots[alive]
     weights = neurons.r[alive].abs() if weighted else torch.ones_like(knots)
-    found = []
+    weights_near = []
     for some in points.split(max(1, BLOCK // len(knots))):
         at = torch.searchsorted(some, knots.expand(len(some), -1).contiguous())  # (n, alive)
         left, right = (some.gather(1, k.clamp(0, len(x) - 1)) for k in (at - 1, at))
         near = torch.minimum((knots - left).abs(), (right - knots).abs()) <= distance
-        found.append(near.to(weights) @ weights)
-    return torch.cat(found) / weights.sum()
+        weights_near.append(near.to(weights) @ weights)
+    return torch.cat(weights_near) / weights.sum()
 
 
-def _judged(shares: Tensor) -> Share:
+def _against_null(shares: Tensor) -> Share:
     """The first is of the samples themselves."""
     value, null = shares[0], shares[1:]
     exceeded = int((null >= value).sum())

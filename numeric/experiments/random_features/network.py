@@ -151,13 +151,13 @@ class RandomFeatures:
         x, y = (x, y) if ridge else distinct(x, y)
         features = self.features(x)
         u, s, vt = torch.linalg.svd(features, full_matrices=False)
-        kept = s > torch.finfo(s.dtype).eps * max(len(x), self.m) * s[0]
-        u, s, vt = u[:, kept], s[kept], vt[kept]
+        nonzero = s > torch.finfo(s.dtype).eps * max(len(x), self.m) * s[0]
+        u, s, vt = u[:, nonzero], s[nonzero], vt[nonzero]
         c = (y @ u / (s + ridge / s)) @ vt
         missed = (features @ c - y).norm()
         if ridge == 0 and (self.m < len(x) or missed > torch.finfo(s.dtype).eps ** 0.5 * y.norm()):
-            told = f"{self.m} units, of rank {len(s)} here, cannot interpolate {len(x)} points"
-            raise InputError(f"{told}: take more units, other points, or a ridge.")
+            problem = f"{self.m} units, of rank {len(s)} here, cannot interpolate {len(x)} points"
+            raise InputError(f"{problem}: take more units, other points, or a ridge.")
         return RandomFeatureNetwork(self, c)
 
     def train(
@@ -173,8 +173,8 @@ class RandomFeatures:
         features = self.features(x)
         curvature = torch.linalg.matrix_norm(features, 2).item() ** 2
         if not (curvature > 0 and 0 <= momentum < 1):
-            told = f"momentum = {momentum} and curvature {curvature} were given"
-            raise InputError(f"{told}: take momentum in [0, 1) and x where units are active.")
+            problem = f"momentum = {momentum} and curvature {curvature} were given"
+            raise InputError(f"{problem}: take momentum in [0, 1) and x where units are active.")
         c = torch.zeros_like(features[0]).requires_grad_()
         rate, losses = (1 + math.sqrt(momentum)) ** 2 / curvature, []
         optimizer = torch.optim.SGD([c], lr=rate, momentum=momentum)
@@ -209,8 +209,10 @@ class RandomFeatureNetwork:
 
 def parameters(law: Initialisation, values: Mapping[str, float]) -> dict[str, float]:
     """The values of its parameters as floats, all of them given and each in its range."""
-    given = bind(f"spline.{law.name}", law.parameters, (), dict(values))
-    return {s.name: float(exact(s, value)) for s, value in zip(law.parameters, given, strict=True)}
+    numbers = bind(f"spline.{law.name}", law.parameters, (), dict(values))
+    return {
+        s.name: float(exact(s, value)) for s, value in zip(law.parameters, numbers, strict=True)
+    }
 
 
 def line(name: str, x: Any, like: Tensor) -> Tensor:
@@ -220,8 +222,8 @@ def line(name: str, x: Any, like: Tensor) -> Tensor:
     except (TypeError, ValueError, RuntimeError) as error:
         raise InputError(f"{name} is no row of numbers ({error}): give shape (n,).") from None
     if x.ndim != 1 or not torch.isfinite(x).all():
-        given = f"{int((~x.isfinite()).sum())} NaN or infinite entries in shape {tuple(x.shape)}"
-        raise InputError(f"{name} must be finite numbers of shape (n,), but has {given}.")
+        contents = f"{int((~x.isfinite()).sum())} NaN or infinite entries in shape {tuple(x.shape)}"
+        raise InputError(f"{name} must be finite numbers of shape (n,), but has {contents}.")
     return x
 
 
@@ -229,8 +231,8 @@ def samples(x: Any, y: Any, like: Tensor) -> tuple[Tensor, Tensor]:
     """Points and targets, two at least and as many of either."""
     x, y = line("x", x, like), line("y", y, like)
     if len(x) != len(y) or len(x) < 2:
-        given = f"{len(x)} points and {len(y)} targets"
-        raise InputError(f"A fit needs as many points as targets, at least 2, not {given}.")
+        counts = f"{len(x)} points and {len(y)} targets"
+        raise InputError(f"A fit needs as many points as targets, at least 2, not {counts}.")
     return x, y
 
 

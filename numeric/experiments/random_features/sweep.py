@@ -96,7 +96,7 @@ class Errors:
     @property
     def rms(self) -> dict[int, float]:
         """Over the grid and the draws."""
-        return {m: found.mean.sqrt().item() for m, found in self.square.items()}
+        return {m: estimate.mean.sqrt().item() for m, estimate in self.square.items()}
 
     def worst_slope(self) -> Slope:
         return _slope(self.worst, 1)

@@ -99,8 +99,8 @@ class Mehler:
         self, rows: Expansion, cols: Expansion, kxy: Tensor, det: Tensor | None = None
     ) -> Tensor:
         host = "cpu" if kxy.device.type == "mps" else kxy.device
-        given = (rows.V, kxy, cols.V, rows.size * cols.size)
-        kxx, kxy, kyy, size = (part.to(host, torch.float64) for part in given)
+        covariances = (rows.V, kxy, cols.V, rows.size * cols.size)
+        kxx, kxy, kyy, size = (part.to(host, torch.float64) for part in covariances)
         det = None if det is None else det.to(host, torch.float64)
         allowed = attainable(self.tolerance, rows.V.dtype)
         return integrate(self.phi, self.kinks, kxx, kxy, kyy, size, allowed, det)

@@ -114,7 +114,7 @@ def _expanded(
     root = safe_root(V)
     t, values, square, constant = _sampled(phi, root, cuts, panels, NODES)
     rough = _sampled(phi, root.detach(), cuts, panels, NODES - 4)
-    _check(phi, V, (t, values, square, constant), rough, tolerance, (cuts, panels))
+    _check_resolution(phi, V, (t, values, square, constant), rough, tolerance, (cuts, panels))
     rounding = 32 * torch.finfo(V.dtype).eps * square
     functions, blocks, rest, order = _hermite(t), [], square, 0
     while order < least or (order < most and (rest + rounding > tolerance * square).any()):
@@ -127,7 +127,7 @@ def _expanded(
 
 
 @torch.no_grad()
-def _check(
+def _check_resolution(
     phi: Function,
     V: Tensor,
     fine: Sample,
@@ -180,7 +180,7 @@ def _missed_beside_cuts(
         at = (pieces[:, :1] + widths * (x + 1) / 2).flatten()
         t = places[:, :, None, None] + lengths * at
         share = normal(t) * lengths.abs() * (widths * weight / 2).flatten()
-        values = called(phi, root[:, None, None, None] * t)
+        values = evaluate_finite(phi, root[:, None, None, None] * t)
         return (values * share).sum(-1), (values**2 * share).sum(-1)
 
     panel = moments(torch.tensor([[0.0, 1.0]]).to(root))
@@ -191,7 +191,7 @@ def _missed_beside_cuts(
 def _require_constant(phi: Function, root: Tensor, tolerance: float) -> None:
     """Refuse a phi that is constant at all nodes only: a bump between them would count as nothing."""
     z = root * torch.linspace(-REACH, REACH, SCAN).to(root)
-    values = called(phi, z)
+    values = evaluate_finite(phi, z)
     bumps = (values - values[0]).abs() > tolerance * values.abs().max()
     if bumps.any():
         raise InputError(
@@ -222,7 +222,7 @@ def _sampled(
     half = 0.5 / panels
     middle = torch.arange(2 * REACH * panels).to(root) / panels - REACH + half
     t = middle[:, None] + half * x
-    values = called(phi, root[:, None, None] * t)
+    values = evaluate_finite(phi, root[:, None, None] * t)
     constant = (values == values[:, :1, :1]).flatten(1).all(1)
     squares = (values.detach() ** 2 * normal(t) * half * weight).sum(-1)
     ends = [(b / root.clamp(min=abs(b) / (2 * REACH))).clamp(-REACH, REACH) for b in cuts]
@@ -234,7 +234,7 @@ def _sampled(
         gaps = marks.diff(dim=1)
         at = (marks[:, :-1] + gaps * (x + 1) / 2).flatten(1)
         share = (gaps * weight / 2).flatten(1)
-        y = called(phi, root[:, None] * (centre[:, None] + at))
+        y = evaluate_finite(phi, root[:, None] * (centre[:, None] + at))
         there, here = _legendre(at / half, nodes), _legendre(x, nodes)
         front = (2 * torch.arange(nodes).to(x) + 1) / (2 * half)
         projected = torch.einsum("l,lns,ns,lq->nq", front, there, share * y, here)
@@ -271,7 +271,7 @@ def safe_root(x: Tensor) -> Tensor:
     return torch.where(x > 0, torch.where(x > 0, x, 1.0).sqrt(), 0.0)
 
 
-def called(phi: Function, z: Tensor) -> Tensor:
+def evaluate_finite(phi: Function, z: Tensor) -> Tensor:
     """phi(z), refused where it is not as many finite numbers."""
     try:
         values = phi(z)

@@ -106,7 +106,7 @@ def _horner(left: Tensor, right: Tensor, rho: Tensor) -> Tensor:
 def _terms(left: Tensor, right: Tensor, rho: Tensor) -> list[tuple[int, int, Tensor]]:
     """The orders that count, each with its distance to the one before and that power of rho."""
     size = left.flatten(1).norm(dim=1) * right.flatten(1).norm(dim=1)
-    kept = (size > NEGLIGIBLE * size.max()).nonzero()[:, 0].tolist()
-    gaps = [upper - lower for lower, upper in pairwise([0, *kept])]
+    orders = (size > NEGLIGIBLE * size.max()).nonzero()[:, 0].tolist()
+    gaps = [upper - lower for lower, upper in pairwise([0, *orders])]
     powers = {gap: rho if gap == 1 else rho**gap for gap in set(gaps)}
-    return [(k, gap, powers[gap]) for k, gap in zip(kept, gaps, strict=True)]
+    return [(k, gap, powers[gap]) for k, gap in zip(orders, gaps, strict=True)]

@@ -69,6 +69,6 @@ class Solution:
         return self.log.at(self.net, float(time))
 
     def _as_given(self, residuals: Tensor) -> Tensor:
-        found = torch.empty_like(residuals)
-        found[..., self.order] = residuals
-        return found
+        in_given_order = torch.empty_like(residuals)
+        in_given_order[..., self.order] = residuals
+        return in_given_order

@@ -62,8 +62,8 @@ class Fences:
 
     def approach(self, net: SlidingNetwork, modes: LinearModes) -> Array:
         """How fast each distance grows, by modes of the residuals: (n, s)."""
-        felt = self.sign * net.tables.felt[self.mode, self.side]
-        fence = felt[:, None] * net.tables.fence[self.mode, self.side]
+        factor = self.sign * net.tables.crosses[self.mode, self.side]
+        fence = factor[:, None] * net.tables.fence[self.mode, self.side]
         return -np.einsum("nd,ndk->nk", fence, modes.fields[self.mode])
 
     def reached(
@@ -127,9 +127,9 @@ def step(
         modes.rates, fences.distance, fences.approach(net, modes), exits.hold(net, modes)
     )
     horizon = min(end - state.time, modes.quiet(net.scale))
-    if (found := earliest(sums, horizon, guess)) is None:
+    if (root := earliest(sums, horizon, guess)) is None:
         return replace(state.after(modes, end - state.time), time=end), None
-    time, which = found
+    time, which = root
     state, n = state.after(modes, time), len(fences.mode)
     if which < n:
         return fences.reached(net, state, modes.force(time), which)
