@@ -1,4 +1,4 @@
-"""How probable targets are under an infinitely wide network, and how that moves with its scales."""
+"""The log marginal likelihood of targets under an infinitely wide network, and its gradient."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from numeric.kernels.spectrum import Spectrum, require_finite
 
 
 class ScaledNetwork(Protocol):
-    """An NNGP kernel, and the derivatives of sum(weights * nngp(x)) by the scales of its layers."""
+    """A network with an NNGP kernel, and derivatives of sum(weights * nngp(x)) by its layers' scales."""
 
     def nngp(self, x: Tensor, y: Tensor | None = None) -> Tensor: ...
 
@@ -27,7 +27,7 @@ class ScaledNetwork(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class EvidenceGradient:
-    """Derivatives of the evidence."""
+    """Derivatives of the log marginal likelihood."""
 
     sigma_w: Tensor  # (depth + 1,)
     sigma_b: Tensor  # (depth + 1,)

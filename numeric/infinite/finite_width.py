@@ -36,7 +36,7 @@ class Dense(nn.Module):
         return out if self.bias is None else out + self.c * self.bias[..., None, :]
 
     def gram(self, h: Tensor, other: Tensor) -> Tensor:
-        """(..., m, in), (..., k, in) -> (..., m, k): of the derivatives of one output by its parameters."""
+        """(..., m, in), (..., k, in) -> (..., m, k): Gram matrix of derivatives by one unit's parameters."""
         return self.a**2 * (h @ other.mT) + self.c**2
 
     def backward(self, delta: Tensor) -> Tensor:
@@ -103,7 +103,7 @@ class FiniteNetwork(nn.Module):
         return sigma_w**2 / left.shape[-1] * (left @ right.mT) + sigma_b**2
 
     def ntk(self, x: Tensor, y: Tensor | None = None) -> Tensor:
-        """(m, d), (k, d) -> (..., m, k): the tangent kernel of this very network."""
+        """(m, d), (k, d) -> (..., m, k): the empirical tangent kernel of this network."""
         left = self._tangents(x)
         right = left if y is None else self._tangents(y)
         return sum(

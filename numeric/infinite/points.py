@@ -1,4 +1,4 @@
-"""Inputs of an infinite network, and what each layer needs to know of them."""
+"""Inputs of an infinite network, with the variances that each layer assigns to them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ class Points:
     x: Tensor  # (n, d)
     variances: Tensor  # (layers + 1, n): for each hidden layer and the readout
     squares: Tensor  # E[phi^2], (layers, n)
-    rows: tuple[Any, ...]
+    rows: tuple[Any, ...]  # for each layer what `Layer.rows` returned for these points
     diagonal: Tensor  # of the Gram matrix, (n,)
-    still: Tensor  # (n,): whether every layer is 0 there, whatever the weights
+    still: Tensor  # (n,): True where every hidden layer is 0 for all weights, as at x = 0 without biases
 
     @property
     def d(self) -> int:
@@ -45,7 +45,7 @@ class PointSubset:
         whole = getattr(self._whole, name)
         if isinstance(whole, tuple):
             cut = tuple(part[self._index] for part in whole)
-        else:  # points are counted first in x, and last in all else
+        else:  # the points are the first axis of x, and the last axis of every other tensor
             cut = whole[self._index] if name == "x" else whole[..., self._index]
         setattr(self, name, cut)
         return cut

@@ -1,4 +1,4 @@
-r"""What an ensemble of infinitely wide networks predicts: after training, or as a Bayesian posterior.
+r"""Predictions of an ensemble of infinitely wide networks: after training, or as a Bayesian posterior.
 
 Both predict $f(x_*) = f_0(x_*) + A\,(y - f_0(X))$ with a matrix A, so that over $f_0$ the mean is
 $A y$ and the covariance that of $f_0(x_*) - A f_0(X)$. That covariance is formed as $G G^T$ with
@@ -21,11 +21,11 @@ from numeric.inputs import InputError
 from numeric.kernels import Kernel
 from numeric.kernels.spectrum import Spectrum, root
 
-BLOCK = 512  # test points whose covariance is held at once for standard deviations
+BLOCK = 512  # test points whose joint covariance is held at once for standard deviations
 
 
 class HasKernels(Protocol):
-    """What prediction asks of a network: its two kernels, (n, ...), (m, ...) -> (n, m)."""
+    """Anything with an NNGP and a tangent kernel, (n, ...), (m, ...) -> (n, m)."""
 
     def nngp(self, x: Tensor, y: Tensor | None = None) -> Tensor: ...
 
@@ -34,7 +34,7 @@ class HasKernels(Protocol):
 
 @dataclass(frozen=True)
 class OneKernel:
-    """A Kernel in the place of a network: it rules the training, and is the covariance of the prior."""
+    """A Kernel used as a network: both as tangent kernel of the training and as covariance of the prior."""
 
     kernel: Kernel
 
@@ -75,7 +75,7 @@ class Prediction:
 
     mean: Tensor  # (..., m, k), or (..., m) for targets of shape (n,)
     condition: float  # of the training Gram matrix with its ridge or noise
-    rank: int  # how many of its eigenvalues rounding can tell from 0
+    rank: int  # number of its eigenvalues above the rounding error
     _root: Callable[[slice], Tensor] = field(repr=False)
     _blocks: tuple[slice, ...] = field(repr=False)
 
@@ -156,7 +156,7 @@ def posterior(
 
 @dataclass(frozen=True, eq=False)
 class Regression:
-    """Training points with targets, and where to predict."""
+    """Training points with targets, and the test points."""
 
     x: Tensor  # (n, ...)
     y: Tensor  # (n, k)
@@ -192,9 +192,9 @@ class Regression:
 
         def factor(rows: slice) -> Tensor:
             train, test = self._roots(net, initial, rows)
-            learnt = onto[rows] * filters[..., None, :]
-            left = test - learnt @ (U.mT @ train)
-            return torch.cat([left, math.sqrt(noise) * learnt], -1) if noise else left
+            response = onto[rows] * filters[..., None, :]
+            residual = test - response @ (U.mT @ train)
+            return torch.cat([residual, math.sqrt(noise) * response], -1) if noise else residual
 
         size = max(BLOCK, len(self.x))
         blocks = tuple(slice(i, i + size) for i in range(0, len(onto), size))
@@ -204,7 +204,7 @@ class Regression:
     def _roots(
         self, net: HasKernels, initial: RandomInitial | ZeroInitial, rows: slice
     ) -> tuple[Tensor, Tensor]:
-        """Of the joint covariance of f_0: its training rows, and some of its test rows."""
+        """Rows of a root of the joint covariance of f_0: at the training points, and at these test points."""
         if self.x_test is None:
             whole = initial.root(net, self.x)
             return whole, whole[rows]
@@ -239,7 +239,7 @@ def _times(t: Any, like: Tensor) -> Tensor:
 
 
 def as_network(net: Any, kernel: str) -> HasKernels:
-    """The network itself, or a Kernel as one; refused is what has no kernel of that name."""
+    """The network itself, or a Kernel as `OneKernel`; refuse objects without a method `kernel`."""
     if isinstance(net, Kernel):
         return OneKernel(net)
     if isinstance(net, type) or not callable(getattr(net, kernel, None)):
@@ -251,7 +251,7 @@ def as_network(net: Any, kernel: str) -> HasKernels:
 
 
 def _require_tensor(name: str, value: Tensor, like: Tensor | None = None) -> None:
-    """Refuse what is no finite float32 or float64 tensor, or not of the kind of the training points."""
+    """Refuse all but finite float32 or float64 tensors with the dtype and device of the training points."""
     if not isinstance(value, Tensor) or value.dtype not in (torch.float32, torch.float64):
         kind = value.dtype if isinstance(value, Tensor) else type(value).__name__
         raise InputError(

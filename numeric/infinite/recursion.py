@@ -21,15 +21,15 @@ from numeric.kernels.scratch_memory import Fresh, Scratch
 if TYPE_CHECKING:
     from numeric.infinite.network import FullyConnected
 
-NEAR = 1e-2  # of sin^2 of an angle, below which the rounding of a matrix product would be felt
-CLOSE = 1e-4  # the same where quadratures, which cost more, round no better than to 1e-13
-CELLS = 2**20  # coordinates, or terms of sums, of single pairs held at once
-NODES = 64  # of such sums, about
+NEAR = 1e-2  # sin^2 of the angle below which the rounding of a matrix product costs digits
+CLOSE = 1e-4  # the same for layers computed by quadrature, which are accurate to 1e-13 only
+CELLS = 2**20  # numbers held at once when pairs are computed one by one
+NODES = 64  # typical number of quadrature nodes for a pair
 
 
 @dataclass(frozen=True)
 class Recursion:
-    """The scales may be floats, or tensors that are differentiated."""
+    """The layer recursion; `sigma_w` and `sigma_b` are floats, or tensors to differentiate by."""
 
     layers: tuple[Layer, ...]
     sigma_w: Sequence[Any]
@@ -42,7 +42,7 @@ class Recursion:
         return cls(net.layers, net.sigma_w, net.sigma_b, net.parametrisation, tangent)
 
     def points(self, x: Tensor) -> Points:
-        """Refuses rows that are NaN or infinite."""
+        """Variances of all layers at single points (n, d); NaN and infinite points are refused."""
         V = self._first_covariance(torch.linalg.vecdot(x, x), x.shape[1])
         if bad := int((~torch.isfinite(V * V)).sum()):
             raise InputError(
@@ -51,7 +51,9 @@ class Recursion:
         theta, least = self._first(V, x.shape[1]), math.sqrt(torch.finfo(x.dtype).tiny)
         variances, squares, rows, still = [], [], [], V == 0
         for l, layer in enumerate(self.layers):
-            V = V if layer.jumps else V.clamp_min(least)  # the origin has no angle but a limit
+            V = (
+                V if layer.jumps else V.clamp_min(least)
+            )  # at the origin the limit of small variances is taken
             variances.append(V)
             rows.append(layer.rows(V, self.tangent))
             squares.append(F := layer.square(V))
@@ -84,15 +86,18 @@ class Recursion:
     ) -> Tensor:
         """The Gram matrix of two groups of points from their inner products.
 
-        The diagonal of one group with itself is not to be trusted: `Points` knows it.
+        `same` says that the columns begin with the rows' own points. The diagonal is then meaningless
+        here, and `gram.matrix` overwrites it with `Points.diagonal`.
         """
         memory.begin(xy.shape)
         k = self._first_covariance(xy, a.d, memory[0])
         if same:
-            k.fill_diagonal_(0)  # any angle that is not delicate will do
+            k.fill_diagonal_(0)  # overwritten later: any value away from +-1 avoids a NaN here
         theta, again = self._first(k, a.d), None
         sides = zip(a.variances[..., None].unbind(), b.variances[:, None].unbind(), strict=True)
-        for l, (layer, (kxx, kyy)) in enumerate(zip(self.layers, sides)):  # the readout needs none
+        for l, (layer, (kxx, kyy)) in enumerate(
+            zip(self.layers, sides)
+        ):  # the readout has no activation
             det = None
             if layer.needs_det:
                 memory.keep(k, theta)
@@ -102,7 +107,7 @@ class Recursion:
                     both = kxx * kyy
                     near = ~(
                         det >= self._near * both
-                    )  # or NaN, from a layer that was not looked at
+                    )  # True for NaN as well, from a layer without this check
                     again = near if again is None else again | near
                     k, det = k.masked_fill(near, 0.0), torch.where(near, both, det)
                 if layer.jumps or not self._closed:
@@ -122,7 +127,7 @@ class Recursion:
 
     @cached_property
     def _steps(self) -> list[tuple[Callable[..., tuple[Tensor, ...]], float, float, float, float]]:
-        """As `_next`, fused, for plain numbers as scales: what each layer runs, and its numbers."""
+        """For scales that are floats: the fused version of `_next` for each layer, with its constants."""
         steps = []
         for layer, w, b in zip(self.layers, self.sigma_w[1:], self.sigma_b[1:], strict=True):
             own, rates = (w**2, b**2), self.parametrisation.rates(None, w, b)
@@ -138,10 +143,10 @@ class Recursion:
         return NEAR if self._closed else CLOSE
 
     def _loses_digits(self, l: int) -> bool:
-        """Whether the rounding of a determinant may cost digits of the layer l, and can be helped.
+        """Whether nearly collinear pairs lose digits in layer l, and so must be recomputed one by one.
 
-        An angle only falls where functions are linear on both sides of 0, so the first and the last
-        layer will do there, unless a NaN between them would reach a derivative.
+        Piecewise linear activations only decrease angles, so between them checking the first and the
+        last layer is enough, unless derivatives are taken, where a NaN in between would matter.
         """
         plain = not torch.is_tensor(self.sigma_w)
         inside = 0 < l < len(self.layers) - 1 and plain
@@ -156,7 +161,7 @@ class Recursion:
         b: Points | PointSubset,
         xy: Tensor,
     ) -> Tensor:
-        """The tile with nearly collinear pairs done one by one."""
+        """The tile `out` with the pairs marked in `close` recomputed one by one."""
         i, j = close.nonzero(as_tuple=True)
         orders = (rows.order for rows in (*a.rows, *b.rows) if not torch.is_tensor(rows))
         size = max(1, CELLS // max(a.d, NODES, *orders))
@@ -167,12 +172,16 @@ class Recursion:
         return out.index_put((i, j), torch.cat(parts))
 
     def _one_by_one(self, a: PointSubset, b: PointSubset, xy: Tensor) -> Tensor:
-        """As `tile` for a list of pairs, but the determinant is found apart and handed on."""
+        """As `tile` for a list of pairs, with the determinant kxx kyy - kxy^2 propagated separately."""
         k = self._first_covariance(xy, a.d)
         theta, rounding = self._first(k, a.d), 64 * torch.finfo(k.dtype).eps
-        least = rounding**2 if torch.is_tensor(self.sigma_w) else 0.0  # a root at 0 has no slope
+        least = (
+            rounding**2 if torch.is_tensor(self.sigma_w) else 0.0
+        )  # keeps the derivative of a square root finite
         det = _orthogonal(self._vectors(a.x), self._vectors(b.x)) * a.variances[0]
-        det = torch.where(k == 0, a.variances[0] * b.variances[0], det)  # a point at 0 has no angle
+        det = torch.where(
+            k == 0, a.variances[0] * b.variances[0], det
+        )  # a point at the origin counts as orthogonal to all
         for l, layer in enumerate(self.layers):
             kxx, kyy = a.variances[l], b.variances[l]
             aligned = (k > 0) & (det < rounding**2 * kxx * kyy)
@@ -183,7 +192,7 @@ class Recursion:
                 det = self._determinant_from_gap(l, a, b, *pairs.after)
                 continue
             same = aligned & (layer.homogeneous | ((kxx - kyy).abs() <= rounding * kxx))
-            none = torch.zeros_like(k)  # collinear points stay so
+            none = torch.zeros_like(k)  # a homogeneous layer keeps collinear points collinear
             plain = a.variances[l + 1] * b.variances[l + 1] - k * k
             if layer.curved and self._feeds_angular_layer(l):
                 near = plain < self._near * a.variances[l + 1] * b.variances[l + 1]
@@ -196,24 +205,24 @@ class Recursion:
         return theta if self.tangent else k
 
     def _feeds_angular_layer(self, l: int) -> bool:
-        """Whether a layer after the hidden layer l must know angles better than kxy tells them."""
+        """Whether a layer after layer l needs angles more accurately than kxy determines them."""
         later = self.layers[l + 1 :]
         return not torch.is_tensor(self.sigma_w) and any(layer.angular for layer in later)
 
     def _determinant_from_gap(
         self, l: int, a: PointSubset, b: PointSubset, gap: Tensor, det: Tensor
     ) -> Tensor:
-        """The determinant of sigma_w^2 k + sigma_b^2 from that of k and its gap."""
+        """The determinant of sigma_w^2 k + sigma_b^2 from that of k and gap = sqrt(F_x F_y) - k."""
         difference = a.squares[l].sqrt() - b.squares[l].sqrt()
         return self._determinant_from_spread(l, 2 * gap + difference**2, det)
 
     def _determinant_from_spread(self, l: int, spread: Tensor, det: Tensor) -> Tensor:
-        """The same from the sum of the variances of k less twice k itself."""
+        """The determinant of sigma_w^2 k + sigma_b^2 from that of k and spread = F_x + F_y - 2 k."""
         scale, bias = self.sigma_w[l + 1] ** 2, self.sigma_b[l + 1] ** 2
         return scale**2 * det + scale * bias * spread
 
     def _vectors(self, x: Tensor) -> Tensor:
-        """Vectors whose inner products are Sigma_1."""
+        """Vectors whose inner products are the covariances of the first layer."""
         bias = torch.as_tensor(self.sigma_b[0], dtype=x.dtype, device=x.device)
         return torch.cat([x * (self.sigma_w[0] / math.sqrt(x.shape[1])), bias.expand(len(x), 1)], 1)
 

@@ -1,4 +1,4 @@
-"""A Gram matrix taken apart, with an account of what rounding has left of it."""
+"""Eigendecomposition of a Gram matrix, and which of its eigenvalues are above the rounding error."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Spectrum:
 
     @cached_property
     def resolved(self) -> Tensor:
-        """Which eigenvalues rounding can tell from 0."""
+        """Which eigenvalues are above the rounding error."""
         return self.shifted > self.floor
 
     @property
@@ -70,7 +70,7 @@ class Spectrum:
 
     @property
     def remedy(self) -> float:
-        """A ridge that keeps every eigenvalue."""
+        """A ridge that lifts every eigenvalue above the floor."""
         return 2 * self.floor
 
     def filters(self, t: Tensor) -> Tensor:
@@ -86,7 +86,7 @@ class Spectrum:
         return torch.where(self.resolved | self.early(time), grown, 0)
 
     def early(self, t: Tensor) -> Tensor:
-        """The times at which lost eigenvalues matter little."""
+        """Whether a time is so early that eigenvalues below the floor matter little."""
         return t * self.floor <= 1
 
     def excludes(self, targets: Tensor) -> bool:
@@ -95,7 +95,7 @@ class Spectrum:
         return bool((lost.abs() > 5 * self.floor**0.5).any())  # five standard deviations
 
     def warn(self, kernel: str, knob: str) -> None:
-        """Tell the caller of a prediction what is lost, if anything is."""
+        """Warn that the matrix is singular to rounding, if it is."""
         if self.rank < len(self.values):
             text = (
                 f"The {kernel} of the training set is singular ({self.account}): the prediction leaves "
@@ -114,7 +114,7 @@ def root(gram: Tensor) -> Tensor:
 
 
 def require_finite(gram: Tensor) -> Tensor:
-    """The matrix itself, refused when it holds what no decomposition can bear."""
+    """The matrix itself, if it has no NaN or infinite entries."""
     if not torch.isfinite(gram).all():
         raise InputError("The Gram matrix has entries that are NaN or infinite: scale x down.")
     return gram

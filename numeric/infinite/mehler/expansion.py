@@ -1,4 +1,4 @@
-r"""Hermite coefficients $a_k(V)$ of $\phi(\sqrt V t)$, and the norm of all that were left out."""
+r"""Hermite coefficients $a_k(V)$ of $\phi(\sqrt V t)$, and the norm of the truncated tail."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Function = Callable[[Tensor], Tensor]
 Sample = tuple[Tensor, Tensor, Tensor, Tensor]  # see _sampled
 
 TOLERANCE = 1e-13
-REACH = 13  # the root of the normal density is below 1e-18 beyond
-FINEST = 64  # panels of one unit of t
-NODES = 20  # of a panel; four fewer must find the same second moment
+REACH = 13  # integrals are cut here: the root of the normal density is below 1e-18 beyond
+FINEST = 64  # most panels per unit of t
+NODES = 20  # Gauss-Legendre nodes of a panel; a rule with four fewer must agree
 ROWS = 2**11  # variances expanded at once
 GRADED = 12  # pieces of a panel beside 0 or a kink, each a sixteenth of the one before: to 5e-14
-SCAN = 2**16  # points at which a phi that is constant at all nodes is looked at again
+SCAN = 2**16  # points at which a phi that is constant at all nodes is checked again
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +51,7 @@ class Expansion:
         return squares.flip(1).cumsum(1).flip(1).sqrt()
 
     def rest(self, order: int) -> Tensor:
-        """One of them: (n,)."""
+        """The tail if the last order were `order`: (n,)."""
         return torch.hypot(self.coefficients.detach()[:, order + 1 :].norm(dim=1), self.tail)
 
     @property
@@ -77,7 +77,7 @@ def expand(
     tolerance = attainable(tolerance, V.dtype)
     host = torch.device("cpu") if V.device.type == "mps" else V.device  # which has no float64
     steepest = math.sqrt(V.max().item()) if len(V) else 0.0
-    if steepest > FINEST * NODES:  # both rules would step over them, and agree
+    if steepest > FINEST * NODES:  # both rules would miss features of phi, and agree
         raise InputError(
             f"A variance of {steepest**2:.3g} is too large for averages of phi by quadrature, which see "
             f"features of unit size up to {float(FINEST * NODES) ** 2:.3g}: scale the points or sigma_w down."
@@ -98,7 +98,7 @@ def expand(
 
 
 def attainable(tolerance: float, dtype: torch.dtype) -> float:
-    """The tolerance, or what rounding leaves: coefficients are float64, their sums of this type."""
+    """The tolerance, or the rounding error if larger: coefficients are float64, sums have this dtype."""
     return max(tolerance, 1.5e-14, 8 * torch.finfo(dtype).eps)
 
 
@@ -148,7 +148,9 @@ def _check_resolution(
         _require_constant(phi, root[constant].max(), tolerance)
     off = (square - rough_square).abs() + ((mean - rough_mean).abs() + edge) * square.sqrt()
     off = off + missed_square + missed_mean * square.sqrt()
-    off = torch.where(off > 0, off / square, 0.0)  # what vanishes at all nodes may not beside a cut
+    off = torch.where(
+        off > 0, off / square, 0.0
+    )  # square may be 0 at all nodes although phi is not 0 beside a cut
     if not (off <= tolerance + 1e-14).all():
         worst = off.nan_to_num(math.inf).argmax()
         raise InputError(
@@ -161,10 +163,10 @@ def _check_resolution(
 def _missed_beside_cuts(
     phi: Function, root: Tensor, cuts: tuple[float, ...], panels: int
 ) -> tuple[Tensor, Tensor]:
-    """What the nodes of a panel miss of E[phi] and E[phi^2] on either side of 0 and of each kink.
+    """Quadrature errors of E[phi] and E[phi^2] on either side of 0 and of each kink.
 
-    A function such as tanh(1e5 z) does all it does nearer to 0 than the first node, where both rules
-    of `_check` agree on a step. Pieces that shrink towards the cut see that.
+    A function such as tanh(1e5 z) varies only between 0 and the first node, so that both rules of
+    `_check_resolution` take it for a step. Pieces that shrink geometrically towards the cut resolve it.
     """
     x, weight = gauss_legendre(NODES, root)
     places = torch.stack([0 * root, *(b / root.clamp(min=abs(b) / (2 * REACH)) for b in cuts)], 1)
@@ -189,7 +191,7 @@ def _missed_beside_cuts(
 
 
 def _require_constant(phi: Function, root: Tensor, tolerance: float) -> None:
-    """Refuse a phi that is constant at all nodes only: a bump between them would count as nothing."""
+    """Refuse a phi that is constant at the nodes but not between them: the quadrature misses its bumps."""
     z = root * torch.linspace(-REACH, REACH, SCAN).to(root)
     values = evaluate_finite(phi, z)
     bumps = (values - values[0]).abs() > tolerance * values.abs().max()
@@ -272,7 +274,7 @@ def safe_root(x: Tensor) -> Tensor:
 
 
 def evaluate_finite(phi: Function, z: Tensor) -> Tensor:
-    """phi(z), refused where it is not as many finite numbers."""
+    """phi(z), which must be finite and have the shape of z."""
     try:
         values = phi(z)
     except OverflowError:
