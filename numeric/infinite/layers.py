@@ -134,7 +134,7 @@ class Layer:
 
     @torch.no_grad()
     def _check_slope(self, rows: Expansions) -> None:
-        r"""Refuse a slope that the quadrature does not resolve: $\sqrt{k+1}\,a_{k+1} = \sqrt V a'_k$ at k = 0, 1.
+        r"""Refuse an unresolved slope: $\sqrt{k+1}\,a_{k+1} = \sqrt V a'_k$ at k = 0, 1.
 
         This identity is integration by parts. At the nodes a steep phi may look like a step with slope
         0, and two quadrature rules may then agree on a wrong value.
@@ -142,7 +142,7 @@ class Layer:
         phi, slope, root = rows.kernel, rows.slope, rows.kernel.V.sqrt()
         by_parts = phi.coefficients[:, 1:3] * torch.arange(1, 3).to(root).sqrt()
         off = (by_parts - root[:, None] * slope.coefficients[:, :2]).abs().amax(1)
-        # each coefficient is accurate to `attainable` times the size of its function; 64 for safety
+        # A coefficient is accurate to `attainable` times the size of its function; 64 for safety
         allowed = 64 * attainable(TOLERANCE, root.dtype) * (phi.size + root * slope.size)
         if (off > allowed).any():
             worst = (off / allowed).nan_to_num(0.0).argmax()

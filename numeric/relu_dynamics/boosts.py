@@ -1,4 +1,4 @@
-r"""Neurons under residuals that stand still: each makes a Lorentz boost, from ray to ray.
+r"""Neurons under constant residuals: each moves by a Lorentz boost, from ray to ray.
 
 With $w = (a, -b)$ and $g = \frac1\alpha\sum\rho_j\tilde x_j$ over the active samples a neuron obeys
 $w' = -cg$, $c' = -\langle g, w\rangle$, which keeps $\delta = c^2 - |w|^2$. Both the motion and the time to
@@ -23,7 +23,7 @@ TINY = 1e-30
 
 @dataclass(frozen=True, eq=False)
 class NeuronState:
-    """Of each neuron, (m,): w = (a, d) with d = -b, its readout, and its mode."""
+    """For each neuron, (m,): w = (a, d) with d = -b, its readout c, and its mode (see `rays`)."""
 
     a: Tensor
     d: Tensor
@@ -49,7 +49,7 @@ class Force:
 
 @dataclass(frozen=True, eq=False)
 class Hits:
-    """Changes of mode, (h,): when, who, on which ray, and what, as an index of KINDS."""
+    """Changes of mode, (h,): the time, the neuron, the ray, and the kind as an index of KINDS."""
 
     time: Tensor
     neuron: Tensor
@@ -70,19 +70,21 @@ def outputs(rays: Rays, state: NeuronState) -> Tensor:
 def advance(
     rays: Rays, delta: Tensor, state: NeuronState, residuals: Tensor, span: Tensor | float
 ) -> tuple[NeuronState, list[Hits]]:
-    """After a span of time, or one for each neuron, in which the residuals stay as they are."""
+    """The state after a span of time, one for all or one for each neuron, at constant residuals."""
     field = rays.field(residuals)
     moving, hits = _released(rays, field, state)
     whole = span * torch.ones_like(state.a)
     left, who, state = whole, None, None
-    for _ in range(8 * rays.count):  # a force that stands still drives nobody round more than once
+    for _ in range(
+        8 * rays.count
+    ):  # a constant force drives no neuron around the origin more than once
         force = _force_on(field.force, moving)
         time, fence = _next(rays, field, moving, force)
         moved = _moved(moving, force, torch.minimum(time, left))
         state = moved if who is None else state.put(who, moved)
         at = (time <= left).nonzero()[:, 0]
         if not len(at):
-            return _on_shell(delta, state), hits
+            return _restore_delta(delta, state), hits
         moving, ray, kind = _at_fence(rays, field, moved.of(at), fence[at])
         who, left = at if who is None else who[at], (left - time)[at]
         hits.append(Hits(whole[who] - left, who, ray, kind))
@@ -90,7 +92,7 @@ def advance(
 
 
 def boosted(force: Tensor, state: NeuronState, time: float) -> NeuronState:
-    """Every neuron in the mode that it is in, under the force (2, 4s)."""
+    """Move every neuron for a time under the forces (2, 4s) without a change of mode."""
     return _moved(state, _force_on(force, state), time)
 
 
@@ -101,14 +103,16 @@ def _force_on(force: Tensor, state: NeuronState) -> Force:
 
 def _moved(state: NeuronState, force: Force, time: Tensor | float) -> NeuronState:
     rapidity = force.size * time
-    rise, bend = time * _sinhc(rapidity), (time * _sinhc(rapidity / 2)) ** 2 / 2
-    way = state.c * rise - force.dot * bend  # the integral of c
-    c = state.c + force.size**2 * state.c * bend - force.dot * rise
-    return NeuronState(state.a - force.g[0] * way, state.d - force.g[1] * way, c, state.mode)
+    sinh_term, cosh_term = time * _sinhc(rapidity), (time * _sinhc(rapidity / 2)) ** 2 / 2
+    integral_c = state.c * sinh_term - force.dot * cosh_term
+    c = state.c + force.size**2 * state.c * cosh_term - force.dot * sinh_term
+    return NeuronState(
+        state.a - force.g[0] * integral_c, state.d - force.g[1] * integral_c, c, state.mode
+    )
 
 
 def _released(rays: Rays, field: ForceField, state: NeuronState) -> tuple[NeuronState, list[Hits]]:
-    """Whoever slides where the residuals no longer hold him goes on."""
+    """Release sliding neurons that the residuals no longer hold on their rays."""
     held = (state.mode >= rays.count).nonzero()[:, 0]
     ray = state.mode[held] - rays.count
     onward = rays.onward(field, ray, state.c[held])
@@ -123,21 +127,21 @@ def _released(rays: Rays, field: ForceField, state: NeuronState) -> tuple[Neuron
 def _next(rays: Rays, field: ForceField, state: NeuronState, force: Force) -> tuple[Tensor, Tensor]:
     """When each neuron meets a fence, and which; infinite where it does not.
 
-    The way to a fence is the integral of c. With e = exp(|g| t) - 1 and J = |g| way it is the least
-    positive root of (c - p) e^2 + 2 (c - J) e - 2 J = 0, where p = <w, g> / |g|. A ray holds nobody
-    whose c changes its sign, at (1 + e)^2 = (p + c) / (p - c): the second fence of those who slide.
+    The integral of c up to the fence is J / |g|. With p = <w, g> / |g|, e = exp(|g| t) - 1 is the least
+    positive root of (c - p) e^2 + 2 (c - J) e - 2 J = 0. A ray releases a neuron whose c changes its
+    sign, at (1 + e)^2 = (p + c) / (p - c): the second fence of a sliding neuron.
     """
     fences, toward = rays.fences[:, :, state.mode], field.toward[:, state.mode]
     height = fences[:, 0] * state.a + fences[:, 1] * state.d
-    height = height.clamp(min=0)  # whoever rounding has put across is at the fence
+    height = height.clamp(min=0)  # a neuron that rounding put beyond the fence is on it
     c, J = state.c, height * force.size / toward
     p = force.dot / force.size.clamp(min=TINY)
     q = (c - J) + torch.copysign((c**2 + J * (J - 2 * p)).sqrt(), c - J)
     roots = torch.stack([q / (p - c), 2 * J / q])
     roots = torch.where(roots > 0, roots, torch.inf).amin(0)
     roots = torch.where((height == 0) & (c * toward > 0), 0.0, roots)
-    turn = ((p + c) / (p - c)).sqrt() - 1
-    roots[1] = torch.where((state.mode >= rays.count) & (turn > 0), turn, roots[1])
+    sign_change = ((p + c) / (p - c)).sqrt() - 1
+    roots[1] = torch.where((state.mode >= rays.count) & (sign_change > 0), sign_change, roots[1])
     time, fence = roots.min(0)
     return torch.where(force.size > 0, torch.log1p(time) / force.size, torch.inf), fence
 
@@ -145,11 +149,13 @@ def _next(rays: Rays, field: ForceField, state: NeuronState, force: Force) -> tu
 def _at_fence(
     rays: Rays, field: ForceField, state: NeuronState, fence: Tensor
 ) -> tuple[NeuronState, Tensor, Tensor]:
-    """Neurons at the fences that they have reached, each in its new mode; its ray and what it did."""
+    """Neurons at the fences that they have reached, in their new modes; their rays, and the kinds."""
     ray = rays.beyond[fence, state.mode]
     inner = ray == ORIGIN
-    released = (state.mode >= rays.count) & ~inner  # where c = 0, and then what it becomes decides
-    c = torch.where(released, -_force_on(field.force, state).dot, state.c)
+    c_is_zero = (
+        state.mode >= rays.count
+    ) & ~inner  # c = 0 there, so the sign of its derivative decides
+    c = torch.where(c_is_zero, -_force_on(field.force, state).dot, state.c)
     ray = torch.where(inner, state.mode - rays.count, ray)
     length = rays.along(ray, state.a, state.d)
     if rays.count == 2:  # one sample: both fences of a half plane are one line, but two rays
@@ -158,12 +164,12 @@ def _at_fence(
     mode = torch.where(dead, 0, rays.onward(field, ray, c))
     kind = torch.where(mode == 0, DYING, torch.where(mode >= rays.count, SLIDING, CROSSING))
     a, d = rays.direction[:, ray] * torch.where(dead, 0.0, length)
-    moved = NeuronState(a, d, torch.where(released, 0.0, state.c), mode)
-    return moved, ray, torch.where(released, LEAVING, kind)
+    moved = NeuronState(a, d, torch.where(c_is_zero, 0.0, state.c), mode)
+    return moved, ray, torch.where(c_is_zero, LEAVING, kind)
 
 
-def _on_shell(delta: Tensor, state: NeuronState) -> NeuronState:
-    """Without the rounding of delta: c is found from w where delta >= 0, and else |w| from c."""
+def _restore_delta(delta: Tensor, state: NeuronState) -> NeuronState:
+    """Restore delta exactly: c is recomputed from w where delta >= 0, and else |w| from c."""
     square = state.a**2 + state.d**2
     above = delta >= 0
     c = torch.copysign((delta.clamp(min=0) + square).sqrt(), state.c)

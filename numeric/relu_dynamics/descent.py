@@ -1,4 +1,4 @@
-"""Plain gradient descent with a torch optimiser, of which the flow is the limit."""
+"""Gradient descent with a torch optimiser, whose limit at small rates is the flow."""
 
 from __future__ import annotations
 
@@ -22,9 +22,11 @@ from numeric.relu_dynamics.rays import Rays
 from numeric.relu_dynamics.trajectory import Trajectory
 from numeric.runs import store
 
-PAUSE = 5.0  # seconds between two times that a run is kept
-UNREAD = 100  # losses at most between two looks at them
-GROWTH = 100  # a loss this many times that of the start, or that of f = 0, has diverged
+PAUSE = 5.0  # seconds between two checkpoints
+UNREAD = 100  # most losses left on the device before they are read
+GROWTH = (
+    100  # divergence: a loss this many times that of the start or of f = 0, whichever is larger
+)
 
 
 class Moves(Enum):
@@ -41,7 +43,7 @@ class Divergence(InputError):
 
 @dataclass(frozen=True, eq=False)
 class DescentTask:
-    """Samples from right to left, and what is trained on them."""
+    """Samples from right to left with their targets, and which parameters are trained."""
 
     samples: Samples
     y: Tensor  # (s,)
@@ -49,7 +51,7 @@ class DescentTask:
     moves: Moves
 
     def loss(self, parts: dict[str, Tensor]) -> Tensor:
-        """With gradients put where an optimiser looks for them."""
+        """The loss; its derivatives are stored in `.grad` of the trained parameters."""
         with torch.no_grad():
             derivatives = gradient(self.samples, self.y, **parts, alpha=self.alpha)
             for name in self.moves.value:
@@ -71,7 +73,7 @@ class DescentTask:
         return bool((self.samples.patterns(*parts[:2]) % (2 * len(self.y)) == 0).all())
 
     def curvature(self, parts: Tensor) -> float:
-        """The largest of the loss where it is least: that of the tangent kernel of what is trained."""
+        """The largest eigenvalue of the tangent kernel of the trained parameters."""
         rays = Rays(self.samples, self.alpha)
         state = start(rays, *parts)
         none = torch.zeros_like(state.c)
@@ -84,7 +86,7 @@ class DescentTask:
 
 @dataclass(eq=False)
 class SavedFrames:
-    """What is kept of a run: after which steps, the parameters (3, m) and the residuals (s,) then."""
+    """The recorded part of a run: numbers of steps, parameters (3, m) and residuals (s,) after them."""
 
     steps: list[int] = field(default_factory=list)
     values: list[Tensor] = field(default_factory=list)
@@ -99,7 +101,7 @@ class SavedFrames:
 
 @dataclass(frozen=True, eq=False)
 class InterpolatedFrames:
-    """Neurons after some of the steps, and between them on straight lines."""
+    """Neurons at any time, by linear interpolation between recorded steps."""
 
     times: Tensor  # (k,)
     values: Tensor  # (k, 3, m)
@@ -118,7 +120,7 @@ class InterpolatedFrames:
 class Descent:
     """Steps of `optimiser(parameters, lr=rate)`; plain ones follow the flow, at time rate a step.
 
-    About `frames` times on the way neurons and residuals are kept.
+    Neurons and residuals are recorded about `frames` times.
     """
 
     x: Any  # (s,)
@@ -141,7 +143,7 @@ class Descent:
             )
 
     def run(self, progress: bool = True, keep: Path | None = None) -> Trajectory:
-        """With `keep`, a file, a run that was stopped goes on where it was, with the same result."""
+        """Train; with a file `keep`, an interrupted run is resumed, with the same result."""
         x, y = samples_on_a_line(self.x, self.y, self.neurons.a)
         points, order = Samples.of(x)
         task = DescentTask(points, y[order], self.neurons.alpha, self.moves)
@@ -177,11 +179,11 @@ class Descent:
         saved: SavedFrames,
         progress: bool,
     ) -> Iterator[None]:
-        """Stops after each frame."""
+        """Train, and yield after each recorded step."""
         if not saved.steps:
             saved.add(0, task, parts)
         bound, peak = task.bound(saved.values[0]), 0.0
-        losses: list[Tensor] = []  # not looked at yet: each look waits for the device
+        losses: list[Tensor] = []  # not read yet: reading waits for the device
         every, first = max(1, self.steps // self.frames), saved.steps[-1] + 1
         steps = range(first, self.steps + 1)
         for step in tqdm(

@@ -1,4 +1,4 @@
-r"""The tangent kernel of neurons at their samples, and what it makes of residuals that it rules.
+r"""The tangent kernel of neurons at the samples, and residuals under a constant kernel.
 
 $K_{jk} = \frac1{\alpha^2}\tilde x_j^T\bigl(\sum_i w_iw_i^T + c_i^2\bigr)\tilde x_k$ over the neurons active
 at both, by prefix sums over patterns; where a neuron slides, $c^2$ counts along its ray only.
@@ -17,7 +17,7 @@ from numeric.relu_dynamics.rays import Rays
 
 @dataclass(frozen=True, eq=False)
 class KernelModes:
-    r"""Of $\rho' = -K\rho$, from given residuals on."""
+    r"""The solution of $\rho' = -K\rho$ with given initial residuals, by eigenvectors of K."""
 
     residuals: Tensor  # (s,)
     rates: Tensor  # (s,)

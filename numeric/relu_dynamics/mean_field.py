@@ -5,7 +5,7 @@ $\varphi = r\langle\tilde x, d(\theta)\rangle_+$, and the residuals of f make th
 $V = \sum_j\rho_j\varphi(x_j) + \lambda|r|$. To move by $-\nabla V$ is the continuity equation
 $\partial_t\mu = \mathrm{div}(\mu\nabla V)$, under which $\frac12|\rho|^2 + \lambda\int|r|d\mu$ falls.
 While residuals stand still, r moves evenly at a fixed angle, and at a fixed r the light-like vector
-(d, 1) makes a boost for r times as long: two exact ways that take turns.
+(d, 1) makes a boost for r times as long: a splitting into two exact flows.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class MeanField:
 
 @dataclass(frozen=True, eq=False)
 class Cylinder:
-    """The flow as a problem for steps; states have w = d(theta) and r in the place of c."""
+    """The flow as a `FlowProblem`; states have w = d(theta), and r in the place of c."""
 
     rays: Rays
     y: Tensor  # (s,)
@@ -104,7 +104,7 @@ class Cylinder:
         return outputs(self.rays, state) / len(state.c) - self.y
 
     def neurons(self, state: NeuronState) -> Neurons:
-        """With an invariant below 0, so that whoever has r = 0 keeps his angle."""
+        """With an invariant below 0, so that neurons with r = 0 keep their angles."""
         return Neurons.canonical(state.c, torch.atan2(state.d, state.a), -1.0)
 
     def moved(
@@ -121,7 +121,7 @@ class Cylinder:
         return self._pulled(forces, state, span / 2), hits
 
     def _pulled(self, forces: Tensor, state: NeuronState, span: float) -> NeuronState:
-        """r at a fixed angle: even motion, which the penalty brakes and may stop at 0."""
+        """Move r at a fixed angle: at constant speed, reduced by the penalty, which may stop it at 0."""
         g = forces[:, state.mode]
         push = -(g[0] * state.a + g[1] * state.d)
         speed = push - self.penalty * state.c.sign()

@@ -25,13 +25,13 @@ from numeric.relu_dynamics.neurons import Neurons
 from numeric.relu_dynamics.rays import Rays
 from numeric.relu_dynamics.stepper import StepPlan
 
-RAPIDITY = 0.5  # of one step, at most
-BEYOND = 100.0  # of half a step, which floats could not hold for long and no step may have
+RAPIDITY = 0.5  # largest rapidity of one step
+BEYOND = 100.0  # rapidity of half a step at which it is rejected at once, before floats overflow
 
 
 @dataclass(frozen=True, eq=False)
 class Boosts:
-    """Neurons by what they keep, at samples from right to left."""
+    """The flow problem with finite invariants delta, at samples from right to left."""
 
     rays: Rays
     y: Tensor  # (s,)
@@ -86,7 +86,7 @@ class Boosts:
 
 
 def _unequal(state: NeuronState, rapidity: Tensor) -> Tensor:
-    """The smaller size is that of the end of the step, which may well start from c = 0."""
+    """Ratio of the larger to the smaller of |c| and |w|, the latter after the step: c may start at 0."""
     readout, hidden = (state.c**2).mean().sqrt(), (state.a**2 + state.d**2).mean().sqrt()
     larger, smaller = torch.maximum(readout, hidden), torch.minimum(readout, hidden)
     least = torch.maximum(smaller, larger * rapidity)

@@ -1,4 +1,4 @@
-"""Runs by steps: enough of them to go on, and to be anywhere in them again."""
+"""A record of the steps of a run, from which it can be resumed, and its state at any time recomputed."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from numeric.relu_dynamics.stepper import Control, FlowProblem, Step, steps
 from numeric.relu_dynamics.trajectory import Event, Trajectory, in_order
 from numeric.runs import store
 
-PAUSE = 5.0  # seconds between two times that a run is kept
-MARKS = 256  # states that are kept at most, and half as many at least where there are more steps
-NEURONS = 2**21  # in all of them, if they are many
+PAUSE = 5.0  # seconds between two checkpoints
+MARKS = 256  # most states stored; at least half as many if there are more steps
+NEURONS = 2**21  # most neurons in all stored states together
 
 
 @dataclass(eq=False)
 class Record:
-    """Times and residuals after each step, what was held still in it, and some of the states."""
+    """Times and residuals after each step, the constant residuals used in it, and some of the states."""
 
     times: list[float]
     residuals: list[Tensor]
@@ -54,7 +54,7 @@ class Record:
             self.marks = {k: state for k, state in self.marks.items() if k % self.stride == 0}
 
     def state(self, problem: FlowProblem, time: float) -> NeuronState:
-        """Steps are made again from the last mark on, with the same bits; the last one in part."""
+        """The state at a time: steps are repeated from the last stored state, with bitwise equal results."""
         last = bisect.bisect_right(self.times, time) - 1
         n = last // self.stride * self.stride
         state = self.marks[n]
@@ -67,7 +67,7 @@ class Record:
         return state
 
     def events(self, order: Tensor) -> tuple[Event, ...]:
-        """As `in_order` says, with samples numbered as they were given."""
+        """Events in the order of `in_order`, with samples numbered as they were given."""
         if not self.hits:
             return ()
         times, neurons, rays, kinds = (
@@ -79,7 +79,7 @@ class Record:
         return in_order(Event(t, i, j, KINDS[k]) for t, i, j, k in rows)
 
     def fields(self) -> dict[str, Any]:
-        """As plain tensors and numbers, for a file."""
+        """The record as plain tensors and numbers, for a checkpoint."""
         return {
             "times": self.times,
             "residuals": self.residuals,
@@ -116,7 +116,7 @@ def follow(
     path: Path | None,
     run: str,
 ) -> Trajectory:
-    """From a state on, or from what a file holds of this very run; residuals go back to their order."""
+    """Integrate from a state or from a checkpoint of the same run; residuals in the order of the samples."""
     path = None if path is None else require_writable(path)
     stored = None if path is None else store.read(path, run, state.a.device)
     record = Record.of(problem, state) if stored is None else Record.from_fields(stored)

@@ -1,4 +1,4 @@
-"""Steps that are as long as they may be, for any problem that can plan one and make it."""
+"""Adaptive steps for any flow problem that can estimate the error of a step and make it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TINY = 1e-300
 
 @dataclass(frozen=True)
 class Control:
-    """When to end, how far a neuron may be off, and how long a step may be."""
+    """The end time, the tolerance of one step relative to a neuron, and the largest step."""
 
     end: float
     tolerance: float
@@ -26,14 +26,14 @@ class Control:
 
 @dataclass(frozen=True, eq=False)
 class StepPlan:
-    """The residuals that a step will hold still, and how many tolerances it would neglect."""
+    """The residuals that a step will hold constant, and its estimated error in units of the tolerance."""
 
     held: Tensor  # (s,)
     error: float
 
 
 class FlowProblem(Protocol):
-    """What a method of order 2 knows: errors fall with the square of a step."""
+    """A flow with a method of order 2: its errors fall with the square of the step."""
 
     def residuals(self, state: NeuronState) -> Tensor: ...
 
@@ -52,7 +52,7 @@ class FlowProblem(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """What a step found, and how long the next one may be."""
+    """The result of a step, and how long the next one may be."""
 
     state: NeuronState
     held: Tensor  # (s,)
@@ -72,7 +72,7 @@ def steps(
 ) -> Iterator[Step]:
     """Up to the end, from any time on; `span` is the length of the first step, if it may be that long.
 
-    A step is made shorter where it neglects more than the tolerance or what is minimised would grow.
+    A step is shortened where its error is above the tolerance or the objective would grow.
     """
     while now < control.end:
         plan = problem.planner(state, residuals, control.tolerance)

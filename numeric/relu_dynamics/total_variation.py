@@ -21,7 +21,7 @@ from numeric.relu_dynamics.neurons import Neurons
 
 @dataclass(frozen=True)
 class Variation:
-    """Of the function of some neurons: what they spend, and the two parts of the least that makes it."""
+    """Total variation of the neurons, and the two parts of the least that makes the same function."""
 
     spent: float  # the mean of |r|
     bending: float  # the integral of |f''| sqrt(1 + x^2)

@@ -1,4 +1,4 @@
-"""What a training run leaves: neurons at any time, residuals at some, and what happened at the rays."""
+"""The result of a run: neurons at any time, residuals at some times, and events at the samples."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 from numeric.inputs import InputError
 from numeric.relu_dynamics.neurons import Neurons
 
-MOMENT = 1e-12  # of a time: some thousand roundings, and far less than what happens apart
+MOMENT = 1e-12  # relative: far above rounding, and far below the time between separate events
 
 
 class Kind(Enum):

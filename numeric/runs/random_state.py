@@ -1,4 +1,4 @@
-"""Torch's global random numbers, which dropout draws from: lent to a run, and given back as they were."""
+"""Torch's global random state, which dropout draws from: seeded for a run, and restored afterwards."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def borrowed(device: torch.device, seed: int) -> Iterator[None]:
 
 
 def state(device: torch.device) -> list[Tensor]:
-    """Of the CPU, and of another device if that is where the run is."""
+    """The random state of the CPU and, if the run is elsewhere, of its device."""
     here = [torch.get_rng_state()]
     if device.type != "cpu":
         here.append(torch.get_device_module(device).get_rng_state(device))

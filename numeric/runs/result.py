@@ -1,4 +1,4 @@
-"""What a training run leaves: losses, snapshots, and a statement of what was minimised, and how."""
+"""The result of a training run: losses, snapshots, and a statement of what was minimised, and how."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ class Run:
 
     @property
     def steps(self) -> tuple[int, ...]:
-        """Those of which there are snapshots."""
+        """The steps of which there are snapshots."""
         return tuple(sorted(self.snapshots))
 
     @property
     def model(self) -> nn.Module:
-        """As training left it."""
+        """The model after training."""
         return self.model_at(self.steps[-1])
 
     def model_at(self, step: int) -> nn.Module:
-        """A model of its own with the parameters that it had after so many updates."""
+        """A new model with the parameters after so many updates."""
         if step not in self.snapshots:
             raise InputError(
                 f"There is no snapshot of step {step}, only of {self.steps}: name it in `at`."

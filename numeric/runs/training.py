@@ -1,4 +1,4 @@
-"""One small training loop: any model, loss and torch optimiser; a stopped run goes on where it was."""
+"""One training loop for any model, loss and torch optimiser; an interrupted run can be resumed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Everything that changes during a training run, how, and how it is put into a file and taken out."""
+"""Everything that changes during a training run: its update, and its checkpoint on disk."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Optimizer = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
 
 
 class TrainingState:
-    """A copy of the model on its way."""
+    """A copy of the model being trained, with its optimiser, random state, losses and snapshots."""
 
     def __init__(
         self,
@@ -55,7 +55,10 @@ class TrainingState:
                 "torch optimiser, such as partial(torch.optim.SGD, lr=0.1)."
             )
         self.generator = torch.Generator().manual_seed(whole("seed", seed, 0))
-        self.order, self.place = torch.empty(0, dtype=torch.long), 0  # of a shuffled epoch
+        self.order, self.place = (
+            torch.empty(0, dtype=torch.long),
+            0,
+        )  # the shuffled epoch, and the position in it
         self.losses: list[float] = []
         self.snapshots: dict[int, dict[str, Tensor]] = {}
         batches = "all at once" if self.size == len(self.x) else f"in batches of {self.size}"
@@ -132,7 +135,7 @@ class TrainingState:
         store.write(path, self.key, state)
 
     def resume(self, path: Path, wanted: Collection[int]) -> None:
-        """Go on from a file, if there is one."""
+        """Continue from a checkpoint, if there is one."""
         state = store.read(path, self.key, self.device, settings=SETTINGS)
         if state is None:
             return
@@ -177,7 +180,9 @@ class TrainingState:
         digits = math.sqrt(max(torch.finfo(dtype).eps for dtype in floats))
         allowed = {"rel_tol": digits, "abs_tol": digits * abs(written[0])}
         for where, before, after in zip(("the start", "its last step"), written, now, strict=True):
-            both_nan = math.isnan(before) and math.isnan(after)  # of examples no batch has come to
+            both_nan = math.isnan(before) and math.isnan(
+                after
+            )  # NaN at examples that no batch has reached
             if not both_nan and not math.isclose(before, after, **allowed):
                 raise InputError(
                     f"The model or loss computes other values than in the run that wrote {path}: at the "

@@ -1,4 +1,4 @@
-"""What a run leaves: residuals at every change, and of the neurons only those that changed."""
+"""A log of the changes of mode in a run: residuals at each, and the neurons that changed."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ NONE = -1
 
 @dataclass(frozen=True, eq=False)
 class LogEntry:
-    """One change, or the start, where all neurons are written down, or the end."""
+    """One change of mode, or the start, which lists all neurons, or the end."""
 
     time: float
     residuals: Array  # (s,)
     drift: Array  # (4s, 2)
     who: Whole  # (n,)
-    mode: Whole  # (n,): into which they came
+    mode: Whole  # (n,): their new mode
     offset: Array  # (n, 2)
     ray: int
     kind: int  # in KINDS
@@ -38,14 +38,14 @@ class LogEntry:
 
 @dataclass(frozen=True, eq=False)
 class EventLog:
-    """k nodes in a row, with n entries of neurons in all."""
+    """k entries as arrays, which list n neurons in total."""
 
     times: Array  # (k,)
     residuals: Array  # (k, s)
     drifts: Array  # (k, 4s, 2)
     rays: Whole  # (k,)
     kinds: Whole  # (k,)
-    counts: Whole  # (k,): of entries
+    counts: Whole  # (k,): neurons listed in each entry
     who: Whole  # (n,)
     mode: Whole  # (n,)
     offset: Array  # (n, 2)
@@ -71,10 +71,10 @@ class EventLog:
         return [LogEntry(*row) for row in rows]
 
     def state(self, net: SlidingNetwork, node: int) -> SlidingState:
-        """Right after the change of this number."""
+        """The state right after the entry of this number."""
         n = int(self.counts[: node + 1].sum())
         last = np.empty(self.counts[0], int)
-        last[self.who[:n]] = np.arange(n)  # of several entries the last one stays
+        last[self.who[:n]] = np.arange(n)  # if a neuron is listed several times, the last one holds
         here = (self.times[node].item(), self.residuals[node], self.drifts[node])
         return SlidingState.of(net, *here, self.mode[last], self.offset[last])
 

@@ -1,4 +1,4 @@
-"""The run itself, with a progress bar, and a file from which it goes on."""
+"""Integration from change to change, with a progress bar and checkpoints."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from numeric.relu_dynamics.sliding.step import step
 from numeric.relu_dynamics.sliding.tables import Tables
 from numeric.runs import store
 
-PAUSE = 5.0  # seconds between two times that a run is kept
-STALL = 10_000  # changes, at most, in an instant
-INSTANT = 1e-9  # of the time so far
-RECENT = 8  # changes that tell how soon the next one may be
+PAUSE = 5.0  # seconds between two checkpoints
+STALL = 10_000  # most changes within a relative time INSTANT
+INSTANT = 1e-9  # relative to the time so far
+RECENT = 8  # last changes, from which the time to the next one is guessed
 
 
 def integrate(
@@ -40,7 +40,7 @@ def integrate(
 ) -> Solution:
     r"""Gradient flow of a and b, with c fixed, of $\frac1\alpha\sum_i c_i[a_i x - b_i]_+$ at samples (x, y).
 
-    With `keep`, a file, a run that was stopped goes on where it was, with the same result.
+    With a file `keep`, an interrupted run is resumed, with the same result.
     """
     x, y = samples_on_a_line(x, y, Neurons(a, b, c, alpha).a)
     end = positive("time", time)

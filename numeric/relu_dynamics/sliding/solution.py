@@ -1,4 +1,4 @@
-"""The flow of a and b of a network on a line, at any time."""
+"""The exact flow of a and b of a network on a line, at any time."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Solution:
 
     @cached_property
     def events(self) -> tuple[Event, ...]:
-        """After the start, as `in_order` says; neurons that leave a sample together have one each."""
+        """All events after the start, sorted by `in_order`; neurons that leave together have one each."""
         samples = self.order[torch.from_numpy(self.log.rays) % len(self.order)].tolist()
         rows = zip(self.log.nodes(), samples, strict=True)
         return in_order(

@@ -1,4 +1,4 @@
-r"""Where all neurons are, and how each goes on from a ray.
+r"""The state of all neurons, and the mode in which a neuron continues from a ray.
 
 With $q_0$ and $q_1$ the speeds at which the field crosses a ray to its active side, as seen from the
 silent and from the active side, a neuron on it slides where $q_0 > 0 > q_1$ (Filippov), goes on in
@@ -24,7 +24,7 @@ SLACK = 8 * np.finfo(float).eps
 
 @dataclass(frozen=True, eq=False)
 class SlidingNetwork:
-    """What does not change."""
+    """The constants of a run: tables of the samples, readouts and scale."""
 
     tables: Tables
     push: Array  # (m,): c/alpha
@@ -33,7 +33,7 @@ class SlidingNetwork:
 
 @dataclass(frozen=True, eq=False)
 class SlidingState:
-    """At some time, right after whatever changed then."""
+    """All neurons at some time, right after any change at that time."""
 
     time: float
     residuals: Array  # (s,)
@@ -72,7 +72,7 @@ class SlidingState:
         return self.offset[who] - net.push[who, None] * self.drift[self.mode[who]]
 
     def after(self, modes: LinearModes, time: float) -> SlidingState:
-        """While nobody changes his mode."""
+        """The state a time later, if no neuron changes its mode."""
         return replace(
             self,
             time=self.time + time,
@@ -90,7 +90,7 @@ class SlidingState:
 
 
 def _reach(net: SlidingNetwork, push: Array, mode: Whole, offset: Array) -> Array:
-    """By more than rounding; infinite where there is no fence, or no motion."""
+    """The drift needed to pass each fence by more than rounding; infinite without fence or motion."""
     fence, push = net.tables.fence[mode], np.abs(push)[:, None]
     height = np.einsum("med,md->me", fence, offset) + rounding(offset)[:, None]
     free = fence.any(2) & (push > 0)
@@ -99,7 +99,7 @@ def _reach(net: SlidingNetwork, push: Array, mode: Whole, offset: Array) -> Arra
 
 
 def rounding(parts: Array) -> Array:
-    """What may be lost of w by either of its parts: (..., 2) -> (...,)."""
+    """A bound of the rounding error of w: (..., 2) -> (...,)."""
     return SLACK * np.abs(parts).sum(-1)
 
 

@@ -9,7 +9,7 @@ simultaneous changes do not matter to each other.
 A fence counts as reached when a neuron is beyond it by more than rounding, and an exit when a speed has
 changed its sign by more than rounding. So every change takes time, a neuron that only touches a ray
 stays in its sector, and none comes back to a ray that it has just left.
-Once all that moves neurons is rounding, nobody changes his mode any more.
+Once all forces are below rounding, no neuron changes its mode any more.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from numeric.relu_dynamics.trajectory import Kind
 
 @dataclass(frozen=True, eq=False)
 class Change:
-    """Neurons that have come into another mode at once, or back into theirs if there is no kind."""
+    """Neurons that change their mode together; without a kind they return to their own mode."""
 
     who: Whole
     ray: int
@@ -100,7 +100,7 @@ class Exits:
         return cls(fences.mode[held] - net.tables.rays, fences.sign[held])
 
     def hold(self, net: SlidingNetwork, modes: LinearModes) -> Array:
-        """What presses them to the ray from its silent and its active side: (2n, s)."""
+        """Speeds towards the ray on its silent and its active side, by modes of the residuals: (2n, s)."""
         sides = np.stack([net.tables.silent[self.ray], net.tables.active[self.ray]], 1)
         inward = self.sign[:, None, None] * np.array([[-1.0], [1.0]]) * net.tables.normal[self.ray]
         press = np.einsum("ned,nedk->nek", inward, modes.fields[sides])
@@ -126,7 +126,7 @@ def step(
     sums = Sums.of(
         modes.rates, fences.distance, fences.approach(net, modes), exits.hold(net, modes)
     )
-    horizon = min(end - state.time, modes.quiet(net.scale))
+    horizon = min(end - state.time, modes.time_to_rounding(net.scale))
     if (root := earliest(sums, horizon, guess)) is None:
         return replace(state.after(modes, end - state.time), time=end), None
     time, which = root

@@ -1,4 +1,4 @@
-r"""How a neuron moves in each of its modes and what ends them, as matrices that act on residuals.
+r"""The motion of a neuron in each of its modes, and the fences that end them, as matrices.
 
 Modes and rays are numbered as in `numeric.relu_dynamics.rays`: free in the sector of pattern q (mode q),
 or sliding on the ray between q and q + 1 (mode 2s + q). Mode 0 is dead, and holds the origin too.
@@ -33,7 +33,9 @@ class Tables:
     normal: Array  # (2s, 2, 2): of each ray, to its active side; 0 for a side whose field never crosses it
     motion: Array  # (4s, 2, s): w' = -(c/alpha) motion @ rho
     fence: Array  # (4s, 2, 2): a mode lasts while <fence, w> > 0; rows of 0 are no fence
-    crosses: Array  # (4s, 2): 0 where the field of a mode never goes to or from its fence, else 1
+    crosses: (
+        Array  # (4s, 2): 1 where motion in a mode can approach its fence, 0 where it is parallel
+    )
     size: Array  # (4s,): of motion, as an operator at most
     beyond: Whole  # (4s, 2): the ray behind each fence, or ORIGIN
 
@@ -68,6 +70,6 @@ class Tables:
 
 
 def _above_rounding(parts: Tensor, x: Tensor) -> Tensor:
-    """Whether any part is more than rounding, which all are where the only sample seen has 1 + x x' = 0."""
+    """Whether any part is above rounding; none is where the only active sample x' has 1 + x x' = 0."""
     noise = 4 * torch.finfo(x.dtype).eps * (1 + x**2).sqrt()
     return (parts.abs() > noise).any(-1).to(x)
