@@ -24,10 +24,10 @@ from numeric.experiments.decision_boundaries import (
     Task,
     Zones,
     distance,
-    field,
+    geometry_map,
     perceptron,
 )
-from numeric.experiments.decision_boundaries.fields import log_volume
+from numeric.experiments.decision_boundaries.plane_geometry import log_volume
 from numeric.experiments.decision_boundaries.tasks import sinusoid, xor
 from numeric.runs import Run, train
 
@@ -83,7 +83,7 @@ def play(
     try:
         run = trained(task, n, rate, own)
         model = run.model_at(step)
-        one = field(model, LATTICE)
+        one = geometry_map(model, LATTICE)
     except InputError as refusal:
         for where in axes:
             where.images[0].set_data(np.full((LATTICE.points,) * 2, np.nan))

@@ -14,7 +14,7 @@ from numeric.inputs import InputError
 
 @dataclass(frozen=True)
 class Estimate:
-    """The mean of independent draws, how far they spread, and how sure the mean is."""
+    """The mean of independent draws, their standard deviation, and the standard error of the mean."""
 
     mean: Tensor
     spread: Tensor  # standard deviation of one draw

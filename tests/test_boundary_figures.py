@@ -21,7 +21,7 @@ from numeric.experiments.decision_boundaries import (
     Evidence,
     Hypothesis,
     Lattice,
-    fields,
+    geometry_maps,
     perceptron,
     xor,
 )
@@ -35,7 +35,7 @@ LATTICE = Lattice(1.5, 12)
 def film() -> figures.Film:
     run = train(perceptron((5, 4)), F.cross_entropy, xor().data(0), FAST.optimizer, steps=100,
                 at=(10,), device="cpu", progress=False)  # fmt: skip
-    return figures.Film(fields(run, LATTICE, progress=False), 1)
+    return figures.Film(geometry_maps(run, LATTICE, progress=False), 1)
 
 
 @pytest.fixture(scope="module")

@@ -111,11 +111,11 @@ def solve(kernel: Mahalanobis, x: Tensor, targets: Tensor, ridge: float) -> Tens
 
 
 def outer_product(kernel: Mahalanobis, x: Tensor, weights: Tensor) -> Tensor:
-    """The mean of grad f grad f^T over the points (F.4), with trace d; M as it was if f is flat."""
+    """The mean of grad f grad f^T over the points (F.4), with trace d; the old M if f is constant."""
     slopes = kernel.gradient(x, x, weights.reshape(len(x), -1)).flatten(0, 1)
     size = slopes.abs().max()
     if not size > 0:
         return kernel.matrix
-    slopes = slopes / size  # whose squares might leave the floats
+    slopes = slopes / size  # so that squares neither overflow nor underflow
     M = slopes.T @ slopes
     return M * (len(M) / M.trace())

@@ -148,7 +148,7 @@ Base = Laplace | SmoothedLaplace | Gaussian | Polynomial | Own
 
 @dataclass(frozen=True, eq=False)
 class Mahalanobis(Kernel):
-    """A base kernel seen through M^(1/2): k(M^(1/2) x, M^(1/2) y); without a matrix, M = 1."""
+    """A base kernel after the linear map M^(1/2): k(M^(1/2) x, M^(1/2) y); without a matrix, M = 1."""
 
     base: Base
     matrix: Tensor | None = None  # (d, d)
@@ -187,7 +187,7 @@ class Mahalanobis(Kernel):
     def gradient(self, x: Any, centres: Any, weights: Tensor) -> Tensor:
         """Of f_o(x) = sum_b w_bo k(c_b, x): (n, d), (m, d), (m, o) -> (n, o, d), in chunks of points.
 
-        A kink at c_b = x adds nothing: of its slopes there, which fill a ball, 0 is the mean.
+        A kink at c_b = x contributes 0, the mean of its subgradients.
         """
         centres, rows = self._transformed(centres), max(1, CHUNK // weights.numel())
         take = self.base.calculus.gradient
@@ -216,7 +216,7 @@ class Mahalanobis(Kernel):
         return volume_of_metric(self.metric(x))
 
     def require_no_kink(self, x: Any, centres: Any) -> None:
-        """Where x is a centre of a kernel with a cone there, its slope does not exist."""
+        """Refuse x that coincide with a centre of a kernel with a cone there: no derivative exists."""
         if (
             self.base.kinked
             and not squared_distances(self._transformed(x), self._transformed(centres)).all()
@@ -227,7 +227,7 @@ class Mahalanobis(Kernel):
             )
 
     def _transformed(self, x: Any) -> Tensor:
-        """The points after M^(1/2)."""
+        """The points after the linear map M^(1/2)."""
         if self.root is None:
             return points(x)
         return points(x, self.root.device, len(self.root)) @ self.root

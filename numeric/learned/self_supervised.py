@@ -63,7 +63,9 @@ class SelfSupervisedKernel(TransformerMixin, BaseEstimator, Kernel):
         self.spectrum_ = values.flip(0)
         self._require_components(components)
         top, u = self.spectrum_[:components], vectors.flip(1)[:, :components]
-        u = u * u.gather(0, u.abs().argmax(0)[None]).sign()  # an eigenvector has no sign of its own
+        u = (
+            u * u.gather(0, u.abs().argmax(0)[None]).sign()
+        )  # fixes the arbitrary sign of an eigenvector
         self.weights_ = swapped @ u / top**1.5
         return self
 
@@ -72,7 +74,7 @@ class SelfSupervisedKernel(TransformerMixin, BaseEstimator, Kernel):
         return returned(self._features(X), X)
 
     def predict(self, X: Any) -> Any:
-        """What it learns to tell of a point is its representation: the same as `transform`."""
+        """The representation, the same as `transform`: scikit-learn's name for it."""
         return self.transform(X)
 
     def __call__(self, X: Any, Y: Any = None) -> Any:
@@ -108,7 +110,7 @@ class SelfSupervisedKernel(TransformerMixin, BaseEstimator, Kernel):
         return points(validated(self, X, reset=False), self.points_.device)
 
     def _require_components(self, components: int) -> None:
-        """There must be that many eigenvalues above 0, and a gap after the last."""
+        """Refuse unless so many eigenvalues are above 0, with a gap after the last of them."""
         values = self.spectrum_
         bound = len(values) * EPSILON * values.abs().max()
         if (usable := int((values > bound).sum())) < components:

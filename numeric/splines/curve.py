@@ -1,4 +1,4 @@
-"""A function whose second derivative is the density of knots times a polygon."""
+"""A function whose second derivative is the density of knots times a piecewise linear function."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class SplineCurve:
 
     @property
     def start(self) -> float:
-        """Up to where f is 0, which rounding must not tilt."""
+        """The point up to which f is exactly 0."""
         return float(self.x[0]) if self.law.clamped else -np.inf
 
     def moment(self, x: Array) -> Array:
-        """m, which goes on linearly beyond the nodes."""
+        """m, piecewise linear between the nodes and linear beyond them."""
         before, after = (slope * x + level for slope, level in self.outer)
         inside = np.interp(x, self.x, self.moments)
         return np.where(x < self.x[0], before, np.where(x > self.x[-1], after, inside))
@@ -49,7 +49,7 @@ class SplineCurve:
         return chord - sag + self._beyond(x)
 
     def _beyond(self, x: Array) -> Array:
-        """What is added outside the nodes."""
+        """The increment of f beyond the first and the last node."""
         first, last = self.x[0], self.x[-1]
         low, high = np.minimum(x, first), np.maximum(x, last)
         slopes, (M, N) = self.slopes[[0, -1]], self.moments[[0, -1]]

@@ -49,14 +49,14 @@ def solved(terms: Terms, right: Given = NOTHING, known: Given = NOTHING) -> Arra
 
 
 def _counted(numbers: Any, most: int) -> tuple[Any, Any]:
-    """Those that occur, and each by its rank among them."""
+    """Which numbers occur, and the rank of each among them."""
     occurs = np.zeros(most, bool)
     occurs[numbers] = True
     return occurs, (np.cumsum(occurs) - 1)[numbers]
 
 
 def _eliminated(rows: Any, columns: Any, factors: Array, right: Array) -> Array:
-    """Along the line, entries brought to like size, with one step of refinement."""
+    """Sparse LU in the given order, with row and column scaling and one step of iterative refinement."""
     by_row = _scales(rows, factors)
     factors = factors * by_row[rows]
     by_column = _scales(columns, factors)
@@ -74,7 +74,7 @@ def _eliminated(rows: Any, columns: Any, factors: Array, right: Array) -> Array:
 
 
 def _scales(lines: Any, factors: Array) -> Array:
-    """One over the largest of each line, as a power of two, which rounds nothing."""
+    """The reciprocal of the largest entry of each row or column, as a power of two (no rounding)."""
     largest = np.zeros(lines.max() + 1)
     np.maximum.at(largest, lines, np.abs(factors))
     return 2.0 ** -np.frexp(largest)[1]

@@ -1,4 +1,4 @@
-"""Sums of step kernels at the data: what the inner weights add to an interpolant."""
+"""Sums of step kernels at the data: the contribution of training the inner weights."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FIELDS = (4, 6)  # numbers of the value of each field at a datum; its slope afte
 
 @dataclass(frozen=True)
 class StepKernelSum:
-    """A function that is linear in the share of knots passed between the data and beyond them."""
+    """A function that is piecewise linear in the fraction of knots passed, with nodes at the data."""
 
     share: Array
     at_data: Array

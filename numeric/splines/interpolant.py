@@ -22,7 +22,7 @@ Array = NDArray[np.float64]
 
 
 class SplineInterpolant(RegressorMixin, BaseEstimator):
-    """What a wide univariate ReLU network of a given law interpolates when little of it moves.
+    """The interpolant of a wide univariate ReLU network in its kernel regime, for a given law.
 
     With `readout` = E[c^2] = 0 only the outer weights are trained (random features); above 0 all are,
     infinitesimally (tangent kernel). `ridge` is that of kernel regression. Fitting takes time in
@@ -69,7 +69,7 @@ class SplineInterpolant(RegressorMixin, BaseEstimator):
         return self
 
     def predict(self, x: Any) -> Array:
-        """h_1(x) + x h_2(x) and the smooth part."""
+        """The smooth part plus h_1(x) + x h_2(x)."""
         check_is_fitted(self)
         x = np.maximum(_places(x), self.curve_.start)
         total = self.curve_(x)
@@ -142,7 +142,7 @@ def _data(x: Any, y: Any, interpolated: bool) -> tuple[Array, Array, Array]:
 
 
 def _from_zero(x: Array, y: Array, counts: Array) -> tuple[Array, Array, Array]:
-    """Data where some unit is active, after the origin."""
+    """The data with x > 0, where units are active, after an added datum (0, 0)."""
     off = (x <= 0) & (y != 0)
     if off.any():
         raise InputError(
@@ -158,7 +158,7 @@ def _from_zero(x: Array, y: Array, counts: Array) -> tuple[Array, Array, Array]:
 
 
 def _flown(gram: Array, y: Array, counts: Array, ridge: float, time: float) -> tuple[Array, float]:
-    """Targets and a ridge whose regression is where the gradient flow from 0 has come to.
+    """Targets and a ridge whose regression equals the gradient flow from 0 at this time.
 
     A mode of rate r has reached (1 - e^-z)/z time of its pull, where z = (r + ridge) time. The ridge
     grows by 1/time, which makes targets of the size of y. A place pulls as often as it occurs.

@@ -1,4 +1,4 @@
-"""Norms of a fitted interpolant from its shape: nothing here knows its coefficients."""
+"""Norms of a fitted interpolant by integrals over its shape, independent of its coefficients."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numeric.splines.interpolant import SplineInterpolant
 from numeric.splines.weights import NODES, WEIGHTS
 
 Array = NDArray[np.float64]
-END = 1e30  # in typical knots: what lies beyond it adds less than rounding
+END = 1e30  # in units of a typical knot: the integral beyond it is below rounding
 
 
 def norm_by_integral(fitted: SplineInterpolant) -> float:
@@ -39,7 +39,7 @@ def variation(fitted: SplineInterpolant) -> float:
 
 
 def _ends(curve: SplineCurve) -> Array:
-    """Stand-ins for infinity."""
+    """Finite ends that stand for -infinity and infinity."""
     size = max(curve.law.scale, float(np.abs(curve.x).max()))
     return END * size * np.array([-1.0, 1.0])
 

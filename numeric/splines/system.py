@@ -48,7 +48,7 @@ class States:
 
 @dataclass(frozen=True, eq=False)
 class System:
-    """Places of data in order and a law; where it looks one way, the first place is the origin."""
+    """Sorted data points and a law; for a clamped law the first point is the origin."""
 
     law: FilledLaw
     x: Array
@@ -69,7 +69,7 @@ class System:
         return states
 
     def regressed(self, y: Array, ridge: Any) -> States:
-        """With value + ridge coefficient = y at each datum."""
+        """Kernel ridge regression: value + ridge * coefficient = y at each datum."""
         free = self._data[1:] if self.law.clamped else self._data
         own, terms = np.broadcast_to(ridge, len(self.x))[free], self._line()
         jump = (place(RATE, free), own), (place(RATE, free - 1), -own)
@@ -84,7 +84,7 @@ class System:
         return self._states(solved(terms, (place(DATUM, free), y[free])))
 
     def _line(self) -> Terms:
-        """What leads from each datum to the next, and what holds at both ends."""
+        """Equations from each datum to the next, and the conditions at both ends."""
         h, w, a = np.diff(self.x), self._hats, self._data[:-1]
         b = a + 1
         moments, slopes, values = (place(k, a) for k in (1, 2, 3))
@@ -128,7 +128,7 @@ class System:
         ]
 
     def _end(self, number: int, *sides: tuple[Any, Any]) -> Terms:
-        """An equation that knows both ends comes after all others, those of fields too."""
+        """An equation that couples both ends, numbered after all others for the elimination."""
         return equate(place(number, len(self.x) + 1), *sides)
 
     def _states(self, unknowns: Array) -> States:

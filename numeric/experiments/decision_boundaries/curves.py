@@ -1,4 +1,4 @@
-"""Points of a square or a disc, curves where a function changes sign, and how far they are apart."""
+"""Points of a square or a disc, curves where a function changes sign, and distances from them."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ class Lattice:
 
 @dataclass(frozen=True)
 class Disc:
-    """Points on circles around the origin, as dense on each as the circles are.
+    """Points on circles around the origin, with the spacing on a circle equal to that between circles.
 
-    An eighth of a turn takes them to themselves, and so does a mirror along an axis or a diagonal.
+    The points are invariant under rotation by 45 degrees and reflection in an axis or a diagonal.
     """
 
     reach: float
@@ -86,7 +86,7 @@ class Disc:
         return radius[:, None] * torch.stack([angle.cos(), angle.sin()], 1)
 
     def beside(self, values: Tensor) -> Tensor:
-        """Values (..., m) less the mean of each point's circle."""
+        """Values (..., m) minus their mean over each point's circle."""
         circles = F.one_hot(self.circle).to(values.dtype)
         return values - (values @ circles / circles.sum(0))[..., self.circle]
 

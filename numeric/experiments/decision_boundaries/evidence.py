@@ -1,4 +1,4 @@
-"""Volume elements of trained networks and of their twins, measured against curves."""
+"""Volume elements of trained networks and their controls, near and far from curves."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Evidence:
         return Curve.TASK if Curve.TASK in self.away else Curve.OWN
 
     def means(self, curve: Curve) -> Tensor:
-        """Log volume near and far, circles alike: (labels, networks, steps, layers, 2)."""
+        """Mean log volume near and far, balanced over circles: (labels, networks, steps, layers, 2)."""
         if curve not in self.away:
             raise InputError(
                 f"{curve.value} is not known here, but {[c.name for c in self.away]} are."
@@ -59,7 +59,7 @@ class Evidence:
 
     @property
     def rounding(self) -> float:
-        """How far two contrasts of equal volumes may differ: four weighted means of m numbers do."""
+        """A bound of the rounding error of a difference of contrasts: four weighted means of m numbers."""
         eps = torch.finfo(self.log_volume.dtype).eps
         return 4 * len(self.disc.x) * eps * self.log_volume.abs().max().item()
 

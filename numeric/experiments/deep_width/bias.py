@@ -1,4 +1,4 @@
-"""A bias measured at several widths, and its law: weighted fits in powers of the width."""
+"""A bias measured at several widths, and weighted least-squares fits in powers of the width."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from numeric.estimate import Slope
 from numeric.inputs import InputError
 
 STEP = 0.01
-EXPONENTS = torch.arange(-6, 3, STEP, dtype=torch.float64)  # where the best one is looked for
+EXPONENTS = torch.arange(
+    -6, 3, STEP, dtype=torch.float64
+)  # grid on which the best exponent is searched
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class Coefficient:
 
 @dataclass(frozen=True)
 class Bias:
-    """Mean less infinite-width value of one number, and its standard error, at every width."""
+    """Mean minus infinite-width value of one number, and its standard error, at every width."""
 
     widths: tuple[int, ...]
     values: tuple[float, ...]
@@ -82,7 +84,7 @@ class Bias:
         return ((self._weighed[:, None] - c * curves) ** 2).sum(0)
 
     def _curves(self, p: Tensor) -> Tensor:
-        """(widths, exponents); from the mean width, so that none over- or underflows."""
+        """(widths, exponents): n^p over the standard error, relative to the mean width against overflow."""
         return (self._n / self._n.log().mean().exp())[:, None] ** p / self._errors[:, None]
 
     @cached_property

@@ -23,7 +23,7 @@ BLOCK = 2**22  # distances held at once
 
 @dataclass(frozen=True)
 class Share:
-    """Of the knots near a sample, or of how it grew: beside what chance gives, with its spread."""
+    """The fraction of knots near a sample, or its growth, with its mean and spread under the null."""
 
     value: float
     chance: float
@@ -37,7 +37,7 @@ class Share:
 
 @dataclass(frozen=True)
 class Clustering:
-    """Before training, after it, and by how much the share grew."""
+    """The fraction before training, after it, and its growth."""
 
     before: Share
     after: Share
@@ -70,7 +70,7 @@ def clustering(
 
 
 def _displaced(x: Tensor, draws: int, seed: int) -> Tensor:
-    """(draws, s): cells end in the middle between samples, and are symmetric at both ends."""
+    """(draws, s): each sample drawn anew from its cell; the outermost cells are symmetric."""
     middles = (x[1:] + x[:-1]) / 2
     lower = torch.cat([2 * x[:1] - middles[:1], middles])
     upper = torch.cat([middles, 2 * x[-1:] - middles[-1:]])
@@ -98,7 +98,7 @@ def _shares(points: Tensor, x: Tensor, neurons: Neurons, distance: float, weight
 
 
 def _against_null(shares: Tensor) -> Share:
-    """The first is of the samples themselves."""
+    """Compare the first share, at the true samples, with the others, at the displaced ones."""
     value, null = shares[0], shares[1:]
     exceeded = int((null >= value).sum())
     p_value = (1 + exceeded) / (1 + len(null))

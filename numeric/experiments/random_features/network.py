@@ -1,7 +1,7 @@
-r"""Networks $f(x) = m^{-1/2}\sum_i c_i\,[a_i x - b_i]_+$ whose hidden units are drawn and stay as they are.
+r"""Networks $f(x) = m^{-1/2}\sum_i c_i\,[a_i x - b_i]_+$ with random hidden units that are not trained.
 
-Units are homogeneous, so that a kernel knows of a pair (a, b) only its direction and its mean squared
-length. That leaves an integral over a closed line of directions, which midpoints take to O(1/m^2).
+Units are homogeneous, so that a kernel depends on the directions of the pairs (a, b) and their mean
+squared lengths only. That leaves an integral over directions, which the midpoint rule gives to O(1/m^2).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _normal(m: int, generator: torch.Generator, sa: float, sb: float) -> Units:
 
 
 def _middles(m: int) -> Units:
-    """Of m equal cells of [-1, 1], after as many ones."""
+    """m ones, and the midpoints of m equal cells of [-1, 1]."""
     return torch.ones(m, **WIDE), (2 * torch.arange(m, **WIDE) + 1 - m) / m
 
 
@@ -125,7 +125,7 @@ class RandomFeatures:
             raise InputError(f"sampling: Independent() or Stratified(), not {self.sampling!r}.")
         whole("m", self.m, 1)
         whole("seed", self.seed, 0)
-        _ = self.units  # so that what they need is told here
+        _ = self.units  # so that wrong parameters are refused here
 
     @cached_property
     def units(self) -> Units:
@@ -189,7 +189,7 @@ class RandomFeatures:
 
 @dataclass(frozen=True, eq=False)
 class RandomFeatureNetwork:
-    """Units with a readout; where it was trained, with the loss before each step."""
+    """Random units with a readout; if it was trained, with the loss before each step."""
 
     hidden: RandomFeatures
     coefficients: Tensor  # (m,)

@@ -87,7 +87,7 @@ class DenseInterpolant:
 
 @dataclass(frozen=True, eq=False)
 class Errors:
-    """Distances from the kernel interpolant on a grid, for each width over its draws."""
+    """Errors relative to the kernel interpolant on a grid, for each width over its draws."""
 
     worst: dict[int, Estimate]  # the largest one
     square: dict[int, Estimate]  # their mean square
@@ -190,7 +190,7 @@ def _slope(at: dict[int, Estimate], power: float) -> Slope:
 
 
 def _over(draws: Tensor) -> Estimate:
-    """One draw alone is known exactly."""
+    """The estimate from draws; a single, deterministic draw has no spread."""
     if len(draws) > 1:
         return Estimate.of(draws)
     return Estimate(draws[0], torch.zeros_like(draws[0]), 1)

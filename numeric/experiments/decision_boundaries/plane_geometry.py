@@ -20,8 +20,8 @@ from numeric.models.activation_derivatives import Slopes, slopes_of
 from numeric.models.perceptron import hidden_layers
 from numeric.runs import Run
 
-DEAD = 1e8  # nats of a slope below 1, of which 1e-8 is lost to rounding
-THIN = 1e-7  # height over length of a parallelogram whose area has lost 1e-9 of itself to rounding
+DEAD = 1e8  # -log of a slope at which the rounding of the log reaches 1e-8
+THIN = 1e-7  # height over length of a parallelogram below which its area loses more than 1e-9
 
 
 def margin(model: nn.Module) -> Callable[[Tensor], Tensor]:
@@ -38,8 +38,8 @@ def margin(model: nn.Module) -> Callable[[Tensor], Tensor]:
 def log_volume(model: nn.Module, x: Tensor) -> Tensor:
     r"""$\log\sqrt{\det g}$ at every hidden layer of a perceptron: (m, 2) -> (layers, m).
 
-    The area that both tangents span, by the chain rule through all layers at once, to 1e-8: many times
-    faster than `geometry.log_volume`, to which points with thinner parallelograms are left.
+    The area spanned by the two tangents, by the chain rule through all layers at once, to 1e-8: many
+    times faster than `geometry.log_volume`, which is used only where the parallelogram is too thin.
     """
     areas, features, tangents = [], x, torch.eye(2, dtype=x.dtype, device=x.device)
     with torch.no_grad():
@@ -57,7 +57,7 @@ def log_volume(model: nn.Module, x: Tensor) -> Tensor:
 
 
 def _require_live_units(scale: Tensor, layer: str) -> None:
-    """An error where fewer than two units still have a slope: its logs (m, n) have lost their digits."""
+    """Refuse points at which fewer than two units have a slope above exp(-DEAD); log slopes are (m, n)."""
     second = scale.topk(min(2, scale.shape[1]), 1).values[:, -1]
     if (second < -DEAD).any():
         raise InputError(
@@ -96,7 +96,7 @@ def _general(model: nn.Module, x: Tensor, layer: str) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class GeometryMap:
-    """Maps of a square, rows from below, at every hidden layer."""
+    """Geometry on a lattice of a square, rows from below, at every hidden layer."""
 
     lattice: Lattice
     log_volume: Tensor  # (layers, points, points)
@@ -106,8 +106,8 @@ class GeometryMap:
     boundary: Tensor  # (k, 2), where the margin is 0
 
 
-def field(model: nn.Module, lattice: Lattice) -> GeometryMap:
-    """Of one network."""
+def geometry_map(model: nn.Module, lattice: Lattice) -> GeometryMap:
+    """The geometry of one network."""
     x, lead, layers = lattice.x, margin(model), hidden_layers(model)
     curved = [geometry.ricci_scalar(model, x, layer=name) for name in layers]
     widths = x.new_tensor([linear.out_features for linear, _ in layers.values()])
@@ -120,7 +120,7 @@ def field(model: nn.Module, lattice: Lattice) -> GeometryMap:
     return GeometryMap(lattice, *map(lattice.square, maps), lattice.curve(lead))
 
 
-def fields(run: Run, lattice: Lattice, progress: bool = True) -> dict[int, GeometryMap]:
-    """At every snapshot of a run."""
+def geometry_maps(run: Run, lattice: Lattice, progress: bool = True) -> dict[int, GeometryMap]:
+    """The geometry at every snapshot of a run."""
     steps = tqdm(run.steps, desc="fields", disable=not progress, leave=False)
-    return {step: field(run.model_at(step), lattice) for step in steps}
+    return {step: geometry_map(run.model_at(step), lattice) for step in steps}
