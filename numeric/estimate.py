@@ -22,7 +22,7 @@ class Estimate:
 
     @classmethod
     def of(cls, draws: Tensor) -> Estimate:
-        """From draws along the first axis."""
+        """The estimate from draws along the first axis."""
         if draws.ndim < 1 or len(draws) < 2:
             raise InputError(
                 f"An estimate needs at least 2 draws, but {tuple(draws.shape)} were given."

@@ -1,4 +1,4 @@
-r"""Does automatic differentiation overestimate curvature? A rival route, and what it is measured against.
+r"""Does automatic differentiation overestimate curvature? Nested differentiation against exact values.
 
 Appendix G 1 of the curvature paper avoids automatic differentiation, because it "leads to a consistent
 overestimation of the Ricci curvature quantities due to numerical issues". `compare` puts five numbers side

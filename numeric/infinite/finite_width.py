@@ -1,4 +1,4 @@
-r"""Networks of finite width as torch modules, drawn from the description of an infinite one; their kernels.
+r"""Random networks of finite width as torch modules, and their empirical kernels.
 
 A dense layer $z = a W h + c\,b$ has the Jacobian $a\,\delta\otimes h$ by its weights, with
 $\delta = \partial f/\partial z$, so that a layer adds to the tangent kernel

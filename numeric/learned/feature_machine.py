@@ -80,7 +80,7 @@ class FeatureMachine(RegressorMixin, BaseEstimator):
         return returned(torch.cat(parts), X)
 
     def gradient(self, X: Any) -> Any:
-        """Of the predictor: (m, d) -> (m, d), or (m, o, d) for several targets."""
+        """The gradient of the predictor: (m, d) -> (m, d), or (m, o, d) for several targets."""
         x = self._fitted_points(X)
         weights = self.weights_.reshape(len(self.weights_), -1)
         slopes = self.kernel_.gradient(x, self.points_, weights)

@@ -32,7 +32,7 @@ from numeric.kernels.two_point import (
 
 @dataclass(frozen=True)
 class Laplace:
-    """exp(-|x - y| / bandwidth); it has a cone at y = x, so there it counts as having slope 0."""
+    """exp(-|x - y| / bandwidth); at y = x, where it has a cone, its slope is taken to be 0."""
 
     bandwidth: float = 10.0
     calculus: ClassVar = SquaredDistance
@@ -185,7 +185,7 @@ class Mahalanobis(Kernel):
         return self.base.calculus.diagonal(self.base, self._transformed(x))
 
     def gradient(self, x: Any, centres: Any, weights: Tensor) -> Tensor:
-        """Of f_o(x) = sum_b w_bo k(c_b, x): (n, d), (m, d), (m, o) -> (n, o, d), in chunks of points.
+        """The gradient of f_o(x) = sum_b w_bo k(c_b, x): (n, d), (m, d), (m, o) -> (n, o, d), in chunks.
 
         A kink at c_b = x contributes 0, the mean of its subgradients.
         """

@@ -30,12 +30,12 @@ class NeuronState:
     c: Tensor
     mode: Tensor
 
-    def of(self, who: Tensor) -> NeuronState:
-        return NeuronState(self.a[who], self.d[who], self.c[who], self.mode[who])
+    def of(self, index: Tensor) -> NeuronState:
+        return NeuronState(self.a[index], self.d[index], self.c[index], self.mode[index])
 
-    def put(self, who: Tensor, some: NeuronState) -> NeuronState:
+    def put(self, index: Tensor, some: NeuronState) -> NeuronState:
         pairs = ((self.a, some.a), (self.d, some.d), (self.c, some.c), (self.mode, some.mode))
-        return NeuronState(*(whole.index_copy(0, who, part) for whole, part in pairs))
+        return NeuronState(*(whole.index_copy(0, index, part) for whole, part in pairs))
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,21 +74,21 @@ def advance(
     field = rays.field(residuals)
     moving, hits = _released(rays, field, state)
     whole = span * torch.ones_like(state.a)
-    left, who, state = whole, None, None
+    left, index, state = whole, None, None
     for _ in range(
         8 * rays.count
     ):  # a constant force drives no neuron around the origin more than once
         force = _force_on(field.force, moving)
         time, fence = _next(rays, field, moving, force)
         moved = _moved(moving, force, torch.minimum(time, left))
-        state = moved if who is None else state.put(who, moved)
+        state = moved if index is None else state.put(index, moved)
         at = (time <= left).nonzero()[:, 0]
         if not len(at):
             return _restore_delta(delta, state), hits
         moving, ray, kind = _at_fence(rays, field, moved.of(at), fence[at])
-        who, left = at if who is None else who[at], (left - time)[at]
-        hits.append(Hits(whole[who] - left, who, ray, kind))
-    raise ArithmeticError(f"neuron {int(who[0])} met more rays in one step than there are.")
+        index, left = at if index is None else index[at], (left - time)[at]
+        hits.append(Hits(whole[index] - left, index, ray, kind))
+    raise ArithmeticError(f"neuron {int(index[0])} met more rays in one step than there are.")
 
 
 def boosted(force: Tensor, state: NeuronState, time: float) -> NeuronState:
@@ -119,9 +119,9 @@ def _released(rays: Rays, field: ForceField, state: NeuronState) -> tuple[Neuron
     free = (onward < rays.count).nonzero()[:, 0]
     if not len(free):
         return state, []
-    who, kind = held[free], torch.full_like(free, LEAVING)
-    hits = Hits(torch.zeros_like(state.a[who]), who, ray[free], kind)
-    return replace(state, mode=state.mode.index_copy(0, who, onward[free])), [hits]
+    index, kind = held[free], torch.full_like(free, LEAVING)
+    hits = Hits(torch.zeros_like(state.a[index]), index, ray[free], kind)
+    return replace(state, mode=state.mode.index_copy(0, index, onward[free])), [hits]
 
 
 def _next(rays: Rays, field: ForceField, state: NeuronState, force: Force) -> tuple[Tensor, Tensor]:

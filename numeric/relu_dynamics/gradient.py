@@ -21,7 +21,7 @@ TINY = 1e-30
 
 @dataclass(frozen=True, eq=False)
 class Gradient:
-    """Of the loss by a, b and c, each (m,), with the residuals at the samples, (s,)."""
+    """The gradient of the loss by a, b and c, each (m,), and the residuals at the samples, (s,)."""
 
     a: Tensor
     b: Tensor
@@ -125,7 +125,7 @@ class Samples:
 def gradient(
     samples: Samples, y: Tensor, a: Tensor, b: Tensor, c: Tensor, alpha: float
 ) -> Gradient:
-    """Of $\\frac12\\sum_j (f(x_j) - y_j)^2$, with y in the order of the samples."""
+    """The gradient of $\\frac12\\sum_j (f(x_j) - y_j)^2$, with y in the order of the samples."""
     patterns = samples.patterns(a, b)
     residuals = samples.outputs(a, b, c, patterns) / alpha - y
     over = residuals / alpha

@@ -24,7 +24,7 @@ WIDE = {
 
 @dataclass(frozen=True, eq=False)
 class Neurons:
-    """m of them, and the number alpha that the sum is divided by."""
+    """m neurons, and the number alpha by which their sum is divided."""
 
     a: Tensor  # (m,)
     b: Tensor  # (m,)
@@ -187,7 +187,7 @@ def _split(inner: Tensor, delta: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _invariants(delta: float | Tensor, like: Tensor) -> Tensor:
-    """One for each neuron, from one or as many: finite."""
+    """Finite invariants, one for each neuron, from one number or one for each."""
     values = torch.as_tensor(delta, dtype=like.dtype, device=like.device)
     if values.ndim and values.shape != like.shape:
         shape_given = f"delta of shape {tuple(values.shape)} for {len(like)} neurons was given"

@@ -29,7 +29,7 @@ class ForceField:
 
 @dataclass(frozen=True, eq=False)
 class Rays:
-    """Of samples from right to left, numbered as the angle of w grows."""
+    """The rays of samples from right to left, numbered by increasing angle of w."""
 
     samples: Samples
     alpha: float

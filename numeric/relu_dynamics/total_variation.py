@@ -39,7 +39,7 @@ def variation(neurons: Neurons) -> Variation:
 
 
 def _bends(neurons: Neurons) -> tuple[Tensor, Tensor]:
-    """Where f'' is, in order, and the absolute values of its masses there."""
+    """The sorted knots, and the absolute values of the point masses of f'' there."""
     moving = neurons.a != 0
     places, index = torch.unique(neurons.knots[moving], return_inverse=True)
     jumps = (neurons.c * neurons.a.abs())[moving] / neurons.alpha

@@ -25,7 +25,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True)
 class Event:
-    """At this time this neuron's knot was at this sample, counted as the samples were given."""
+    """A neuron's knot meets a sample at a time; samples are numbered as they were given."""
 
     time: float
     neuron: int
@@ -34,7 +34,7 @@ class Event:
 
 
 def in_order(events: Iterable[Event]) -> tuple[Event, ...]:
-    """By time; events of one moment by neuron, and those of one neuron as they came.
+    """Events sorted by time; those of one moment by neuron, and those of one neuron as they came.
 
     Events are of one moment if none is later than the one before it by more than 1e-12 of its time:
     neurons that meet a sample together do so at times that differ by the rounding of the processor.

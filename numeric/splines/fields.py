@@ -42,10 +42,10 @@ class StepKernelSum:
 
 
 def field_terms(share: Array, clamped: bool, number: int, *sources: tuple[Any, Any]) -> Terms:
-    """What a sum of step kernels at the data satisfies; sources are unknowns with factors.
+    """Equations of a sum of step kernels at the data; sources are unknowns with factors.
 
     Its slope jumps by minus the source at each datum. With a mirror it is opposite at both ends, and
-    the values there add up to the total times the chance that a unit is active at one of them or at
+    the values there add up to the total times the probability that a unit is active at one of them or at
     both; without, it is 0 at the last datum's right and the value is 0 at the first, where knots begin.
     """
     data, last = np.arange(len(share)), len(share) - 1
@@ -60,7 +60,7 @@ def field_terms(share: Array, clamped: bool, number: int, *sources: tuple[Any, A
     terms += equate(rises, (rises, -np.diff(share)))
     if clamped:
         return terms + equate(ends[0], (place(number, 0), 1.0)) + equate(ends[1], (final, 1.0))
-    chance = 2 - (share[-1] - share[0])
+    probability = 2 - (share[-1] - share[0])
     terms += equate(ends[0], (first, 1.0), (final, 1.0))
     values = ((place(number, datum), 1.0) for datum in (0, last))
-    return terms + equate(ends[1], *values, (first, -chance))
+    return terms + equate(ends[1], *values, (first, -probability))

@@ -50,7 +50,7 @@ class SplineInterpolant(RegressorMixin, BaseEstimator):
         self.time = time
 
     def fit(self, x: Any, y: Any) -> SplineInterpolant:
-        """From data in any order."""
+        """Fit to data (n,), (n,) in any order."""
         law = filled(self.initialisation, self.values or {})
         for name in ("readout", "ridge", "time"):
             _require_nonnegative(name, getattr(self, name), endless=name == "time")

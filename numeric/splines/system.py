@@ -36,7 +36,7 @@ DATUM = 0  # the equation that a datum itself gives; the next three lead to the 
 
 @dataclass(frozen=True)
 class States:
-    """At the data: f, f', m and coefficients; m beyond them, by its slope and its value at 0; fields."""
+    """f, f', m and coefficients at the data; slope and intercept of m beyond them; the fields."""
 
     values: Array
     slopes: Array

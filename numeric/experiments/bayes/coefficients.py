@@ -31,7 +31,7 @@ class Tally:
     bottom_squares: Tensor | float = 0.0
 
     def add(self, top: Tensor, bottom: Tensor | None = None) -> None:
-        """One row for each draw; without a denominator the mean itself."""
+        """Add draws along the first axis; without denominators the ratio is a plain mean."""
         bottom = top.new_ones(len(top)) if bottom is None else bottom
         below = bottom.reshape(-1, *(1,) * (top.ndim - 1))
         self.count += len(top)

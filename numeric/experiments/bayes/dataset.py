@@ -149,7 +149,7 @@ class Problem:
         return Coefficients(*(tally.estimate() for tally in tallies))
 
     def quadrature(self, nodes: int = 48) -> Coefficients:
-        """By Gauss-Hermite rules in the span of data and point; `spread` is the change from half as many."""
+        """Gauss-Hermite quadrature in the span of data and point; `spread` is the change from nodes // 2."""
         whole("nodes", nodes, 2)
         if nodes > FINEST:
             raise InputError(

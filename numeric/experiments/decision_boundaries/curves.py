@@ -43,7 +43,7 @@ class Lattice:
         return values.unflatten(-1, (self.points, self.points))
 
     def curve(self, f: Callable[[Tensor], Tensor]) -> Tensor:
-        """Where f, (m, 2) -> (m,), changes sign between neighbours, by linear interpolation: (k, 2)."""
+        """Points (k, 2) where f, (m, 2) -> (m,), changes sign between neighbours, by linear interpolation."""
         values = f(self.x)
         if values.shape != self.x.shape[:1] or not values.isfinite().all():
             raise InputError(
@@ -105,7 +105,7 @@ def _crossings(values: Tensor, x: Tensor) -> Tensor:
 
 
 def distance(x: Tensor, curve: Tensor) -> Tensor:
-    """From each point to the nearest of a curve: (m, 2), (k, 2) -> (m,); infinite from no curve."""
+    """Distance of points from the nearest point of a curve: (m, 2), (k, 2) -> (m,); infinite if k = 0."""
     if not len(curve):
         return x.new_full((len(x),), math.inf)
     return torch.cdist(x, curve).amin(1)

@@ -18,7 +18,7 @@ TRUE, SHUFFLED = 0, 1  # labels that the twins were trained on
 
 
 class Curve(Enum):
-    """What volume elements are measured against."""
+    """The curves near which volume elements are measured."""
 
     TASK = "the boundary of the task"
     DECOY = "that boundary, mirrored or turned"

@@ -76,7 +76,7 @@ def _slopes(phi: nn.Module) -> Slopes:
 
 
 def _log_area(tangents: Tensor) -> tuple[Tensor, Tensor]:
-    """Of the parallelogram that two vectors span, and where it is thin: (m, 2, n) -> (m,), (m,)."""
+    """Log area of the parallelogram of two vectors, and whether it is thin: (m, 2, n) -> (m,), (m,)."""
     lengths, order = tangents.norm(dim=2).sort(1, descending=True)
     long, short = tangents.gather(1, order[:, :, None].expand_as(tangents)).unbind(1)
     along = long / lengths[:, :1]

@@ -45,7 +45,7 @@ class Approach:
         return self.at[widest].sigmas_from(factor * self.exact[widest])
 
     def bias(self, i: int, j: int, factor: float = 1.0) -> Bias:
-        """Of one entry, against `factor` times the infinite kernel."""
+        """The bias of one entry, relative to `factor` times the infinite kernel."""
         off = [(e.mean - factor * self.exact[n])[i, j].item() for n, e in self.at.items()]
         errors = [e.stderr[i, j].item() for e in self.at.values()]
         return Bias(tuple(self.at), tuple(off), tuple(errors))
@@ -177,7 +177,7 @@ class KernelSweep:
         return [size] * full + [rest] * (rest > 0)
 
     def _fingerprint(self, width: int, x: Tensor) -> str:
-        """Of whatever the draws and their kernels depend on."""
+        """A hash of everything that the draws and their kernels depend on."""
         net = self.network
         phis = [sp.srepr(act.phi.floating) for act in net.activations]
         return store.fingerprint(

@@ -181,7 +181,7 @@ class FeatureSweep:
 
 
 def _slope(at: dict[int, Estimate], power: float) -> Slope:
-    """Of a power of the means; few widths may lie on a line by chance, so their spread counts too."""
+    """The slope of a power of the means; its error includes their standard errors, as widths are few."""
     fitted = power_law(list(at), [e.mean.item() ** power for e in at.values()])
     u = torch.tensor(list(at), **WIDE).log()
     u = u - u.mean()

@@ -17,19 +17,19 @@ import numpy as np
 from numeric.relu_dynamics.sliding.modes import integrals
 from numeric.relu_dynamics.sliding.tables import Array
 
-FLOOR = 2.0**-44  # of the time reached: an interval this short is not halved again
+FLOOR = 2.0**-44  # relative to the time: shorter intervals are not halved again
 
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """n such functions."""
+    """n sums of exponentials, as in the module docstring."""
 
     rates: Array  # (s,)
     coefficients: Array  # (n, 1 + 2s): A, D and E
 
     @classmethod
     def of(cls, rates: Array, constant: Array, rising: Array, fading: Array) -> Sums:
-        """First those with A (n,) and D (n, s), then those with E (n', s)."""
+        """From functions with A (n,) and D (n, s) only, followed by functions with E (n', s) only."""
         s, n = len(rates), len(constant)
         table = np.zeros((n + len(fading), 1 + 2 * s))
         table[:n, 0], table[:n, 1 : 1 + s], table[n:, 1 + s :] = constant, rising, fading
@@ -130,7 +130,7 @@ def _first(
 
 
 def _solve(sums: Sums, table: Array, left: float, ends: Array, order: int) -> Array:
-    """Where derivatives of this order, above 0 at left and below at the ends, vanish: Newton in a bracket."""
+    """Roots of derivatives of this order, above 0 at `left`, below at `ends`: bracketed Newton steps."""
     low, high = np.full_like(ends, left), ends
     at = (low + high) / 2
     for _ in range(100):

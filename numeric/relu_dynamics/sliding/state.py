@@ -81,7 +81,7 @@ class SlidingState:
         )
 
     def placed(self, net: SlidingNetwork, who: Whole, w: Array, mode: int) -> SlidingState:
-        """With these neurons at w, (k, 2), in another mode."""
+        """The state with some neurons moved to w, (k, 2), and to another mode."""
         modes, offset, reach = self.mode.copy(), self.offset.copy(), self.reach.copy()
         modes[who] = mode
         offset[who] = w + net.push[who, None] * self.drift[mode]

@@ -25,7 +25,7 @@ __all__ = ["DEAD", "ORIGIN", "Array", "Tables", "Whole"]
 
 @dataclass(frozen=True, eq=False)
 class Tables:
-    """Of s samples from right to left, with residuals in this order."""
+    """Tables for s samples from right to left, with residuals in this order."""
 
     samples: Samples
     silent: Whole  # (2s,): the mode beside each ray in which its sample is not active
