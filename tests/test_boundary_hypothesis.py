@@ -134,7 +134,7 @@ def test_seeds_and_shapes_do_not_depend_on_what_else_is_run() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         ({"task": "xor"}, "must be a Task"),
         ({"shapes": ()}, "one at least"),
@@ -146,6 +146,6 @@ def test_seeds_and_shapes_do_not_depend_on_what_else_is_run() -> None:
         ({"circles": 0}, "circles = 0"),
     ],
 )
-def test_bad_experiments_are_told(change: dict, told: str) -> None:
-    with pytest.raises(InputError, match=told):
+def test_bad_experiments_are_told(change: dict, message: str) -> None:
+    with pytest.raises(InputError, match=message):
         Hypothesis(**{"task": xor(), "shapes": (3,)} | change)

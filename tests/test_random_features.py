@@ -199,9 +199,9 @@ BAD_FITS = {
 }
 
 
-@pytest.mark.parametrize(("x", "y", "more", "told"), BAD_FITS.values(), ids=BAD_FITS)
-def test_bad_data_are_refused(x: list, y: list, more: dict, told: str) -> None:
-    with pytest.raises(InputError, match=told):
+@pytest.mark.parametrize(("x", "y", "more", "message"), BAD_FITS.values(), ids=BAD_FITS)
+def test_bad_data_are_refused(x: list, y: list, more: dict, message: str) -> None:
+    with pytest.raises(InputError, match=message):
         layer().fit(x, y, **more)
 
 
@@ -233,10 +233,10 @@ BAD_LAYERS = {
 
 
 @pytest.mark.parametrize(
-    ("name", "values", "m", "more", "told"), BAD_LAYERS.values(), ids=BAD_LAYERS
+    ("name", "values", "m", "more", "message"), BAD_LAYERS.values(), ids=BAD_LAYERS
 )
-def test_bad_layers_are_refused(name: str, values: dict, m: int, more: dict, told: str) -> None:
-    with pytest.raises(InputError, match=told):
+def test_bad_layers_are_refused(name: str, values: dict, m: int, more: dict, message: str) -> None:
+    with pytest.raises(InputError, match=message):
         RandomFeatures(INITIALISATIONS[name], values, m, **more)
 
 

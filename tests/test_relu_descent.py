@@ -130,9 +130,9 @@ def test_curvature_is_that_of_the_squared_jacobian(moves: Moves) -> None:
 
 def test_the_advised_rate_is_where_the_readout_begins_to_diverge() -> None:
     """The loss of c alone is quadratic, and its curvature that of the advice."""
-    with pytest.raises(Divergence, match=r"rate = 20\.0 diverges.*Take a rate below") as told:
+    with pytest.raises(Divergence, match=r"rate = 20\.0 diverges.*Take a rate below") as computed:
         Descent(X, Y, NEURONS, 20.0, 1000, Moves.READOUT).run(progress=False)
-    stable = float(str(told.value).split("below ")[1].split(",")[0])
+    stable = float(str(computed.value).split("below ")[1].split(",")[0])
     Descent(X, Y, NEURONS, 0.99 * stable, 1000, Moves.READOUT).run(progress=False)
     with pytest.raises(Divergence):
         Descent(X, Y, NEURONS, 1.02 * stable, 1000, Moves.READOUT).run(progress=False)
@@ -146,7 +146,7 @@ def test_overshooting_until_all_are_dead_is_told_too() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "told"),
+    ("make", "message"),
     [
         (lambda: Descent(X, Y, NEURONS, 0.0, 10), "rate = 0.0"),
         (lambda: Descent(X, Y, NEURONS, math.inf, 10), "rate = inf"),
@@ -155,6 +155,6 @@ def test_overshooting_until_all_are_dead_is_told_too() -> None:
         (lambda: Descent([0.1, 0.1], [1.0, 2.0], NEURONS, 0.1, 10), "more than once"),
     ],
 )
-def test_bad_input_is_told(make: object, told: str) -> None:
-    with pytest.raises(InputError, match=told):
+def test_bad_input_is_told(make: object, message: str) -> None:
+    with pytest.raises(InputError, match=message):
         make()

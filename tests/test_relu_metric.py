@@ -118,7 +118,7 @@ def test_a_neuron_without_angle_has_no_angular_rate(delta) -> None:
 
 @named
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("wrong", "message"),
     [
         ({"m": 0}, "m"),
         ({"m": 2.5}, "m"),
@@ -127,10 +127,10 @@ def test_a_neuron_without_angle_has_no_angular_rate(delta) -> None:
         ({"r": float("inf")}, "r"),
     ],
 )
-def test_bad_input_is_refused_by_name(name, wrong, told) -> None:
+def test_bad_input_is_refused_by_name(name, wrong, message) -> None:
     at = {"delta": 1.0, "r": 1.0, "m": 2, "alpha": 1.0} | wrong
     for face in ("numpy", "evaluate"):
-        with pytest.raises(InputError, match=f"^{told} ="):
+        with pytest.raises(InputError, match=f"^{message} ="):
             getattr(catalogue[name], face)(**at)
 
 

@@ -83,7 +83,7 @@ def test_without_charge_only_a_positive_delta_loses_the_sign() -> None:
 
 
 @pytest.mark.parametrize(
-    ("bad", "told"),
+    ("bad", "message"),
     [
         (lambda: Neuron(math.nan, 1, 1), "a = nan"),
         (lambda: Neuron(1, math.inf, 1), "b = inf"),
@@ -100,6 +100,6 @@ def test_without_charge_only_a_positive_delta_loses_the_sign() -> None:
         (lambda: Canonical(1, 1).full(math.inf, 1, 1), "delta = inf"),
     ],
 )
-def test_bad_input_is_told(bad, told) -> None:
-    with pytest.raises(InputError, match=told):
+def test_bad_input_is_told(bad, message) -> None:
+    with pytest.raises(InputError, match=message):
         bad()

@@ -109,11 +109,11 @@ def test_a_place_that_takes_no_file_is_told_before_training(tmp_path: Path) -> N
         steps.append(1)
         return F.cross_entropy(out, y)
 
-    for keep, told in (
+    for keep, message in (
         (tmp_path, "is a folder"),
         (tmp_path / "file" / "run.pt", "cannot be written"),
     ):
-        with pytest.raises(InputError, match=told):
+        with pytest.raises(InputError, match=message):
             train(model(), counted, data(), SGD, steps=3, keep=keep, device="cpu", progress=False)
     assert not steps
 
