@@ -17,7 +17,7 @@ from scipy import linalg
 from analytic.splines import INITIALISATIONS
 from bench.clock import seconds
 from numeric.splines import SplineInterpolant
-from numeric.splines.law import Law, filled
+from numeric.splines.law import FilledLaw, filled
 
 Array = NDArray[np.float64]
 VALUES = {"signs": {"B": 1.0}, "uniform": {"A": 1.0, "B": 1.0}, "gaussian": {"sa": 1.0, "sb": 1.0}}
@@ -30,7 +30,7 @@ def run(n: int = 2000) -> Iterator[str]:
             yield f"{name}, {kind}, {n} points: {compared(law, readout, n)}"
 
 
-def compared(law: Law, readout: float, n: int) -> str:
+def compared(law: FilledLaw, readout: float, n: int) -> str:
     """Seconds, residuals and errors of both ways."""
     rng = np.random.default_rng(0)
     x, between = (np.sort(rng.uniform(-0.95, 0.95, count)) for count in (n, 999))

@@ -42,14 +42,14 @@ from numeric.experiments.decision_boundaries import (
     Curve,
     Hypothesis,
     Lattice,
-    field,
-    fields,
+    geometry_map,
+    geometry_maps,
     perceptron,
     sinusoid,
     xor,
 )
 from numeric.experiments.decision_boundaries.evidence import SHUFFLED, TRUE
-from numeric.experiments.decision_boundaries.fields import log_volume
+from numeric.experiments.decision_boundaries.plane_geometry import log_volume
 from numeric.runs import train
 
 full = profile == "full"
@@ -107,7 +107,7 @@ corners = xor().data(0)
 
 def film(run, steps, k=0):
     """Maps of the k-th network of a run."""
-    return {step: field(run.model_at(step).network(k).cpu(), lattice) for step in steps}
+    return {step: geometry_map(run.model_at(step).network(k).cpu(), lattice) for step in steps}
 
 
 def learned(run):
@@ -140,7 +140,7 @@ def single(width):
         return film(xor_runs[width], epochs)
     run = train(perceptron(width, seed), F.cross_entropy, corners, xor().recipe.optimizer,
                 steps=max(epochs), at=epochs, device="cpu", progress=False)  # fmt: skip
-    return fields(run, lattice, progress=False)
+    return geometry_maps(run, lattice, progress=False)
 
 
 wide = {f"{n} units": figures.Film(single(n)) for n in (10, 100, 250, 500)}
@@ -207,7 +207,7 @@ def watched(task, shape, recipe):
                 device="cpu", progress=progress)  # fmt: skip
     x, y = run.data
     right[shape] = (run.model(x).argmax(1) == y).double().mean()
-    return fields(run, lattice, progress=False)
+    return geometry_maps(run, lattice, progress=False)
 
 
 boundary_film.moving(watched(xor(), 10, xor().recipe), "10-xor", corners)

@@ -16,7 +16,7 @@ from matplotlib.colors import Normalize, SymLogNorm
 from matplotlib.figure import Figure
 
 from notebooks.style import BLUE, INK, RED, framed, new
-from numeric.experiments.decision_boundaries import Comparison, Evidence, Field
+from numeric.experiments.decision_boundaries import Comparison, Evidence, GeometryMap
 from numeric.experiments.decision_boundaries.evidence import DECOYS, SHUFFLED, TRUE
 
 GREEN, GREY = "#3a7d44", "#888888"
@@ -29,12 +29,12 @@ class Map:
     """A quantity of the plane as colours."""
 
     title: str
-    of: Callable[[Field], np.ndarray]  # -> (layers, points, points)
+    of: Callable[[GeometryMap], np.ndarray]  # -> (layers, points, points)
     colours: str
     line: str  # colour of the decision boundary
     norm: Callable[[np.ndarray], Normalize]  # from all values in one row of pictures
 
-    def draw(self, axes: Axes, one: Field, layer: int, norm: Normalize) -> Any:
+    def draw(self, axes: Axes, one: GeometryMap, layer: int, norm: Normalize) -> Any:
         reach = one.lattice.reach
         image = axes.imshow(
             self.of(one)[layer], cmap=self.colours, norm=norm, origin="lower", interpolation="nearest",
@@ -65,7 +65,7 @@ LEAD = Map(
 )  # fmt: skip
 
 
-def outline(one: Field) -> np.ndarray:
+def outline(one: GeometryMap) -> np.ndarray:
     """The decision boundary, its pieces apart by NaN: (2, points)."""
     axis = one.lattice.axis.numpy()
     pieces = contour_generator(axis, axis, one.margin.numpy()).lines(0.0)
@@ -77,7 +77,7 @@ def outline(one: Field) -> np.ndarray:
 class Film:
     """One network, or one layer of it, over training."""
 
-    fields: Mapping[int, Field]  # step -> maps
+    fields: Mapping[int, GeometryMap]  # step -> maps
     layer: int = 0
 
 

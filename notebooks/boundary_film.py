@@ -14,12 +14,12 @@ from PIL import Image
 
 from notebooks.boundary_figures import RICCI, VOLUME, dots, outline
 from notebooks.style import FOLDER, new
-from numeric.experiments.decision_boundaries import Field
+from numeric.experiments.decision_boundaries import GeometryMap
 
 PAUSE, REST = 200, 2_000  # of a frame and of the last one, in ms
 
 
-def moving(maps: Mapping[int, Field], name: str, data: Any = None, unit: float = 1) -> HTML:
+def moving(maps: Mapping[int, GeometryMap], name: str, data: Any = None, unit: float = 1) -> HTML:
     """One frame for each step, written to figures/; `unit` is how many steps make an epoch."""
     frames = _frames(maps, data, unit)
     held = io.BytesIO()
@@ -39,7 +39,7 @@ def moving(maps: Mapping[int, Field], name: str, data: Any = None, unit: float =
     return HTML(f'<img alt="{name}: a network that learns" src="data:image/gif;base64,{encoded}">')
 
 
-def _frames(maps: Mapping[int, Field], data: Any, unit: float) -> list[Image.Image]:
+def _frames(maps: Mapping[int, GeometryMap], data: Any, unit: float) -> list[Image.Image]:
     """Axes are drawn once; what moves are colours, boundaries and the number of the epoch."""
     first = next(iter(maps.values()))
     layers = len(first.log_volume)

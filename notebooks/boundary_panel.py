@@ -19,15 +19,15 @@ from notebooks.pad import Box, Points
 from notebooks.panels import Caption, Choice, Slider, freeze
 from numeric.experiments.decision_boundaries import (
     Disc,
-    Field,
+    GeometryMap,
     Lattice,
     Task,
     Zones,
     distance,
-    field,
+    geometry_map,
     perceptron,
 )
-from numeric.experiments.decision_boundaries.fields import log_volume
+from numeric.experiments.decision_boundaries.plane_geometry import log_volume
 from numeric.experiments.decision_boundaries.tasks import sinusoid, xor
 from numeric.runs import Run, train
 
@@ -83,7 +83,7 @@ def play(
     try:
         run = trained(task, n, rate, own)
         model = run.model_at(step)
-        one = field(model, LATTICE)
+        one = geometry_map(model, LATTICE)
     except InputError as refusal:
         for where in axes:
             where.images[0].set_data(np.full((LATTICE.points,) * 2, np.nan))
@@ -107,7 +107,7 @@ def play(
     return Caption(FORMULA, told)
 
 
-def _contrast(model: torch.nn.Module, one: Field) -> str:
+def _contrast(model: torch.nn.Module, one: GeometryMap) -> str:
     weights = Zones().weights(DISC, distance(DISC.x, one.boundary))
     near, far = (weights @ log_volume(model, DISC.x)[-1]).tolist()
     if near != near:

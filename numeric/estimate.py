@@ -14,7 +14,7 @@ from numeric.inputs import InputError
 
 @dataclass(frozen=True)
 class Estimate:
-    """The mean of independent draws, how far they spread, and how sure the mean is."""
+    """The mean of independent draws, their standard deviation, and the standard error of the mean."""
 
     mean: Tensor
     spread: Tensor  # standard deviation of one draw
@@ -22,7 +22,7 @@ class Estimate:
 
     @classmethod
     def of(cls, draws: Tensor) -> Estimate:
-        """From draws along the first axis."""
+        """The estimate from draws along the first axis."""
         if draws.ndim < 1 or len(draws) < 2:
             raise InputError(
                 f"An estimate needs at least 2 draws, but {tuple(draws.shape)} were given."

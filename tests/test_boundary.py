@@ -143,7 +143,7 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize(("door", "told"), BAD.values(), ids=BAD)
-def test_bad_input_is_told(door: partial, told: str) -> None:
-    with pytest.raises(InputError, match=told):
+@pytest.mark.parametrize(("door", "message"), BAD.values(), ids=BAD)
+def test_bad_input_is_told(door: partial, message: str) -> None:
+    with pytest.raises(InputError, match=message):
         door()

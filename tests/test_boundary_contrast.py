@@ -147,9 +147,9 @@ def test_one_network_in_many_may_lack_a_boundary() -> None:
     some = evidence(0.5, 0.1, 0.0)
     gone = some.away[Curve.TASK].clone()
     gone[2] = math.inf
-    told = replace(some, away={**some.away, Curve.TASK: gone}).comparisons()
-    assert told["untrained"].estimate.count == 7
-    assert str(told["untrained"]).endswith(", 1 pairs left out")
+    computed = replace(some, away={**some.away, Curve.TASK: gone}).comparisons()
+    assert computed["untrained"].estimate.count == 7
+    assert str(computed["untrained"]).endswith(", 1 pairs left out")
     gone[1:] = math.inf
     with pytest.raises(InputError, match="Only 1 of 8 networks"):
         replace(some, away={**some.away, Curve.TASK: gone}).comparisons()

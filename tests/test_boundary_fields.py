@@ -9,8 +9,15 @@ from torch import nn
 from analytic.activations import sigmoid
 from analytic.expressions.arguments import InputError
 from numeric import geometry
-from numeric.experiments.decision_boundaries import Disc, Lattice, field, fields, perceptron, xor
-from numeric.experiments.decision_boundaries.fields import THIN, log_volume
+from numeric.experiments.decision_boundaries import (
+    Disc,
+    Lattice,
+    geometry_map,
+    geometry_maps,
+    perceptron,
+    xor,
+)
+from numeric.experiments.decision_boundaries.plane_geometry import THIN, log_volume
 from numeric.models.shallow import ShallowNetwork
 from numeric.runs import train
 
@@ -20,7 +27,7 @@ DISC = Disc(1.5, 7)
 def test_fields_are_those_of_the_paper_s_features() -> None:
     """n^(-1/2) phi: the volume against autograd; R against moments of units, and of the map itself."""
     net, lattice = perceptron((5, 4), seed=3), Lattice(1.5, 4)
-    found = field(net, lattice)
+    found = geometry_map(net, lattice)
     assert found.log_volume.shape == found.ricci.shape == found.condition.shape == (2, 4, 4)
     for k, features in enumerate((net[:3], net[:6])):
         J = torch.stack([torch.autograd.functional.jacobian(features, p) for p in lattice.x])
@@ -80,7 +87,7 @@ def test_two_units_are_flat_and_fields_follow_a_run() -> None:
     recipe = xor().recipe.hastened(10)
     run = train(net, nn.CrossEntropyLoss(), xor().data(0), recipe.optimizer, steps=30, at=(10,),
                 device="cpu", progress=False)  # fmt: skip
-    seen = fields(run, lattice, progress=False)
+    seen = geometry_maps(run, lattice, progress=False)
     assert list(seen) == [0, 10, 30]
     torch.testing.assert_close(seen[0].log_volume, log_volume(net, lattice.x).unflatten(1, (6, 6)))
     assert not torch.equal(seen[10].log_volume, seen[30].log_volume)

@@ -21,7 +21,7 @@ from numeric.experiments.decision_boundaries import (
     Evidence,
     Hypothesis,
     Lattice,
-    fields,
+    geometry_maps,
     perceptron,
     xor,
 )
@@ -35,7 +35,7 @@ LATTICE = Lattice(1.5, 12)
 def film() -> figures.Film:
     run = train(perceptron((5, 4)), F.cross_entropy, xor().data(0), FAST.optimizer, steps=100,
                 at=(10,), device="cpu", progress=False)  # fmt: skip
-    return figures.Film(fields(run, LATTICE, progress=False), 1)
+    return figures.Film(geometry_maps(run, LATTICE, progress=False), 1)
 
 
 @pytest.fixture(scope="module")
@@ -123,14 +123,14 @@ def test_courses_are_means_over_networks(found: dict[str, Evidence]) -> None:
 
 
 def test_effects_show_intervals(found: dict[str, Evidence]) -> None:
-    told = {name: one.comparisons() for name, one in found.items()}
-    axes = figures.figure_effects(told).axes[0]
+    computed = {name: one.comparisons() for name, one in found.items()}
+    axes = figures.figure_effects(computed).axes[0]
     bars = [
         line
         for line in axes.lines
         if len(line.get_xdata()) == 2 and line.get_color() != figures.INK
     ]
-    every = [one for row in told.values() for one in row.values()]
+    every = [one for row in computed.values() for one in row.values()]
     assert len(bars) == len(every) == 6
     for bar, one in zip(bars, every, strict=True):
         np.testing.assert_allclose(bar.get_xdata(), [v.item() for v in one.interval])

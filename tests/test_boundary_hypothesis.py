@@ -17,7 +17,7 @@ from numeric.experiments.decision_boundaries import (
 )
 from numeric.experiments.decision_boundaries.evidence import SHUFFLED, TRUE
 from numeric.experiments.decision_boundaries.twins import Twins
-from numeric.runs.training_state import Course
+from numeric.runs.training_state import TrainingState
 
 FAST = xor().recipe.hastened(10)
 KIND = {"networks": 6, "recipe": FAST, "circles": 10, "device": "cpu"}
@@ -93,20 +93,20 @@ def test_an_interrupted_experiment_goes_on_and_ends_alike(
     """Checkpoints come every thousand updates, so that the interrupt is in the middle of a shape."""
     long = KIND | {"networks": 2, "circles": 4, "recipe": replace(FAST, epochs=1_100)}
     whole = Hypothesis(xor(), (3,), **long).run(progress=False)[(3,)]
-    update = Course.update
+    update = TrainingState.update
 
-    def stopped(course: Course) -> None:
-        if course.step == 1_050:
+    def stopped(state: TrainingState) -> None:
+        if state.step == 1_050:
             raise KeyboardInterrupt
-        update(course)
+        update(state)
 
-    monkeypatch.setattr(Course, "update", stopped)
+    monkeypatch.setattr(TrainingState, "update", stopped)
     with pytest.raises(KeyboardInterrupt):
         Hypothesis(xor(), (3,), keep=tmp_path, **long).run(progress=False)
     assert [path.name for path in tmp_path.iterdir()] == ["xor-3-run.pt"]
     calls: list[int] = []
     monkeypatch.setattr(
-        Course, "update", lambda course: (calls.append(course.step), update(course))
+        TrainingState, "update", lambda state: (calls.append(state.step), update(state))
     )
     again = Hypothesis(xor(), (3,), keep=tmp_path, **long).run(progress=False)[(3,)]
     assert calls == list(range(1_000, 1_100))
@@ -134,7 +134,7 @@ def test_seeds_and_shapes_do_not_depend_on_what_else_is_run() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         ({"task": "xor"}, "must be a Task"),
         ({"shapes": ()}, "one at least"),
@@ -146,6 +146,6 @@ def test_seeds_and_shapes_do_not_depend_on_what_else_is_run() -> None:
         ({"circles": 0}, "circles = 0"),
     ],
 )
-def test_bad_experiments_are_told(change: dict, told: str) -> None:
-    with pytest.raises(InputError, match=told):
+def test_bad_experiments_are_told(change: dict, message: str) -> None:
+    with pytest.raises(InputError, match=message):
         Hypothesis(**{"task": xor(), "shapes": (3,)} | change)

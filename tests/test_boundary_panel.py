@@ -94,8 +94,8 @@ def test_steps_are_looked_up_and_not_trained_again(panel: panels.Panel) -> None:
     boundary.trained.cache_clear()
     for step in (0, 100, 200, 300):
         panel.move(step=step)
-    told = boundary.trained.cache_info()
-    assert (told.misses, told.hits) == (1, 3)
+    computed = boundary.trained.cache_info()
+    assert (computed.misses, computed.hits) == (1, 3)
     assert "t = 300" in panel.numbers
 
 
@@ -108,8 +108,8 @@ def test_a_network_that_learned_nothing_says_so(panel: panels.Panel) -> None:
 
 def test_a_refusal_is_told_and_leaves_no_picture(panel: panels.Panel) -> None:
     axes = panel.figure.axes[:2]
-    told = boundary.play(axes, "xor", 300, 5, 300.0, boundary.EIGHT).numbers
-    assert "Units are saturated" in told
+    computed = boundary.play(axes, "xor", 300, 5, 300.0, boundary.EIGHT).numbers
+    assert "Units are saturated" in computed
     assert np.isnan(shown(panel, 0)).all()
     assert not any(line.get_xydata().size for line in axes[0].lines)
 

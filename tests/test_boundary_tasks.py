@@ -56,8 +56,14 @@ def test_draws_follow_their_seed() -> None:
 def test_the_optimiser_is_sgd_with_the_recipe_and_no_more() -> None:
     made = xor().recipe.optimizer([nn.Parameter(torch.zeros(1))])
     assert type(made) is torch.optim.SGD
-    told = {"lr": 0.02, "momentum": 0.9, "weight_decay": 1e-4, "nesterov": False, "dampening": 0}
-    assert told.items() <= made.defaults.items()
+    settings = {
+        "lr": 0.02,
+        "momentum": 0.9,
+        "weight_decay": 1e-4,
+        "nesterov": False,
+        "dampening": 0,
+    }
+    assert settings.items() <= made.defaults.items()
 
 
 def test_haste_keeps_the_training_time() -> None:
@@ -127,7 +133,7 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize(("door", "told"), BAD.values(), ids=BAD)
-def test_bad_input_is_told(door: partial, told: str) -> None:
-    with pytest.raises(InputError, match=told):
+@pytest.mark.parametrize(("door", "message"), BAD.values(), ids=BAD)
+def test_bad_input_is_told(door: partial, message: str) -> None:
+    with pytest.raises(InputError, match=message):
         door()

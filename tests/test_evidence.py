@@ -61,20 +61,20 @@ def density(points: Tensor, *scales: object) -> object:
 def test_value_and_every_derivative_against_forty_digits(noise: float, gap: float) -> None:
     net, x = Squares(), X.clone()
     x[6] = x[5] + gap * x[6]  # two points may be close, or one
-    told = log_marginal_likelihood(net, x, Y, noise)
+    computed = log_marginal_likelihood(net, x, Y, noise)
     with mp.workdps(40):
         at = [*map(mp.mpf, (*net.sigma_w, *net.sigma_b, noise))]
         value, exact, h = density(x, *at), [], mp.mpf(10) ** -15
         for i in range(5):
             up, down = ([v + s * h * (j == i) for j, v in enumerate(at)] for s in (1, -1))
             exact.append(float((density(x, *up) - density(x, *down)) / (2 * h)))
-    lost = 7 * torch.finfo(F64).eps * told.condition  # what rounding C may move
-    assert (told.condition > 1e6) == (gap < 1)
-    assert told.value == pytest.approx(float(value), rel=lost)
-    gradient = [*told.gradient.sigma_w.tolist(), *told.gradient.sigma_b.tolist()]
+    lost = 7 * torch.finfo(F64).eps * computed.condition  # what rounding C may move
+    assert (computed.condition > 1e6) == (gap < 1)
+    assert computed.value == pytest.approx(float(value), rel=lost)
+    gradient = [*computed.gradient.sigma_w.tolist(), *computed.gradient.sigma_b.tolist()]
     # one point with two targets: entries of W as large as the last derivative cancel in the others
     slack = 7 * torch.finfo(F64).eps * abs(exact[-1]) * net.nngp(x).max().item()
-    for name, mine, theirs in zip(SCALES, [*gradient, told.gradient.noise], exact, strict=True):
+    for name, mine, theirs in zip(SCALES, [*gradient, computed.gradient.noise], exact, strict=True):
         assert mine == pytest.approx(theirs, rel=lost, abs=slack), name
 
 
@@ -146,9 +146,9 @@ def test_a_direction_that_rounding_loses_is_learnt_at_its_pace() -> None:
     h, t = 1e-8, 1e3
     x, y = torch.tensor([[1.0, 0.0], [1.0, h]], dtype=F64), torch.tensor([-1.0, 1.0], dtype=F64)
     net = SimpleNamespace(ntk=lambda a, b=None: a @ (a if b is None else b).T)
-    told = gradient_flow(net, x, y, torch.tensor([[0.0, 1.0]], dtype=F64), t=t)
-    assert told.rank == 1
-    assert told.mean.item() == pytest.approx(h * t, rel=1e-12)
+    computed = gradient_flow(net, x, y, torch.tensor([[0.0, 1.0]], dtype=F64), t=t)
+    assert computed.rank == 1
+    assert computed.mean.item() == pytest.approx(h * t, rel=1e-12)
 
 
 def bell(a: Tensor, b: Tensor | None = None) -> Tensor:
@@ -171,21 +171,21 @@ def test_singular_gram_matrices_predict_as_in_forty_digits(t: float, ridge: floa
         whole[:, :n], whole[:, n:] = -A, mp.eye(m)
         mean, cov = A * mp.matrix(y.tolist()), whole * gram * whole.T
     assert max(values) / min(values) > 1e20
-    told = gradient_flow(SimpleNamespace(nngp=bell, ntk=bell), x, y, new, t=t, ridge=ridge)
+    computed = gradient_flow(SimpleNamespace(nngp=bell, ntk=bell), x, y, new, t=t, ridge=ridge)
     # y lies in the space of the kernel, so |phi(T) y| grows as sqrt t, and that times n eps is lost
     reach = min(t, 1 / ridge) if ridge else t
     close = {"rtol": 0, "atol": 4 * n * torch.finfo(F64).eps * math.sqrt(reach)}
-    torch.testing.assert_close(told.mean, torch.tensor([*map(float, mean)], dtype=F64), **close)
+    torch.testing.assert_close(computed.mean, torch.tensor([*map(float, mean)], dtype=F64), **close)
     exact = torch.tensor([[float(v) for v in cov[i, :]] for i in range(m)], dtype=F64)
-    torch.testing.assert_close(told.covariance, exact, **close)
+    torch.testing.assert_close(computed.covariance, exact, **close)
 
 
 @pytest.mark.parametrize("noise", [0.0, 1e-30])
 def test_a_singular_covariance_is_refused_with_a_noise_that_would_do(noise: float) -> None:
     x, y = torch.cat([X, X[:1]]), torch.cat([Y, Y[:1]])
-    with pytest.raises(InputError, match=r"no density.*condition number.* 1 of 8 eig") as told:
+    with pytest.raises(InputError, match=r"no density.*condition number.* 1 of 8 eig") as computed:
         log_marginal_likelihood(Squares(), x, y, noise)
-    enough = float(re.search(r"take noise = (\S+) or more", str(told.value))[1])
+    enough = float(re.search(r"take noise = (\S+) or more", str(computed.value))[1])
     assert 0 < enough < 1e-9
     assert math.isfinite(log_marginal_likelihood(Squares(), x, y, enough).value)
 
@@ -196,8 +196,8 @@ def test_a_covariance_that_cholesky_bears_may_still_be_singular() -> None:
         log_marginal_likelihood(given(gram), X[:2], Y[:2], 0.0)
     turn, eps = torch.linalg.qr(X @ X.T)[0], torch.finfo(F64).eps
     barely = turn @ torch.diag(torch.tensor([1.0] * 6 + [2 * 7 * eps], dtype=F64)) @ turn.T
-    told = log_marginal_likelihood(given((barely + barely.T) / 2), X, Y, 0.0)
-    assert told.condition > 1 / (7 * eps)  # in the 1-norm; its eigenvalues are all above 7 eps
+    computed = log_marginal_likelihood(given((barely + barely.T) / 2), X, Y, 0.0)
+    assert computed.condition > 1 / (7 * eps)  # in the 1-norm; its eigenvalues are all above 7 eps
 
 
 @pytest.mark.parametrize(

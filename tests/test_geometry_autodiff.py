@@ -9,37 +9,46 @@ from analytic.activations.activation import Activation
 from analytic.expressions.arguments import InputError
 from numeric import geometry
 from numeric.estimate import power_law
-from numeric.experiments.autodiff_curvature import Comparison, compare, printed, ricci_by_nesting
+from numeric.experiments.autodiff_curvature import (
+    CurvatureComparison,
+    compare,
+    printed,
+    ricci_by_nesting,
+)
 from numeric.models.shallow import ShallowNetwork
 
 DOUBLE = {"dtype": torch.float64}
 
 
-def comparison(act: Activation, seed: int, size: float = 2.0, points: int = 8) -> Comparison:
+def comparison(
+    act: Activation, seed: int, size: float = 2.0, points: int = 8
+) -> CurvatureComparison:
     rng = torch.Generator().manual_seed(seed)
     net = ShallowNetwork.gaussian(act, 10, 2, size, 1.0, generator=rng)
     return compare(net, 3 * torch.rand(points, 2, generator=rng, **DOUBLE) - 1.5)
 
 
 @pytest.fixture(scope="module")
-def result() -> list[Comparison]:
+def result() -> list[CurvatureComparison]:
     return [comparison(act, seed) for seed, act in enumerate((sigmoid, erf, gelu))]
 
 
-def test_nested_differentiation_is_right_and_errs_to_both_sides(result: list[Comparison]) -> None:
+def test_nested_differentiation_is_right_and_errs_to_both_sides(
+    result: list[CurvatureComparison],
+) -> None:
     errors = torch.cat([one.error("nested") for one in result])
     assert errors.abs().max() < 1e-9
     assert errors.min() < 0 < errors.max()
 
 
-def test_the_printed_formula_is_three_times_too_large(result: list[Comparison]) -> None:
+def test_the_printed_formula_is_three_times_too_large(result: list[CurvatureComparison]) -> None:
     for one in result:
         torch.testing.assert_close(one.printed, 3 * one.exact, rtol=1e-9, atol=0)
         torch.testing.assert_close(one.flipped, 3 * one.exact, rtol=1e-9, atol=0)
 
 
 def test_so_a_right_value_looks_too_large_wherever_curvature_is_negative(
-    result: list[Comparison],
+    result: list[CurvatureComparison],
 ) -> None:
     """R lies above the printed 3R there, which is nearly everywhere for wide networks of sigmoids."""
     for one in result:
@@ -51,7 +60,7 @@ def test_so_a_right_value_looks_too_large_wherever_curvature_is_negative(
     assert (value < 0).double().mean() > 0.95
 
 
-def test_closed_form_and_gauss_equation_are_right_too(result: list[Comparison]) -> None:
+def test_closed_form_and_gauss_equation_are_right_too(result: list[CurvatureComparison]) -> None:
     for one in result:
         assert one.error("closed").abs().max() < 1e-13
         assert one.error("gauss").abs().max() < 1e-12

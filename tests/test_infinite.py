@@ -70,8 +70,8 @@ def misfits(net: FullyConnected, x: Tensor, y: Tensor, tolerance: float = 1e-12)
     """Entries off by more than the tolerance, and by more than roundings of x itself do."""
     bad = []
     for tangent in (False, True)[: 1 + all(act.slope is not None for act in net.activations)]:
-        truth, told = exact(net, tangent), (net.ntk if tangent else net.nngp)(x, y).tolist()
-        for p, row in zip(map(tuple, x.tolist()), told, strict=True):
+        truth, computed = exact(net, tangent), (net.ntk if tangent else net.nngp)(x, y).tolist()
+        for p, row in zip(map(tuple, x.tolist()), computed, strict=True):
             for q, value in zip(map(tuple, y.tolist()), row, strict=True):
                 (k, size), moved = truth(p, q), 0.0
                 off = float(abs(value - k) / size) if size else abs(value)
@@ -138,8 +138,8 @@ def test_relu_diagonal_is_exact() -> None:
     for depth in range(1, 11):
         net = FullyConnected(A.relu, depth, 1.5, 0.0)
         true = (depth + 1) * 1.125**depth * 2.25 / 3 * torch.tensor([169.0, 0.25], dtype=F64)
-        for told in (net.ntk(x).diagonal(), net.ntk(x, x.clone()).diagonal()):
-            torch.testing.assert_close(told, true, rtol=1e-15, atol=0)
+        for computed in (net.ntk(x).diagonal(), net.ntk(x, x.clone()).diagonal()):
+            torch.testing.assert_close(computed, true, rtol=1e-15, atol=0)
 
 
 @pytest.mark.parametrize("power", [1, "5/4", "3/2", 2, "5/2", 3])
@@ -223,8 +223,8 @@ def test_floats_far_out_are_right_or_refused(
     x = normal(3, 2, seed=9).to(dtype) * 2.0 ** int(exponent * (1024 if dtype == F64 else 128))
     net = FullyConnected(act, 1, 1.0, 0.0)
     with suppress(InputError):
-        told, size = net.ntk(x, x.clone()).diagonal(), net.ntk(x).diagonal()
-        torch.testing.assert_close(told, size, rtol=16 * torch.finfo(dtype).eps, atol=0)
+        computed, size = net.ntk(x, x.clone()).diagonal(), net.ntk(x).diagonal()
+        torch.testing.assert_close(computed, size, rtol=16 * torch.finfo(dtype).eps, atol=0)
 
 
 @pytest.mark.parametrize(
@@ -235,6 +235,6 @@ def test_variances_far_out_deep_inside_are_right_or_refused(
 ) -> None:
     x, net = normal(3, 2, seed=9), FullyConnected(act, 30, sigma_w, 0.0)
     with suppress(InputError):
-        told, true = net.nngp(x.float()).double(), net.nngp(x)
+        computed, true = net.nngp(x.float()).double(), net.nngp(x)
         size = true.diagonal().sqrt()
-        assert ((told - true) / size.outer(size)).abs().max() < 1e-4
+        assert ((computed - true) / size.outer(size)).abs().max() < 1e-4

@@ -101,8 +101,8 @@ def test_tanh_keeps_its_digits_for_thirty_layers(sigma: tuple[float, float]) -> 
         k = [w * plane(torch.tanh, *pair) + b for pair in pairs]
         theta = [p + w * q * t for p, q, t in zip(k, slope, theta, strict=True)]
     net = FullyConnected(tanh, 30, *sigma)
-    for told, true in ((net.nngp(x), k), (net.ntk(x), theta)):
-        torch.testing.assert_close(told, floats(*true).reshape(2, 2), rtol=1e-11, atol=0)
+    for computed, true in ((net.nngp(x), k), (net.ntk(x), theta)):
+        torch.testing.assert_close(computed, floats(*true).reshape(2, 2), rtol=1e-11, atol=0)
 
 
 @pytest.mark.parametrize("acts", [(relu, tanh), (tanh, relu), (silu, leaky_relu(), erf)])
@@ -143,11 +143,11 @@ def test_rates_of_training_are_those_of_weights_and_biases() -> None:
     k = w[0] ** 2 / 2 * (x @ y.T).item() + b[0] ** 2
     gram = [w[0] ** 2 / 2 * (p @ p.T).item() + b[0] ** 2 for p in (x, y)]
     phi, slope = (part.numpy(gram[0], k, gram[1]) for part in (erf.kernel, erf.slope))
-    told = FullyConnected(erf, 1, w, b).ntk(x, y).item()
-    assert told == pytest.approx(w[1] ** 2 * phi + w[1] ** 2 * slope * k, rel=1e-14)
-    told = FullyConnected(erf, 1, w, b, Standard(10)).ntk(x, y).item()
+    computed = FullyConnected(erf, 1, w, b).ntk(x, y).item()
+    assert computed == pytest.approx(w[1] ** 2 * phi + w[1] ** 2 * slope * k, rel=1e-14)
+    computed = FullyConnected(erf, 1, w, b, Standard(10)).ntk(x, y).item()
     first = (x @ y.T).item() + 1  # weights and biases of the first layer move at rate 1
-    assert told == pytest.approx(10 * phi + w[1] ** 2 * slope * first, rel=1e-14)
+    assert computed == pytest.approx(10 * phi + w[1] ** 2 * slope * first, rel=1e-14)
     assert Standard(10).rates(None, 2.0, 0.0) == (10.0, 0.0)  # no biases, nothing to move
     assert NTK().rates(7, 2.0, 3.0) == (4.0, 9.0)
 
@@ -158,8 +158,8 @@ def test_one_activation_or_one_for_each_and_so_with_scales() -> None:
     each = FullyConnected([erf, erf, erf], 3, [1.25] * 4, (0.5,) * 4)
     assert torch.equal(once.ntk(x), each.ntk(x))
     assert each.activations == (erf,) * 3
-    turned = FullyConnected((relu, erf), 2, 1.25, 0.5).ntk(x)
-    assert not torch.allclose(turned, FullyConnected((erf, relu), 2, 1.25, 0.5).ntk(x))
+    swapped = FullyConnected((relu, erf), 2, 1.25, 0.5).ntk(x)
+    assert not torch.allclose(swapped, FullyConnected((erf, relu), 2, 1.25, 0.5).ntk(x))
 
 
 @pytest.mark.parametrize("act", [polynomial([3]), hermite(0)], ids=["three", "one"])
@@ -179,8 +179,8 @@ def test_a_shift_does_not_make_opposite_points_coincident() -> None:
     mean = 2 * math.sqrt(V / (2 * math.pi))
     kxx, kxy = 2 * V + mean + 0.25, mean + 0.25  # E[phi^2] and E[phi(u) phi(-u)]
     true = 4 * relu.kernel.numpy(kxx, kxy, kxx) + 2 * math.sqrt(kxx / (2 * math.pi)) + 0.25
-    told = FullyConnected(act, 2, 1.0, 0.0).nngp(x, -x).item()
-    assert told == pytest.approx(true, rel=1e-13)
+    computed = FullyConnected(act, 2, 1.0, 0.0).nngp(x, -x).item()
+    assert computed == pytest.approx(true, rel=1e-13)
 
 
 @pytest.mark.parametrize("act", [relu, erf, gelu, sine(1), relu_power("5/2"), step, tanh, elu])

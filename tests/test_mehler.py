@@ -169,9 +169,9 @@ def test_parseval_holds_to_rounding(V: float) -> None:
     rows = expand(torch.sigmoid, floats(V), most=512)
     with mp.workdps(20):
         square = float(quadrature.moment(lambda z: (1 + mp.exp(-z)) ** -2, mpf(V)))
-    kept = (rows.coefficients**2).sum().item()
-    assert kept <= square * (1 + 7e-15)
-    assert 0 <= kept + rows.tail.item() ** 2 - square <= 2e-14 * square
+    sum_of_squares = (rows.coefficients**2).sum().item()
+    assert sum_of_squares <= square * (1 + 7e-15)
+    assert 0 <= sum_of_squares + rows.tail.item() ** 2 - square <= 2e-14 * square
 
 
 @pytest.mark.parametrize("given", [(torch.tanh, ()), (elu, (0.0,)), (hardtanh, (-1.0, 1.0))])

@@ -80,9 +80,11 @@ LINE, WIDE = (torch.linspace(*ends, dtype=F64)[:, None] for ends in ((0, 1, 60),
 def test_posterior_is_that_of_bayesian_linear_regression(net: Waves, noise: float) -> None:
     psi, new = net.features(X), net.features(NEW)
     weights = torch.linalg.inv(psi.T @ psi / noise + torch.diag(net.scales**-2))
-    told = posterior(net, X, Y, NEW, noise=noise)
-    torch.testing.assert_close(told.mean, new @ weights @ psi.T @ Y / noise, rtol=1e-9, atol=1e-11)
-    torch.testing.assert_close(told.covariance, new @ weights @ new.T, rtol=1e-9, atol=1e-11)
+    computed = posterior(net, X, Y, NEW, noise=noise)
+    torch.testing.assert_close(
+        computed.mean, new @ weights @ psi.T @ Y / noise, rtol=1e-9, atol=1e-11
+    )
+    torch.testing.assert_close(computed.covariance, new @ weights @ new.T, rtol=1e-9, atol=1e-11)
 
 
 @pytest.mark.parametrize("ridge", [0.0, 0.3])
@@ -95,22 +97,22 @@ def test_flow_is_that_of_parameters_drawn_back_to_their_start(
     new, p = net.features(NEW), net.phases.numel()
     mean = new @ net.train(torch.zeros(p, 3, dtype=F64), Y, t, ridge)
     image = new @ net.train(torch.diag(net.scales), torch.zeros(8, 1, dtype=F64), t, ridge)
-    told = gradient_flow(net, X, Y, NEW, t=t, ridge=ridge)
-    torch.testing.assert_close(told.mean, mean, rtol=1e-8, atol=1e-9)
-    torch.testing.assert_close(told.covariance, image @ image.T, rtol=1e-8, atol=1e-9)
-    torch.testing.assert_close(told.std, image.norm(dim=1), rtol=1e-8, atol=1e-9)
+    computed = gradient_flow(net, X, Y, NEW, t=t, ridge=ridge)
+    torch.testing.assert_close(computed.mean, mean, rtol=1e-8, atol=1e-9)
+    torch.testing.assert_close(computed.covariance, image @ image.T, rtol=1e-8, atol=1e-9)
+    torch.testing.assert_close(computed.std, image.norm(dim=1), rtol=1e-8, atol=1e-9)
 
 
 def test_ensemble_of_trained_models_has_this_mean_and_covariance() -> None:
     draws, t = 4000, 2.0
     start = NET.scales[:, None] * normal(40, draws, seed=9)
     outputs = (NET.features(NEW) @ NET.train(start, Y[:, :1], t, 0.0, steps=60)).T
-    told = gradient_flow(NET, X, Y[:, 0], NEW, t=t)
-    assert told.mean.shape == (5,)
-    assert Estimate.of(outputs).sigmas_from(told.mean).max() < 4
-    off = outputs - told.mean
+    computed = gradient_flow(NET, X, Y[:, 0], NEW, t=t)
+    assert computed.mean.shape == (5,)
+    assert Estimate.of(outputs).sigmas_from(computed.mean).max() < 4
+    off = outputs - computed.mean
     pairs = Estimate.of(off[:, :, None] * off[:, None, :])
-    assert pairs.sigmas_from(told.covariance).max() < 4
+    assert pairs.sigmas_from(computed.covariance).max() < 4
     assert pairs.sigmas_from(NET.nngp(NEW)).max() > 20  # the prior is refused
 
 
@@ -131,15 +133,15 @@ def test_limits_of_time() -> None:
     torch.testing.assert_close(path.mean[2], path.mean[3], rtol=1e-11, atol=1e-12)
     for ridge in (0.0, 0.2):
         fit = torch.linalg.solve(NET.ntk(X) + ridge * torch.eye(8, dtype=F64), Y)
-        told = gradient_flow(NET, X, Y, NEW, ridge=ridge).mean
-        torch.testing.assert_close(told, NET.ntk(NEW, X) @ fit, rtol=1e-10, atol=1e-11)
+        computed = gradient_flow(NET, X, Y, NEW, ridge=ridge).mean
+        torch.testing.assert_close(computed, NET.ntk(NEW, X) @ fit, rtol=1e-10, atol=1e-11)
 
 
 def test_training_points_are_interpolated_with_certainty() -> None:
-    told, again = gradient_flow(NET, X, Y), gradient_flow(NET, X, Y, X)
-    torch.testing.assert_close(told.mean, Y, rtol=1e-13, atol=1e-13)
+    computed, again = gradient_flow(NET, X, Y), gradient_flow(NET, X, Y, X)
+    torch.testing.assert_close(computed.mean, Y, rtol=1e-13, atol=1e-13)
     torch.testing.assert_close(again.mean, Y, rtol=1e-10, atol=1e-11)
-    assert told.std.max() < 1e-12
+    assert computed.std.max() < 1e-12
     assert again.std.max() < 1e-6
     early = gradient_flow(NET, X, Y, t=1.0), gradient_flow(NET, X, Y, X, t=1.0)
     torch.testing.assert_close(early[0].covariance, early[1].covariance, rtol=1e-11, atol=1e-12)
@@ -148,18 +150,18 @@ def test_training_points_are_interpolated_with_certainty() -> None:
 
 
 def test_without_a_random_start_there_is_no_covariance() -> None:
-    told = gradient_flow(NET, X, Y, NEW, t=0.5, initial=ZeroInitial())
-    assert torch.equal(told.mean, gradient_flow(NET, X, Y, NEW, t=0.5).mean)
-    assert torch.equal(told.covariance, torch.zeros(5, 5, dtype=F64))
-    assert torch.equal(told.std, torch.zeros(5, dtype=F64))
+    computed = gradient_flow(NET, X, Y, NEW, t=0.5, initial=ZeroInitial())
+    assert torch.equal(computed.mean, gradient_flow(NET, X, Y, NEW, t=0.5).mean)
+    assert torch.equal(computed.covariance, torch.zeros(5, 5, dtype=F64))
+    assert torch.equal(computed.std, torch.zeros(5, dtype=F64))
 
 
 def test_standard_deviations_come_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     new = normal(50, 2, seed=5)
     monkeypatch.setattr("numeric.infinite.prediction.BLOCK", 1)  # then of 8, as there are points
-    told = gradient_flow(NET, X, Y, new, t=[0.5, 2.0])
-    variances = told.covariance.diagonal(dim1=-2, dim2=-1)
-    torch.testing.assert_close(told.std, variances.sqrt(), rtol=1e-9, atol=1e-9)
+    computed = gradient_flow(NET, X, Y, new, t=[0.5, 2.0])
+    variances = computed.covariance.diagonal(dim1=-2, dim2=-1)
+    torch.testing.assert_close(computed.std, variances.sqrt(), rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("targets", [(1.0, 1.0), (1.0, 2.0)], ids=["equal", "contradictory"])
@@ -169,12 +171,12 @@ def test_coincident_points_are_fitted_to_their_mean_target(targets: tuple[float,
     merged = y[:-1].clone()
     merged[0] = sum(targets) / 2
     with pytest.warns(SingularGram, match=r"tangent kernel.*1 of 9 eigenvalues.*ridge = "):
-        told = gradient_flow(NET, doubled, y, NEW)
-    assert told.rank == 8
-    assert told.condition > 1e14
+        computed = gradient_flow(NET, doubled, y, NEW)
+    assert computed.rank == 8
+    assert computed.condition > 1e14
     once = gradient_flow(NET, X, merged, NEW)
-    torch.testing.assert_close(told.mean, once.mean, rtol=1e-9, atol=1e-10)
-    torch.testing.assert_close(told.covariance, once.covariance, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(computed.mean, once.mean, rtol=1e-9, atol=1e-10)
+    torch.testing.assert_close(computed.covariance, once.covariance, rtol=1e-9, atol=1e-9)
     gradient_flow(NET, doubled, y, NEW, t=1e3)  # at a finite time nothing is lost: no warning
     gradient_flow(NET, doubled, y, NEW, ridge=1e-10)
     if targets[0] == targets[1]:
@@ -193,15 +195,19 @@ def test_sixty_close_points_are_stable(dtype: torch.dtype) -> None:
     x, y, new = LINE.to(dtype), torch.sin(3 * LINE).to(dtype), WIDE.to(dtype)
     noise = torch.finfo(dtype).eps
     with pytest.warns(SingularGram, match=str(dtype).removeprefix("torch.")):
-        told = [gradient_flow(Bell(), x, y, new), posterior(Bell(), x, y, new, noise=0.0)]
-    told += [gradient_flow(Bell(), x, y, new, t=t) for t in (0.0, 1e2)]
-    told += [posterior(Bell(), x, y, new, noise=1e4 * noise)]
-    for one in told:
+        computed = [gradient_flow(Bell(), x, y, new), posterior(Bell(), x, y, new, noise=0.0)]
+    computed += [gradient_flow(Bell(), x, y, new, t=t) for t in (0.0, 1e2)]
+    computed += [posterior(Bell(), x, y, new, noise=1e4 * noise)]
+    for one in computed:
         assert one.covariance.dtype == one.mean.dtype == one.std.dtype == dtype
         assert torch.equal(one.covariance, one.covariance.mT)
         assert one.covariance.diagonal().min() >= 0
         assert torch.linalg.eigvalsh(one.covariance).min() > -(len(new) ** 2) * noise
-    for fit in (told[0], told[1], told[-1]):  # the truth lies within what they allow themselves
+    for fit in (
+        computed[0],
+        computed[1],
+        computed[-1],
+    ):  # the truth lies within what they allow themselves
         assert ((fit.mean[:, 0] - torch.sin(3 * new[:, 0])).abs() < 3 * fit.std).all()
 
 

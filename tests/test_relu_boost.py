@@ -190,7 +190,7 @@ def test_the_cost_of_affine_functions() -> None:
 
 
 @pytest.mark.parametrize(
-    ("bad", "told"),
+    ("bad", "message"),
     [
         (lambda: residual_rates(VelocityField.of([1], [1]), []), "m = 0"),
         (lambda: residuals(Samples.of([1, 2]), [1], NEURONS), "2 samples and 1 targets"),
@@ -201,6 +201,6 @@ def test_the_cost_of_affine_functions() -> None:
         (lambda: descent_step(Neuron(1, 1, 1), (1, 1), 1, float("nan")), "eta = nan"),
     ],
 )
-def test_bad_input_is_told(bad: Callable[[], object], told: str) -> None:
-    with pytest.raises(InputError, match=told):
+def test_bad_input_is_told(bad: Callable[[], object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
         bad()

@@ -82,7 +82,7 @@ def test_training_of_a_and_b_makes_clusters_and_training_of_c_does_not(weighted:
 
 
 @pytest.mark.parametrize(
-    ("make", "told"),
+    ("make", "message"),
     [
         (lambda n: clustering([0.3], n, n), "at least 2"),
         (lambda n: clustering([0.3, 0.3], n, n), "no one twice"),
@@ -92,6 +92,6 @@ def test_training_of_a_and_b_makes_clusters_and_training_of_c_does_not(weighted:
         (lambda n: clustering(X - 9, n, n), "every neuron is dead"),
     ],
 )
-def test_bad_input_is_told(make: object, told: str) -> None:
-    with pytest.raises(InputError, match=told):
+def test_bad_input_is_told(make: object, message: str) -> None:
+    with pytest.raises(InputError, match=message):
         make(at_knots(scattered(9, 0)))

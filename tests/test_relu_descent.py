@@ -10,7 +10,7 @@ import torch
 from analytic.expressions.arguments import InputError
 from numeric.estimate import power_law
 from numeric.relu_dynamics import Descent, Divergence, Flow, Moves, Neurons, Trajectory, descent
-from numeric.relu_dynamics.descent import Task
+from numeric.relu_dynamics.descent import DescentTask
 from numeric.relu_dynamics.gradient import Samples
 
 X = torch.tensor([0.5, -0.9, 0.1, 0.9, -0.4], dtype=torch.float64)
@@ -90,9 +90,9 @@ def test_a_stopped_descent_goes_on_to_the_same_bits(
         Descent(X, Y, NEURONS, 0.02, 60, optimiser=optimiser, frames=12),
         tmp_path / "run.pt",
     )
-    whole, step, left = run.run(progress=False), Task.loss, [33]
+    whole, step, left = run.run(progress=False), DescentTask.loss, [33]
 
-    def counting(self: Task, parts: dict[str, torch.Tensor]) -> torch.Tensor:
+    def counting(self: DescentTask, parts: dict[str, torch.Tensor]) -> torch.Tensor:
         left[0] -= 1
         if left[0] == 0:
             raise KeyboardInterrupt
@@ -100,7 +100,7 @@ def test_a_stopped_descent_goes_on_to_the_same_bits(
 
     with monkeypatch.context() as patch:
         patch.setattr(descent, "PAUSE", -1.0)
-        patch.setattr(Task, "loss", counting)
+        patch.setattr(DescentTask, "loss", counting)
         with pytest.raises(KeyboardInterrupt):
             run.run(progress=False, keep=path)
     assert same(run.run(progress=False, keep=path), whole)
@@ -124,15 +124,15 @@ def test_curvature_is_that_of_the_squared_jacobian(moves: Moves) -> None:
 
     moved = tuple(parts["abc".index(name)] for name in moves.value)
     jacobian = torch.cat(torch.autograd.functional.jacobian(outputs, moved), 1)
-    found = Task(samples, Y[order], NEURONS.alpha, moves).curvature(parts)
+    found = DescentTask(samples, Y[order], NEURONS.alpha, moves).curvature(parts)
     assert found == pytest.approx(torch.linalg.matrix_norm(jacobian, 2).item() ** 2, rel=1e-12)
 
 
 def test_the_advised_rate_is_where_the_readout_begins_to_diverge() -> None:
     """The loss of c alone is quadratic, and its curvature that of the advice."""
-    with pytest.raises(Divergence, match=r"rate = 20\.0 diverges.*Take a rate below") as told:
+    with pytest.raises(Divergence, match=r"rate = 20\.0 diverges.*Take a rate below") as computed:
         Descent(X, Y, NEURONS, 20.0, 1000, Moves.READOUT).run(progress=False)
-    stable = float(str(told.value).split("below ")[1].split(",")[0])
+    stable = float(str(computed.value).split("below ")[1].split(",")[0])
     Descent(X, Y, NEURONS, 0.99 * stable, 1000, Moves.READOUT).run(progress=False)
     with pytest.raises(Divergence):
         Descent(X, Y, NEURONS, 1.02 * stable, 1000, Moves.READOUT).run(progress=False)
@@ -146,7 +146,7 @@ def test_overshooting_until_all_are_dead_is_told_too() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "told"),
+    ("make", "message"),
     [
         (lambda: Descent(X, Y, NEURONS, 0.0, 10), "rate = 0.0"),
         (lambda: Descent(X, Y, NEURONS, math.inf, 10), "rate = inf"),
@@ -155,6 +155,6 @@ def test_overshooting_until_all_are_dead_is_told_too() -> None:
         (lambda: Descent([0.1, 0.1], [1.0, 2.0], NEURONS, 0.1, 10), "more than once"),
     ],
 )
-def test_bad_input_is_told(make: object, told: str) -> None:
-    with pytest.raises(InputError, match=told):
+def test_bad_input_is_told(make: object, message: str) -> None:
+    with pytest.raises(InputError, match=message):
         make()

@@ -10,7 +10,7 @@ from scipy.integrate import solve_ivp
 
 from numeric.estimate import power_law
 from numeric.relu_dynamics import Event, Flow, Kind, Neurons
-from numeric.relu_dynamics.boosts import State, advance, outputs, start
+from numeric.relu_dynamics.boosts import NeuronState, advance, outputs, start
 from numeric.relu_dynamics.gradient import Samples, gradient
 from numeric.relu_dynamics.kernel import kernel
 from numeric.relu_dynamics.midpoint import Boosts
@@ -31,7 +31,7 @@ def distance(one: Neurons, two: Neurons) -> float:
     return max((p - q).abs().max().item() for p, q in pairs)
 
 
-def posed(neurons: Neurons) -> tuple[Boosts, State]:
+def posed(neurons: Neurons) -> tuple[Boosts, NeuronState]:
     samples, order = Samples.of(X)
     found = Boosts(Rays(samples, neurons.alpha), Y[order], neurons.delta)
     return found, start(found.rays, neurons.a, neurons.b, neurons.c)

@@ -9,12 +9,12 @@ from analytic.relu_dynamics.boost import lorentz_boost as formula
 from analytic.relu_dynamics.neuron import Neuron
 from numeric.estimate import power_law
 from numeric.relu_dynamics import Kind, Neurons
-from numeric.relu_dynamics.boosts import KINDS, State, advance, boosted, start
+from numeric.relu_dynamics.boosts import KINDS, NeuronState, advance, boosted, start
 from numeric.relu_dynamics.gradient import Samples
 from numeric.relu_dynamics.rays import Rays
 
 
-def posed(s: int, seed: int, delta: float | None) -> tuple[Rays, Tensor, Neurons, State]:
+def posed(s: int, seed: int, delta: float | None) -> tuple[Rays, Tensor, Neurons, NeuronState]:
     """Samples and residuals at random, and 300 neurons in all directions."""
     generator = torch.Generator().manual_seed(seed)
     x = 4 * torch.rand(s, generator=generator, dtype=torch.float64) - 2

@@ -148,7 +148,7 @@ ZERO = Neurons(NEURONS.a, NEURONS.b, 0 * NEURONS.c, 1.0)
 
 
 @pytest.mark.parametrize(
-    ("make", "told"),
+    ("make", "message"),
     [
         (lambda: Flow([0.1, 0.1], [1.0, 2.0], NEURONS), "x = 0.1 is given more than once"),
         (lambda: Flow([0.1, 0.2], [1.0], NEURONS), "2 points x and 1 targets"),
@@ -165,8 +165,8 @@ ZERO = Neurons(NEURONS.a, NEURONS.b, 0 * NEURONS.c, 1.0)
         (lambda: Flow(X, Y, NEURONS, -math.inf, 1.0).run().at(1.1), "lasts from 0 to 1.0"),
     ],
 )  # fmt: skip
-def test_bad_input_is_told(make: object, told: str) -> None:
-    with pytest.raises(InputError, match=told):
+def test_bad_input_is_told(make: object, message: str) -> None:
+    with pytest.raises(InputError, match=message):
         make()
 
 

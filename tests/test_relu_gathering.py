@@ -92,7 +92,7 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize(("more", "told"), BAD.values(), ids=BAD)
-def test_bad_input_is_refused(more: dict, told: str) -> None:
-    with pytest.raises(InputError, match=told):
+@pytest.mark.parametrize(("more", "message"), BAD.values(), ids=BAD)
+def test_bad_input_is_refused(more: dict, message: str) -> None:
+    with pytest.raises(InputError, match=message):
         Gathering(**({"x": X, "y": Y, "delta": 0.0, "device": "cpu"} | more)).run(progress=False)

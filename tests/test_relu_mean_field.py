@@ -175,7 +175,7 @@ def test_a_kept_run_is_the_same(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "told"),
+    ("make", "message"),
     [
         (lambda: MeanField(X, Y, -0.1), "penalty = -0.1"),
         (lambda: MeanField(X, Y, math.nan), "penalty = nan"),
@@ -184,6 +184,6 @@ def test_a_kept_run_is_the_same(tmp_path: Path) -> None:
         (lambda: MeanField(X, Y).flow(drawn(3), 1.0, 0.0), "tolerance = 0.0"),
     ],
 )
-def test_bad_input_is_told(make: object, told: str) -> None:
-    with pytest.raises(InputError, match=told):
+def test_bad_input_is_told(make: object, message: str) -> None:
+    with pytest.raises(InputError, match=message):
         make()

@@ -103,7 +103,7 @@ def test_a_neuron_without_a_knot_has_none() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "told"),
+    ("make", "message"),
     [
         (lambda: Neurons.drawn(0, 0), "m = 0"),
         (lambda: Neurons.pytorch(0, 0), "m = 0"),
@@ -131,8 +131,8 @@ def test_a_neuron_without_a_knot_has_none() -> None:
         (lambda: Neurons.canonical(ONE[:0], ONE[:0], 1.0), "= 0 was given"),
     ],
 )  # fmt: skip
-def test_bad_input_is_told(make: object, told: str) -> None:
-    with pytest.raises(InputError, match=told):
+def test_bad_input_is_told(make: object, message: str) -> None:
+    with pytest.raises(InputError, match=message):
         make()
 
 

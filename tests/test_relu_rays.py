@@ -189,7 +189,7 @@ def test_a_field_orders_its_pairs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("bad", "told"),
+    ("bad", "message"),
     [
         (lambda: Samples.of([]), "No samples"),
         (lambda: Samples.of([1, 2, 1]), "given twice"),
@@ -205,6 +205,6 @@ def test_a_field_orders_its_pairs() -> None:
         (lambda: VelocityField.of([1], [1]).velocity(Neuron(1, 1, 1).canonical(1, 1)), "ray of the sample 1"),
     ],
 )  # fmt: skip
-def test_bad_input_is_told(bad, told) -> None:
-    with pytest.raises(InputError, match=told):
+def test_bad_input_is_told(bad, message) -> None:
+    with pytest.raises(InputError, match=message):
         bad()

@@ -28,10 +28,10 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize(("change", "told"), BAD.values(), ids=BAD)
-def test_bad_input_is_told(change: dict[str, Any], told: str) -> None:
+@pytest.mark.parametrize(("change", "message"), BAD.values(), ids=BAD)
+def test_bad_input_is_told(change: dict[str, Any], message: str) -> None:
     good = {"a": [1.0, -1.0], "b": [0.1, 0.2], "c": [1.0, 1.0], "x": (0.0, 1.0), "y": (1.0, 2.0)}
-    with pytest.raises(InputError, match=told):
+    with pytest.raises(InputError, match=message):
         flow(**good | {"end": 1.0} | change)
 
 

@@ -13,8 +13,8 @@ from analytic.expressions.arguments import InputError
 from analytic.splines import INITIALISATIONS
 from numeric.splines import SplineInterpolant
 from numeric.splines.equations import place, solved
-from numeric.splines.fields import FIELDS, Field, field_terms
-from numeric.splines.law import Law, filled
+from numeric.splines.fields import FIELDS, StepKernelSum, field_terms
+from numeric.splines.law import FilledLaw, filled
 from numeric.splines.norms import variation
 from numeric.splines.weights import hats
 
@@ -38,7 +38,7 @@ INTERVALS = [
 ]
 
 
-def law(name: str) -> Law:
+def law(name: str) -> FilledLaw:
     return filled(INITIALISATIONS[name], LAWS[name])
 
 
@@ -136,7 +136,7 @@ def test_fields_are_sums_of_step_kernels(clamped) -> None:
     # The sources are unknowns that are known: those of the other field.
     given = place(FIELDS[1], np.arange(5))
     terms = field_terms(share, clamped, FIELDS[0], (given, sources))
-    field = Field.of(share, solved(terms, known=(given, np.ones(5))), FIELDS[0])
+    field = StepKernelSum.of(share, solved(terms, known=(given, np.ones(5))), FIELDS[0])
     at = np.linspace(0, 1, 41)
     sections = kernel(at[:, None], share)
     assert field(at) == pytest.approx(sections @ sources, abs=1e-14)

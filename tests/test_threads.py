@@ -78,9 +78,9 @@ def test_what_is_needed_once_is_made_once_and_again_after_a_failure() -> None:
 
     with pytest.raises(MemoryError):
         slow()
-    told = []
-    each(lambda k, worker: told.append(slow()), 20, 4)
-    assert told == [2] * 20
+    counts = []
+    each(lambda k, worker: counts.append(slow()), 20, 4)
+    assert counts == [2] * 20
 
 
 @pytest.mark.usefixtures("two_threads")

@@ -45,14 +45,14 @@ def test_a_step_follows_the_gradient_of_the_stated_loss_alone() -> None:
 
 
 def test_a_run_states_what_was_minimised_and_how() -> None:
-    told = trained(7, batch=5, seed=2).statement
+    statement = trained(7, batch=5, seed=2).statement
     for part in (
         "cross_entropy on 23 examples in batches of 5, nothing added",
         "seed 2",
         "7 updates",
     ):
-        assert part in told
-    assert "SGD(lr=0.05, momentum=0.9, weight_decay=0.001)" in told
+        assert part in statement
+    assert "SGD(lr=0.05, momentum=0.9, weight_decay=0.001)" in statement
     assert "maximize=True" in trained(1, optimizer=partial(SGD, maximize=True)).statement
     smooth = partial(F.cross_entropy, label_smoothing=0.1)
     net, (x, y) = model(), data()
@@ -158,11 +158,11 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize(("change", "told"), BAD.values(), ids=BAD)
-def test_bad_input_is_told(change: dict, told: str) -> None:
+@pytest.mark.parametrize(("change", "message"), BAD.values(), ids=BAD)
+def test_bad_input_is_told(change: dict, message: str) -> None:
     given = {
         "model": model(), "loss": F.cross_entropy, "data": (X, Y), "optimizer": SGD, "steps": 2,
         "device": "cpu", "progress": False,
     } | change  # fmt: skip
-    with pytest.raises(InputError, match=told):
+    with pytest.raises(InputError, match=message):
         train(**given)

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from analytic.expressions.arguments import InputError
 from numeric.runs import Run, train
 from numeric.runs.result import Loss
-from numeric.runs.training_state import Course
+from numeric.runs.training_state import TrainingState
 from short_runs import SGD, data, model, same, trained
 
 OPTIMIZERS = {
@@ -46,13 +46,13 @@ class Clock:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    one, update = Clock(), Course.update
+    one, update = Clock(), TrainingState.update
 
-    def counted(course: Course) -> None:
+    def counted(state: TrainingState) -> None:
         one.left -= 1
-        update(course)
+        update(state)
 
-    monkeypatch.setattr(Course, "update", counted)
+    monkeypatch.setattr(TrainingState, "update", counted)
     return one
 
 
@@ -109,11 +109,11 @@ def test_a_place_that_takes_no_file_is_told_before_training(tmp_path: Path) -> N
         steps.append(1)
         return F.cross_entropy(out, y)
 
-    for keep, told in (
+    for keep, message in (
         (tmp_path, "is a folder"),
         (tmp_path / "file" / "run.pt", "cannot be written"),
     ):
-        with pytest.raises(InputError, match=told):
+        with pytest.raises(InputError, match=message):
             train(model(), counted, data(), SGD, steps=3, keep=keep, device="cpu", progress=False)
     assert not steps
 

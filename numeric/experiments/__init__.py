@@ -1,1 +1,1 @@
-"""What tries a statement on networks that are drawn or trained; nothing else stands on it."""
+"""Numerical experiments with random or trained networks; nothing else depends on them."""

@@ -1,4 +1,4 @@
-r"""Does automatic differentiation overestimate curvature? A rival route, and what it is measured against.
+r"""Does automatic differentiation overestimate curvature? Nested differentiation against exact values.
 
 Appendix G 1 of the curvature paper avoids automatic differentiation, because it "leads to a consistent
 overestimation of the Ricci curvature quantities due to numerical issues". `compare` puts five numbers side
@@ -99,7 +99,7 @@ def printed(network: ShallowNetwork, x: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
+class CurvatureComparison:
     """The Ricci scalar at each point, five ways; relative errors are those to `exact`."""
 
     exact: Tensor  # in the digits asked for, rounded
@@ -115,7 +115,7 @@ class Comparison:
         return (getattr(self, way) - self.exact) / self.exact.abs()
 
 
-def compare(network: ShallowNetwork, x: Tensor, digits: int = 40) -> Comparison:
+def compare(network: ShallowNetwork, x: Tensor, digits: int = 40) -> CurvatureComparison:
     """For a network of few units and two inputs; the exact value takes pairs of units one by one."""
     with mp.workdps(digits):
         rows, biases = network.weights.tolist(), network.biases.tolist()
@@ -123,7 +123,7 @@ def compare(network: ShallowNetwork, x: Tensor, digits: int = 40) -> Comparison:
         values = [float(unit.scalar()) for unit in units]
     exact = x.new_tensor(values)
     closed, gauss = ricci_scalar(network, x), ricci_scalar(lambda y: network(y), x)  # a plain map
-    return Comparison(
+    return CurvatureComparison(
         exact=exact,
         printed=printed(network, x),
         closed=closed.value,

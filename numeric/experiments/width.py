@@ -21,7 +21,7 @@ BLOCK = 2**23  # preactivations held at once
 
 @dataclass(frozen=True)
 class Convergence:
-    """One quantity at every width and radius, beside its infinite-width value."""
+    """One quantity at every width and radius, with its infinite-width value."""
 
     radii: Tensor  # (m,)
     exact: Tensor  # (m,)
@@ -43,7 +43,7 @@ class Convergence:
 
 @dataclass(frozen=True)
 class Sweep:
-    """What a width sweep found."""
+    """The results of a width sweep."""
 
     magnification: Convergence
     ricci: Convergence

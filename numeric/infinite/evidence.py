@@ -1,4 +1,4 @@
-"""How probable targets are under an infinitely wide network, and how that moves with its scales."""
+"""The log marginal likelihood of targets under an infinitely wide network, and its gradient."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from numeric.infinite.prediction import OneKernel, Regression, as_network, nonnegative
+from numeric.infinite.prediction import OneKernel, Regression, as_network, require_nonnegative
 from numeric.inputs import InputError
 from numeric.kernels import Kernel
-from numeric.kernels.spectrum import Spectrum, finite
+from numeric.kernels.spectrum import Spectrum, require_finite
 
 
 class ScaledNetwork(Protocol):
-    """An NNGP kernel, and the derivatives of sum(weights * nngp(x)) by the scales of its layers."""
+    """A network with an NNGP kernel, and derivatives of sum(weights * nngp(x)) by its layers' scales."""
 
     def nngp(self, x: Tensor, y: Tensor | None = None) -> Tensor: ...
 
@@ -26,8 +26,8 @@ class ScaledNetwork(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Gradient:
-    """Derivatives of the evidence."""
+class EvidenceGradient:
+    """Derivatives of the log marginal likelihood."""
 
     sigma_w: Tensor  # (depth + 1,)
     sigma_b: Tensor  # (depth + 1,)
@@ -35,21 +35,21 @@ class Gradient:
 
 
 @dataclass(frozen=True, eq=False)
-class Evidence:
+class LogEvidence:
     """log p(y), summed over the outputs; the gradient is computed when first asked for."""
 
     value: float
     condition: float  # of the covariance of y, in the 1-norm
-    _gradient: Callable[[], Gradient] = field(repr=False)
+    _gradient: Callable[[], EvidenceGradient] = field(repr=False)
 
     @cached_property
-    def gradient(self) -> Gradient:
+    def gradient(self) -> EvidenceGradient:
         return self._gradient()
 
 
 def log_marginal_likelihood(
     net: ScaledNetwork | Kernel, x: Tensor, y: Tensor, noise: float
-) -> Evidence:
+) -> LogEvidence:
     r"""The log density of targets (n,) or (n, k) under $N(0, C)$, $C = K + s I$, noise variance s.
 
     $\log p = -\frac12\mathrm{tr}(y^T C^{-1} y) - \frac k2\log\det C - \frac{nk}2\log 2\pi$, and its
@@ -59,8 +59,8 @@ def log_marginal_likelihood(
     rounding has no density, and is refused.
     """
     net = as_network(net, "nngp")
-    data, noise = Regression.of(x, y), nonnegative("noise", noise)
-    (n, k), covariance = data.y.shape, finite(net.nngp(x)).clone()
+    data, noise = Regression.of(x, y), require_nonnegative("noise", noise)
+    (n, k), covariance = data.y.shape, require_finite(net.nngp(x)).clone()
     covariance.diagonal().add_(noise)
     factor, failed = torch.linalg.cholesky_ex(covariance)
     if failed:
@@ -77,14 +77,14 @@ def log_marginal_likelihood(
     value = -((data.y * alpha).sum() + k * log_det + n * k * math.log(2 * math.pi)) / 2
     weights = inverse.mul_(-k / 2).addmm_(alpha, alpha.mT, alpha=0.5)
 
-    def gradient() -> Gradient:
+    def gradient() -> EvidenceGradient:
         if isinstance(net, OneKernel):
             raise InputError(
                 "A kernel alone has no scales to differentiate by: give a FullyConnected."
             )
-        return Gradient(*net.nngp_gradient(x, weights), weights.trace().item())
+        return EvidenceGradient(*net.nngp_gradient(x, weights), weights.trace().item())
 
-    return Evidence(value.item(), condition, gradient)
+    return LogEvidence(value.item(), condition, gradient)
 
 
 def _norm(matrix: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-r"""Networks of finite width as torch modules, drawn from the description of an infinite one; their kernels.
+r"""Random networks of finite width as torch modules, and their empirical kernels.
 
 A dense layer $z = a W h + c\,b$ has the Jacobian $a\,\delta\otimes h$ by its weights, with
 $\delta = \partial f/\partial z$, so that a layer adds to the tangent kernel
@@ -36,7 +36,7 @@ class Dense(nn.Module):
         return out if self.bias is None else out + self.c * self.bias[..., None, :]
 
     def gram(self, h: Tensor, other: Tensor) -> Tensor:
-        """(..., m, in), (..., k, in) -> (..., m, k): of the derivatives of one output by its parameters."""
+        """(..., m, in), (..., k, in) -> (..., m, k): Gram matrix of derivatives by one unit's parameters."""
         return self.a**2 * (h @ other.mT) + self.c**2
 
     def backward(self, delta: Tensor) -> Tensor:
@@ -97,13 +97,13 @@ class FiniteNetwork(nn.Module):
         Over the readout alone it is exactly $\frac{\sigma_w^2}{n}\phi\phi^T + \sigma_b^2$, and so has
         the mean of f(x) f(y) with less noise.
         """
-        left = self._forward(_finite(x))[0][-1]
-        right = left if y is None else self._forward(_finite(y))[0][-1]
+        left = self._forward(_require_finite(x))[0][-1]
+        right = left if y is None else self._forward(_require_finite(y))[0][-1]
         sigma_w, sigma_b = self.description.sigma_w[-1], self.description.sigma_b[-1]
         return sigma_w**2 / left.shape[-1] * (left @ right.mT) + sigma_b**2
 
     def ntk(self, x: Tensor, y: Tensor | None = None) -> Tensor:
-        """(m, d), (k, d) -> (..., m, k): the tangent kernel of this very network."""
+        """(m, d), (k, d) -> (..., m, k): the empirical tangent kernel of this network."""
         left = self._tangents(x)
         right = left if y is None else self._tangents(y)
         return sum(
@@ -113,7 +113,7 @@ class FiniteNetwork(nn.Module):
 
     def _tangents(self, x: Tensor) -> list[tuple[Tensor, Tensor]]:
         """For each layer its input and the derivative of the output by its preactivation."""
-        hidden, preactivations = self._forward(_finite(x))
+        hidden, preactivations = self._forward(_require_finite(x))
         delta = torch.ones_like(hidden[-1][..., :1])
         deltas = [delta]
         for k in range(len(preactivations) - 1, -1, -1):
@@ -134,7 +134,7 @@ class FiniteNetwork(nn.Module):
         return hidden, preactivations
 
 
-def _finite(x: Tensor) -> Tensor:
+def _require_finite(x: Tensor) -> Tensor:
     if not torch.isfinite(x).all():
         raise InputError("x and y have entries that are NaN or infinite: remove those points.")
     return x

@@ -29,44 +29,44 @@ def layer(tile: Tile, tangent: bool, plain: bool) -> Callable[..., tuple[Tensor,
     numbers, `bias` and `biases` tensors without a dimension, from which a chain can start. The tiles
     free[0], free[1], ... are written to.
     """
-    k = _spread(scale * tile.kernel) + bias
+    k = _distribute_constants(scale * tile.kernel) + bias
     outputs = [k]
     if tangent:
-        own = k if plain else _spread(weights * tile.kernel) + biases
+        own = k if plain else _distribute_constants(weights * tile.kernel) + biases
         outputs.append(own + scale * tile.slope * theta)
     names = {name: getattr(torch, name) for name in (*PLACED, *CHAINED)}
     return compile_together((*ARGS, theta, *NUMBERS, free), outputs, FusedPrinter, **names)
 
 
 class FusedPrinter(ArrayPrinter):
-    """Writes c f g + d h + e for torch: plain numbers are gathered, what is smaller comes first.
+    """Prints c f g + d h + e as in-place torch calls: constants are merged, smaller operands come first.
 
-    A result that has no name is written over by what is done to it, and otherwise free afterwards;
-    so all is printed in the order in which it will run.
+    An intermediate result without a name is overwritten by the next operation on it, and its tile is
+    free afterwards; so expressions are printed in the order in which they will run.
     """
 
     def __init__(self, settings: dict[str, Any]) -> None:
         super().__init__(settings)
-        self._held: set[int] = set()  # free tiles that hold something
-        self._place: int | None = None  # of what was printed last, if it is one of them
+        self._held: set[int] = set()  # indices of scratch tiles in use
+        self._place: int | None = None  # the scratch tile that holds what was printed last, if any
 
     @staticmethod
     def share(exprs: sp.Tuple) -> tuple[list[tuple[sp.Symbol, sp.Expr]], sp.Tuple]:
-        """Common subexpressions, but for numbers in front, and rows or columns, which cost little."""
+        """Common subexpressions, without constant factors, and without rows or columns, which are cheap."""
         common, reduced = ArrayPrinter.share(exprs)
-        told: dict[sp.Symbol, sp.Expr] = {}
-        kept = []
+        replaced: dict[sp.Symbol, sp.Expr] = {}
+        assignments = []
         for name, expr in common:
             if not isinstance(expr, sp.Expr):  # a condition
-                kept.append((name, expr.xreplace(told)))
+                assignments.append((name, expr.xreplace(replaced)))
                 continue
-            number, rest = _numbered(expr.xreplace(told))
+            number, rest = _split_constant(expr.xreplace(replaced))
             if rest.is_Symbol or _is_small(rest):
-                told[name] = number * rest
+                replaced[name] = number * rest
             else:
-                kept.append((name, rest))
-                told[name] = number * name
-        return kept, reduced.xreplace(told)
+                assignments.append((name, rest))
+                replaced[name] = number * name
+        return assignments, reduced.xreplace(replaced)
 
     def _print(self, expr: sp.Basic, **settings: Any) -> str:
         before = self._held
@@ -88,7 +88,7 @@ class FusedPrinter(ArrayPrinter):
 
     def _one(self, name: str, arg: sp.Expr) -> str:
         text = self._print(arg)
-        if _passes(arg):
+        if _is_temporary(arg):
             return f"({text}).{name}_()"
         return f"{name}({text})" if _is_small(arg) else f"{name}({text}, {self._new()})"
 
@@ -96,7 +96,7 @@ class FusedPrinter(ArrayPrinter):
         if not _is_placed(expr):
             return super()._print_Mul(expr)
         number, factors = _split(expr)
-        first = next((k for k, factor in enumerate(factors) if _passes(factor)), None)
+        first = next((k for k, factor in enumerate(factors) if _is_temporary(factor)), None)
         rest = factors if number == 1 else [*factors, number]
         if first is None:
             one, other, *rest = rest
@@ -112,36 +112,36 @@ class FusedPrinter(ArrayPrinter):
         if not _is_placed(expr):
             return super()._print_Add(expr)
         first, *rest = _terms(expr)
-        text, fresh = f"({self._print(first)})", _passes(first)
+        text, fresh = f"({self._print(first)})", _is_temporary(first)
         place = self._place
         for term in rest:
-            name, told = self._link(term)
+            name, arguments = self._link(term)
             if fresh:
-                text = f"{text}.{name}_({told})"
+                text = f"{text}.{name}_({arguments})"
             else:
-                text, fresh = f"{name}({text}, {told}, {self._new()})", True
+                text, fresh = f"{name}({text}, {arguments}, {self._new()})", True
                 place = self._place
         self._place = place
         return text
 
     def _link(self, term: sp.Expr) -> tuple[str, str]:
-        """What adds a number, a multiple of a tensor, or of the product of two."""
+        """The torch function and arguments that add a number, or a multiple of a tensor or product."""
         if not term.free_symbols:
             return "add", self._print(term)
         number, (one, *more) = _split(term)
-        told = ", ".join(map(self._print, (one, *([sp.Mul(*more)] if more else []))))
+        arguments = ", ".join(map(self._print, (one, *([sp.Mul(*more)] if more else []))))
         name, option = ("addcmul", "value") if more else ("add", "alpha")
-        return name, told if number == 1 else f"{told}, {option}={self._print(number)}"
+        return name, arguments if number == 1 else f"{arguments}, {option}={self._print(number)}"
 
     def _new(self) -> str:
-        """The first tile that holds nothing."""
+        """The output argument for the first scratch tile that is not in use."""
         self._place = next(k for k in count() if k not in self._held)
         self._held = self._held | {self._place}
         return f"out=free[{self._place}]"
 
 
 def _terms(expr: sp.Add) -> list[sp.Expr]:
-    """In an order in which the first two make a tile, small ones first if they can; a number is last."""
+    """Summands in an order in which the first two already have the shape of a tile; constants come last."""
     small = [term for term in expr.args if _is_small(term)]
     rows = sp.Add(*(term for term in small if not term.has(kyy)))
     columns = sp.Add(*(term for term in small if term.has(kyy)))
@@ -154,13 +154,13 @@ def _terms(expr: sp.Add) -> list[sp.Expr]:
 
 
 def _split(term: sp.Expr) -> tuple[sp.Expr, list[sp.Expr]]:
-    """The plain number in front, and the factors that are tensors."""
-    number, rest = _numbered(term)
+    """The constant factor, and the factors that are tensors."""
+    number, rest = _split_constant(term)
     parts = [part for factor in sp.Mul.make_args(rest) for part in _factors(factor)]
     return number, sorted(parts, key=_size)
 
 
-def _numbered(expr: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
+def _split_constant(expr: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
     parts = sp.Mul.make_args(expr)
     plain = [part for part in parts if part.free_symbols <= {scale, weights}]
     return sp.Mul(*plain), sp.Mul(*(part for part in parts if part not in plain))
@@ -174,21 +174,21 @@ def _factors(factor: sp.Expr) -> tuple[sp.Expr, ...]:
     return (det, 1 / sp.sqrt(det)) if factor == sp.sqrt(det) else (factor,)
 
 
-def _spread(expr: sp.Expr) -> sp.Expr:
-    """With plain numbers in front of each term of a sum, where a multiply-add takes them for nothing."""
+def _distribute_constants(expr: sp.Expr) -> sp.Expr:
+    """Distribute constants over the terms of a sum, where a multiply-add applies them at no cost."""
     number, rest = expr.as_independent(*ARGS, as_Add=False)
     if not rest.is_Add:
         return expr
-    return sp.Add(*(_spread(number * term) for term in rest.args))
+    return sp.Add(*(_distribute_constants(number * term) for term in rest.args))
 
 
 def _is_small(expr: sp.Expr) -> bool:
-    """Whether it is a number, a row or a column."""
+    """Whether it is a number, a row or a column, not a whole tile."""
     return any(expr.free_symbols <= {side, *NUMBERS} for side in (kxx, kyy))
 
 
 def _is_placed(expr: Any) -> bool:
-    """Whether it is a tile that is written to a place of our choice."""
+    """Whether it is a tile whose output memory can be chosen."""
     if isinstance(expr, sp.Pow):
         known = abs(expr.exp) == sp.S.Half
     else:
@@ -196,8 +196,8 @@ def _is_placed(expr: Any) -> bool:
     return known and not _is_small(expr)
 
 
-def _passes(expr: sp.Expr) -> bool:
-    """Whether it is a tile that nothing else will read."""
+def _is_temporary(expr: sp.Expr) -> bool:
+    """Whether it is a temporary tile that may be overwritten."""
     return _is_placed(expr) or (expr.is_Pow and not _is_small(expr))
 
 

@@ -1,4 +1,4 @@
-"""Gram matrices by tiles that stay in cache: a matrix product for a panel, then layers on its tiles."""
+"""Gram matrices by tiles that fit into the cache: one matrix product for a row of tiles, then the layers."""
 
 from __future__ import annotations
 
@@ -17,22 +17,21 @@ from numeric.kernels.threads import each, once, sharing
 if TYPE_CHECKING:
     from numeric.infinite.network import FullyConnected
 
-TILE = (128, 1024)  # rows and columns of a tile at most: a few of them stay in cache
-LARGE = (2048, 4096)  # the same on other devices
+TILE = (128, 1024)  # largest tile, rows and columns: a few of them fit into the cache
+LARGE = (2048, 4096)  # the same on other devices than the CPU
 GRAPH = 800  # side of a tile that is differentiated
-VECTOR = 8  # matrix products of other sizes are slower
+VECTOR = 8  # tile sizes are multiples of this: matrix products of other sizes are slower
 
 
 def matrix(net: FullyConnected, x: Tensor, y: Tensor | None, tangent: bool) -> Tensor:
-    """NNGP or NTK on (n, d) and (m, d); for y = None one half is computed, and mirrored.
+    """NNGP or NTK on (n, d) and (m, d); for y = None one triangle is computed, and mirrored.
 
-    Without biases a row of zeros has outputs phi(0) and what follows from it: where that is 0, so
-    is its row of the matrix.
+    Without biases and with phi(0) = 0 the output at x = 0 is always 0, and so are its row and column.
     """
-    check(x, y)
+    require_points(x, y)
     recursion, symmetric = Recursion.of(net, tangent), y is None
     height, width = TILE if x.device.type == "cpu" else LARGE
-    plain = torch.inference_mode(False)  # threads may not write to what was made in that mode
+    plain = torch.inference_mode(False)  # other threads may not write to inference tensors
     with plain, torch.no_grad(), sharing(x.device) as threads:
         columns = x if symmetric else y
         out, rows = x.new_empty(len(x), len(columns)), _cuts(0, len(x), height)
@@ -46,7 +45,7 @@ def matrix(net: FullyConnected, x: Tensor, y: Tensor | None, tangent: bool) -> T
 
         def fill(k: int, worker: int) -> None:
             if worker == 0:
-                known()  # while the others begin with a product
+                known()  # while the other threads begin with a matrix product
             i, memory = rows[k], memories[worker]
             start = i.start if symmetric else 0
             torch.mm(x[i], columns[start:].T, out=out[i, start:])
@@ -55,7 +54,7 @@ def matrix(net: FullyConnected, x: Tensor, y: Tensor | None, tangent: bool) -> T
             for j in _cuts(start, len(columns), width):
                 tile, same = out[i, j], symmetric and j.start == start
                 tile.copy_(recursion.tile(own, others[j], tile, same, memory))
-                done = len(tile) if same else 0  # columns that are rows as well
+                done = len(tile) if same else 0  # leading columns that are this tile's own rows
                 if same:
                     square = tile[:, :done]
                     square.copy_((square + square.T) / 2)
@@ -73,7 +72,7 @@ def matrix(net: FullyConnected, x: Tensor, y: Tensor | None, tangent: bool) -> T
 
 def diagonal(net: FullyConnected, x: Tensor, tangent: bool) -> Tensor:
     """k(x, x), (n, d) -> (n,): the diagonal of `matrix`, without the rest of it."""
-    check(x, None)
+    require_points(x, None)
     with torch.inference_mode(False), torch.no_grad():
         points = Recursion.of(net, tangent).points(x)
         return torch.where(points.still, 0.0, points.diagonal)
@@ -85,12 +84,14 @@ def _memory(cells: int, like: Tensor) -> Scratch | Fresh:
 
 def gradient(net: FullyConnected, x: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
     """d/d(sigma_w, sigma_b) of sum(weights * NNGP), with the graph of one tile at a time."""
-    check(x, None)
+    require_points(x, None)
     fits = torch.is_tensor(weights) and weights.shape == (len(x), len(x))
     if not fits or weights.dtype != x.dtype:
-        told = f"{tuple(weights.shape)} of {weights.dtype}" if torch.is_tensor(weights) else weights
+        received = (
+            f"{tuple(weights.shape)} of {weights.dtype}" if torch.is_tensor(weights) else weights
+        )
         raise InputError(
-            f"weights must be a tensor ({len(x)}, {len(x)}) of {x.dtype}, but {told} was given."
+            f"weights must be a tensor ({len(x)}, {len(x)}) of {x.dtype}, but {received} was given."
         )
     kind = {"dtype": x.dtype, "device": x.device, "requires_grad": True}
     sigma_w, sigma_b = (torch.tensor(part, **kind) for part in (net.sigma_w, net.sigma_b))
@@ -107,8 +108,8 @@ def gradient(net: FullyConnected, x: Tensor, weights: Tensor) -> tuple[Tensor, T
     return total[0], total[1]
 
 
-def check(x: Tensor, y: Tensor | None) -> None:
-    """Refuse wrong shapes, integers, and tensors that do not belong together."""
+def require_points(x: Tensor, y: Tensor | None) -> None:
+    """Refuse wrong shapes, dtypes other than float32 and float64, and an x and y that do not match."""
     for name, points in (("x", x), ("y", y)):
         if points is None and name == "y":
             continue
@@ -132,7 +133,7 @@ def check(x: Tensor, y: Tensor | None) -> None:
 
 
 def _cuts(start: int, stop: int, most: int) -> list[slice]:
-    """Slices of nearly one length, at most `most` and a multiple of what vectors hold."""
+    """Slices of nearly equal length, at most `most`, all but the last a multiple of VECTOR."""
     count = -(-(stop - start) // most)
     size = -(-(stop - start) // (count * VECTOR)) * VECTOR
     return [slice(at, min(at + size, stop)) for at in range(start, stop, size)]

@@ -25,7 +25,7 @@ from numeric.inputs import InputError
 
 @dataclass(frozen=True)
 class Pairs:
-    """Averages over pairs: E[phi phi], E[phi' phi'] where asked for, and what `Tile.after` says."""
+    """Averages over pairs: E[phi phi]; if requested E[phi' phi'] and the outputs of `Tile.after`."""
 
     kernel: Tensor
     slope: Tensor | None = None
@@ -51,7 +51,7 @@ class Layer:
             )
 
     def __getstate__(self) -> dict[str, Any]:
-        """What other processes are sent: they compile for themselves."""
+        """Pickle the activation only: each process compiles its own functions."""
         return {"activation": self.activation}
 
     @cached_property
@@ -74,17 +74,17 @@ class Layer:
 
     @cached_property
     def closed(self) -> bool:
-        """Whether pairs cost a few elementary operations, one by one or in a tile."""
+        """Whether averages over pairs have a closed form."""
         return self._tile is not None
 
     @cached_property
     def linear(self) -> bool:
-        """Whether phi is linear on both sides of 0; then angles fall, and are handed on."""
+        """Whether phi is linear on both sides of 0: angles then decrease, and are propagated exactly."""
         return self._tile is not None and self._tile.after is not None
 
     @cached_property
     def jumps(self) -> bool:
-        """Whether E[phi^2] at variance 0 is not its limit, as for the sign."""
+        """Whether E[phi^2] is discontinuous at variance 0, as for the sign."""
         F = self.activation.F.expr
         outside = F.xreplace({average: sp.Dummy() for average in F.atoms(Moment)})
         return outside.has(sp.Piecewise)
@@ -96,7 +96,7 @@ class Layer:
 
     @cached_property
     def homogeneous(self) -> bool:
-        """Whether phi(c z) is a multiple of phi(z), so that collinear points stay so."""
+        """Whether phi(c z) is a multiple of phi(z) for c > 0, so that collinear points stay collinear."""
         size = sp.Symbol("size", positive=True)
         sides = [self.activation.phi.expr.subs(z, side * size) for side in (-1, 1)]
         degrees = {sp.cancel(size * sp.diff(f, size) / f) for f in sides if f != 0}
@@ -104,7 +104,7 @@ class Layer:
 
     @cached_property
     def angular(self) -> bool:
-        """Whether an angle between two points must be known better than kxy tells it."""
+        """Whether averages need angles more accurately than kxy determines them, as at kinks and jumps."""
         if self._tile is not None:
             return self._tile.angular
         act = self.activation
@@ -115,7 +115,7 @@ class Layer:
 
     @cached_property
     def curved(self) -> bool:
-        """Whether what it does to small angles is found by `curved.part`."""
+        """Whether small angles after this layer are computed by `separation.separate`."""
         return not self.linear and (not self.closed or self._tile.slope is not None)
 
     @cached_property
@@ -123,7 +123,7 @@ class Layer:
         return tuple(map(float, self.activation.kinks))
 
     def rows(self, variances: Tensor, slopes: bool) -> Any:
-        """What `pairs` needs of each variance, sliced as tensors are."""
+        """What `pairs` precomputes for each variance, indexed like a tensor."""
         if self.closed:
             return variances
         kernel, slope = self._series
@@ -134,15 +134,15 @@ class Layer:
 
     @torch.no_grad()
     def _check_slope(self, rows: Expansions) -> None:
-        r"""Refuse a slope whose nodes miss much: $\sqrt{k+1}\,a_{k+1} = \sqrt V a'_k$ at k = 0, 1.
+        r"""Refuse an unresolved slope: $\sqrt{k+1}\,a_{k+1} = \sqrt V a'_k$ at k = 0, 1.
 
-        That is integration by parts. A steep phi may look like a step, and its slope like 0, to
-        rules that then agree with each other.
+        This identity is integration by parts. At the nodes a steep phi may look like a step with slope
+        0, and two quadrature rules may then agree on a wrong value.
         """
         phi, slope, root = rows.kernel, rows.slope, rows.kernel.V.sqrt()
         by_parts = phi.coefficients[:, 1:3] * torch.arange(1, 3).to(root).sqrt()
         off = (by_parts - root[:, None] * slope.coefficients[:, :2]).abs().amax(1)
-        # each coefficient is accurate to `attainable` times the size of its function; a factor in hand
+        # A coefficient is accurate to `attainable` times the size of its function; 64 for safety
         allowed = 64 * attainable(TOLERANCE, root.dtype) * (phi.size + root * slope.size)
         if (off > allowed).any():
             worst = (off / allowed).nan_to_num(0.0).argmax()
@@ -160,7 +160,7 @@ class Layer:
         return Pairs(kernel.pairs(rows.kernel, cols.kernel, kxy), second)
 
     def listed(self, rows: Any, cols: Any, kxy: Tensor, det: Tensor, slopes: bool) -> Pairs:
-        """Each row with the column beside it, (n), and what is handed on."""
+        """As `pairs` for each row with the column of the same index, (n,), and `Pairs.after`."""
         if self.closed:
             return self.elements(rows, cols, kxy, det, slopes, after=True)
         kernel, slope = self._series
@@ -169,7 +169,7 @@ class Layer:
 
     def step(self, tangent: bool, plain: bool) -> Callable[..., tuple[Tensor, ...]]:
         """Closed forms for a tile of points that are far from collinear, see `fused_layers.layer`."""
-        steps = self._steps  # another thread may put its own in that place
+        steps = self._steps  # shared by threads: each may store its own, equal, function
         if (tangent, plain) not in steps:
             steps[tangent, plain] = fused_layers.layer(
                 self._tile.far_from_collinear, tangent, plain
@@ -225,7 +225,7 @@ def _compiled(tile: Tile, slopes: bool, after: bool) -> Callable[..., tuple[Any,
 
 
 def full(value: Any, like: Tensor) -> Tensor:
-    """A constant average, such as the slope of a line, as a tensor."""
+    """Expand a constant average, such as the slope of a linear phi, to a tensor shaped `like`."""
     if torch.is_tensor(value) and value.shape == like.shape:
         return value
     return torch.as_tensor(value, dtype=like.dtype, device=like.device).expand(like.shape)

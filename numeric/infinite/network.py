@@ -64,11 +64,13 @@ class FullyConnected:
         _ = self.layers
 
     def _scales(self, name: str, positive: bool) -> tuple[float, ...]:
-        given = getattr(self, name)
+        scales = getattr(self, name)
         many = (
-            hasattr(given, "__len__") and not isinstance(given, str) and getattr(given, "ndim", 1)
+            hasattr(scales, "__len__")
+            and not isinstance(scales, str)
+            and getattr(scales, "ndim", 1)
         )
-        values = tuple(given) if many else (given,) * (self.depth + 1)
+        values = tuple(scales) if many else (scales,) * (self.depth + 1)
         if len(values) != self.depth + 1:
             raise InputError(
                 f"{name} has {len(values)} entries, but depth {self.depth} and the readout need "
@@ -81,10 +83,10 @@ class FullyConnected:
             numbers = tuple(map(float, values))
         except (TypeError, ValueError):
             raise InputError(
-                f"{name} must be one number {need}, or a list of them, not {given!r}."
+                f"{name} must be one number {need}, or a list of them, not {scales!r}."
             ) from None
         if not all(math.isfinite(v) and (v > 0 or (v == 0 and not positive)) for v in numbers):
-            raise InputError(f"{name} must be finite and {need}, not {given!r}.")
+            raise InputError(f"{name} must be finite and {need}, not {scales!r}.")
         return numbers
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Inputs of an infinite network, and what each layer needs to know of them."""
+"""Inputs of an infinite network, with the variances that each layer assigns to them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ class Points:
     x: Tensor  # (n, d)
     variances: Tensor  # (layers + 1, n): for each hidden layer and the readout
     squares: Tensor  # E[phi^2], (layers, n)
-    rows: tuple[Any, ...]
+    rows: tuple[Any, ...]  # for each layer what `Layer.rows` returned for these points
     diagonal: Tensor  # of the Gram matrix, (n,)
-    still: Tensor  # (n,): whether every layer is 0 there, whatever the weights
+    still: Tensor  # (n,): True where every hidden layer is 0 for all weights, as at x = 0 without biases
 
     @property
     def d(self) -> int:
@@ -27,25 +27,25 @@ class Points:
         """The largest variance of each layer."""
         return self.variances.amax(1).tolist()
 
-    def __getitem__(self, index: slice | Tensor) -> Some:
-        return Some(self, index)
+    def __getitem__(self, index: slice | Tensor) -> PointSubset:
+        return PointSubset(self, index)
 
 
-class Some:
-    """Some of the points: the same names, each cut when it is first asked for."""
+class PointSubset:
+    """A selection of points with the attributes of `Points`, each indexed when it is first read."""
 
-    def __init__(self, whole: Points | Some, index: slice | Tensor) -> None:
+    def __init__(self, whole: Points | PointSubset, index: slice | Tensor) -> None:
         self._whole, self._index = whole, index
         self.d, self.most = whole.d, whole.most
 
-    def __getitem__(self, index: slice | Tensor) -> Some:
-        return Some(self, index)
+    def __getitem__(self, index: slice | Tensor) -> PointSubset:
+        return PointSubset(self, index)
 
     def __getattr__(self, name: str) -> Any:
         whole = getattr(self._whole, name)
         if isinstance(whole, tuple):
             cut = tuple(part[self._index] for part in whole)
-        else:  # points are counted first in x, and last in all else
+        else:  # the points are the first axis of x, and the last axis of every other tensor
             cut = whole[self._index] if name == "x" else whole[..., self._index]
         setattr(self, name, cut)
         return cut

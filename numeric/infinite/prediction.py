@@ -1,4 +1,4 @@
-r"""What an ensemble of infinitely wide networks predicts: after training, or as a Bayesian posterior.
+r"""Predictions of an ensemble of infinitely wide networks: after training, or as a Bayesian posterior.
 
 Both predict $f(x_*) = f_0(x_*) + A\,(y - f_0(X))$ with a matrix A, so that over $f_0$ the mean is
 $A y$ and the covariance that of $f_0(x_*) - A f_0(X)$. That covariance is formed as $G G^T$ with
@@ -21,11 +21,11 @@ from numeric.inputs import InputError
 from numeric.kernels import Kernel
 from numeric.kernels.spectrum import Spectrum, root
 
-BLOCK = 512  # test points whose covariance is held at once for standard deviations
+BLOCK = 512  # test points whose joint covariance is held at once for standard deviations
 
 
-class Network(Protocol):
-    """What prediction asks of a network: its two kernels, (n, ...), (m, ...) -> (n, m)."""
+class HasKernels(Protocol):
+    """Anything with an NNGP and a tangent kernel, (n, ...), (m, ...) -> (n, m)."""
 
     def nngp(self, x: Tensor, y: Tensor | None = None) -> Tensor: ...
 
@@ -34,7 +34,7 @@ class Network(Protocol):
 
 @dataclass(frozen=True)
 class OneKernel:
-    """A Kernel in the place of a network: it rules the training, and is the covariance of the prior."""
+    """A Kernel used as a network: both as tangent kernel of the training and as covariance of the prior."""
 
     kernel: Kernel
 
@@ -49,7 +49,7 @@ class OneKernel:
 class RandomInitial:
     """Training starts from a random network: f_0 is a Gaussian process with the NNGP kernel."""
 
-    def root(self, net: Network, x: Tensor) -> Tensor:
+    def root(self, net: HasKernels, x: Tensor) -> Tensor:
         """L with L L^T the covariance of f_0 at x."""
         return root(net.nngp(x))
 
@@ -58,7 +58,7 @@ class RandomInitial:
 class ZeroInitial:
     """Training starts from f_0 = 0, as when the initial network is subtracted from the output."""
 
-    def root(self, net: Network, x: Tensor) -> Tensor:
+    def root(self, net: HasKernels, x: Tensor) -> Tensor:
         return x.new_zeros(len(x), 0)
 
 
@@ -75,7 +75,7 @@ class Prediction:
 
     mean: Tensor  # (..., m, k), or (..., m) for targets of shape (n,)
     condition: float  # of the training Gram matrix with its ridge or noise
-    rank: int  # how many of its eigenvalues rounding can tell from 0
+    rank: int  # number of its eigenvalues above the rounding error
     _root: Callable[[slice], Tensor] = field(repr=False)
     _blocks: tuple[slice, ...] = field(repr=False)
 
@@ -93,7 +93,7 @@ class Prediction:
 
 
 def gradient_flow(
-    net: Network | Kernel,
+    net: HasKernels | Kernel,
     x_train: Tensor,
     y_train: Tensor,
     x_test: Tensor | None = None,
@@ -122,7 +122,7 @@ def gradient_flow(
         )
     net = as_network(net, "ntk")
     data = Regression.of(x_train, y_train, x_test)
-    times, ridge = _times(t, data.y), nonnegative("ridge", ridge)
+    times, ridge = _times(t, data.y), require_nonnegative("ridge", ridge)
     spectrum = Spectrum.of(net.ntk(x_train), ridge)
     if not spectrum.early(times).all():
         spectrum.warn("tangent kernel", "ridge")
@@ -130,7 +130,7 @@ def gradient_flow(
 
 
 def posterior(
-    net: Network | Kernel, x_train: Tensor, y_train: Tensor, x_test: Tensor | None, noise: float
+    net: HasKernels | Kernel, x_train: Tensor, y_train: Tensor, x_test: Tensor | None, noise: float
 ) -> Prediction:
     r"""The Bayesian posterior of f ~ GP(0, NNGP) given $y = f + \varepsilon$; `noise` is the variance.
 
@@ -141,7 +141,7 @@ def posterior(
     """
     net = as_network(net, "nngp")
     data = Regression.of(x_train, y_train, x_test)
-    noise = nonnegative("noise", noise)
+    noise = require_nonnegative("noise", noise)
     spectrum = Spectrum.of(net.nngp(x_train), noise)
     if spectrum.excludes(data.y):
         raise InputError(
@@ -156,7 +156,7 @@ def posterior(
 
 @dataclass(frozen=True, eq=False)
 class Regression:
-    """Training points with targets, and where to predict."""
+    """Training points with targets, and the test points."""
 
     x: Tensor  # (n, ...)
     y: Tensor  # (n, k)
@@ -165,20 +165,20 @@ class Regression:
 
     @classmethod
     def of(cls, x: Tensor, y: Tensor, x_test: Tensor | None = None) -> Regression:
-        _check("The training points", x)
-        _check("The targets", y, x)
+        _require_tensor("The training points", x)
+        _require_tensor("The targets", y, x)
         if y.ndim not in (1, 2) or len(y) != len(x):
             raise InputError(
                 f"Targets of shape {tuple(y.shape)} were given for {len(x)} training points: "
                 f"they must have shape ({len(x)},) or ({len(x)}, outputs)."
             )
         if x_test is not None:
-            _check("The test points", x_test, x)
+            _require_tensor("The test points", x_test, x)
         return cls(x, y.reshape(len(x), -1), x_test, tuple(y.shape[1:]))
 
     def predict(
         self,
-        net: Network,
+        net: HasKernels,
         kernel: Callable[..., Tensor],
         spectrum: Spectrum,
         filters: Tensor,  # (..., n)
@@ -192,9 +192,9 @@ class Regression:
 
         def factor(rows: slice) -> Tensor:
             train, test = self._roots(net, initial, rows)
-            learnt = onto[rows] * filters[..., None, :]
-            left = test - learnt @ (U.mT @ train)
-            return torch.cat([left, math.sqrt(noise) * learnt], -1) if noise else left
+            response = onto[rows] * filters[..., None, :]
+            residual = test - response @ (U.mT @ train)
+            return torch.cat([residual, math.sqrt(noise) * response], -1) if noise else residual
 
         size = max(BLOCK, len(self.x))
         blocks = tuple(slice(i, i + size) for i in range(0, len(onto), size))
@@ -202,9 +202,9 @@ class Regression:
         return Prediction(mean, spectrum.condition, spectrum.rank, factor, blocks)
 
     def _roots(
-        self, net: Network, initial: RandomInitial | ZeroInitial, rows: slice
+        self, net: HasKernels, initial: RandomInitial | ZeroInitial, rows: slice
     ) -> tuple[Tensor, Tensor]:
-        """Of the joint covariance of f_0: its training rows, and some of its test rows."""
+        """Rows of a root of the joint covariance of f_0: at the training points, and at these test points."""
         if self.x_test is None:
             whole = initial.root(net, self.x)
             return whole, whole[rows]
@@ -212,7 +212,7 @@ class Regression:
         return whole[: len(self.x)], whole[len(self.x) :]
 
 
-def nonnegative(name: str, value: Any) -> float:
+def require_nonnegative(name: str, value: Any) -> float:
     """A ridge or a noise variance as a float."""
     try:
         number = float(value)
@@ -238,8 +238,8 @@ def _times(t: Any, like: Tensor) -> Tensor:
     return times
 
 
-def as_network(net: Any, kernel: str) -> Network:
-    """The network itself, or a Kernel as one; refused is what has no kernel of that name."""
+def as_network(net: Any, kernel: str) -> HasKernels:
+    """The network itself, or a Kernel as `OneKernel`; refuse objects without a method `kernel`."""
     if isinstance(net, Kernel):
         return OneKernel(net)
     if isinstance(net, type) or not callable(getattr(net, kernel, None)):
@@ -250,8 +250,8 @@ def as_network(net: Any, kernel: str) -> Network:
     return net
 
 
-def _check(name: str, value: Tensor, like: Tensor | None = None) -> None:
-    """Refuse what is no finite float32 or float64 tensor, or not of the kind of the training points."""
+def _require_tensor(name: str, value: Tensor, like: Tensor | None = None) -> None:
+    """Refuse all but finite float32 or float64 tensors with the dtype and device of the training points."""
     if not isinstance(value, Tensor) or value.dtype not in (torch.float32, torch.float64):
         kind = value.dtype if isinstance(value, Tensor) else type(value).__name__
         raise InputError(

@@ -13,23 +13,23 @@ from torch import Tensor
 
 from numeric.infinite.layers import Layer, Pairs, full
 from numeric.infinite.parametrisation import Parametrisation
-from numeric.infinite.points import Points, Some
-from numeric.infinite.separation import part
+from numeric.infinite.points import Points, PointSubset
+from numeric.infinite.separation import separate
 from numeric.inputs import InputError
 from numeric.kernels.scratch_memory import Fresh, Scratch
 
 if TYPE_CHECKING:
     from numeric.infinite.network import FullyConnected
 
-NEAR = 1e-2  # of sin^2 of an angle, below which the rounding of a matrix product would be felt
-CLOSE = 1e-4  # the same where quadratures, which cost more, round no better than to 1e-13
-CELLS = 2**20  # coordinates, or terms of sums, of single pairs held at once
-NODES = 64  # of such sums, about
+NEAR = 1e-2  # sin^2 of the angle below which the rounding of a matrix product costs digits
+CLOSE = 1e-4  # the same for layers computed by quadrature, which are accurate to 1e-13 only
+CELLS = 2**20  # numbers held at once when pairs are computed one by one
+NODES = 64  # typical number of quadrature nodes for a pair
 
 
 @dataclass(frozen=True)
 class Recursion:
-    """The scales may be floats, or tensors that are differentiated."""
+    """The layer recursion; `sigma_w` and `sigma_b` are floats, or tensors to differentiate by."""
 
     layers: tuple[Layer, ...]
     sigma_w: Sequence[Any]
@@ -42,7 +42,7 @@ class Recursion:
         return cls(net.layers, net.sigma_w, net.sigma_b, net.parametrisation, tangent)
 
     def points(self, x: Tensor) -> Points:
-        """Refuses rows that are NaN or infinite."""
+        """Variances of all layers at single points (n, d); NaN and infinite points are refused."""
         V = self._first_covariance(torch.linalg.vecdot(x, x), x.shape[1])
         if bad := int((~torch.isfinite(V * V)).sum()):
             raise InputError(
@@ -51,7 +51,9 @@ class Recursion:
         theta, least = self._first(V, x.shape[1]), math.sqrt(torch.finfo(x.dtype).tiny)
         variances, squares, rows, still = [], [], [], V == 0
         for l, layer in enumerate(self.layers):
-            V = V if layer.jumps else V.clamp_min(least)  # the origin has no angle but a limit
+            V = (
+                V if layer.jumps else V.clamp_min(least)
+            )  # at the origin the limit of small variances is taken
             variances.append(V)
             rows.append(layer.rows(V, self.tangent))
             squares.append(F := layer.square(V))
@@ -75,29 +77,37 @@ class Recursion:
         return torch.add(_constant(bias, xy.dtype, xy.device), xy, alpha=scale, out=out)
 
     def tile(
-        self, a: Points | Some, b: Points | Some, xy: Tensor, same: bool, memory: Scratch | Fresh
+        self,
+        a: Points | PointSubset,
+        b: Points | PointSubset,
+        xy: Tensor,
+        same: bool,
+        memory: Scratch | Fresh,
     ) -> Tensor:
         """The Gram matrix of two groups of points from their inner products.
 
-        The diagonal of one group with itself is not to be trusted: `Points` knows it.
+        `same` says that the columns begin with the rows' own points. The diagonal is then meaningless
+        here, and `gram.matrix` overwrites it with `Points.diagonal`.
         """
         memory.begin(xy.shape)
         k = self._first_covariance(xy, a.d, memory[0])
         if same:
-            k.fill_diagonal_(0)  # any angle that is not delicate will do
+            k.fill_diagonal_(0)  # overwritten later: any value away from +-1 avoids a NaN here
         theta, again = self._first(k, a.d), None
         sides = zip(a.variances[..., None].unbind(), b.variances[:, None].unbind(), strict=True)
-        for l, (layer, (kxx, kyy)) in enumerate(zip(self.layers, sides)):  # the readout needs none
+        for l, (layer, (kxx, kyy)) in enumerate(
+            zip(self.layers, sides)
+        ):  # the readout has no activation
             det = None
             if layer.needs_det:
                 memory.keep(k, theta)
                 det = torch.mul(kxx, kyy, out=memory[0]).addcmul_(k, k, value=-1)
                 least = self._near * a.most[l] * b.most[l]
-                if self._delicate(l) and not det.amin().item() >= least:
+                if self._loses_digits(l) and not det.amin().item() >= least:
                     both = kxx * kyy
                     near = ~(
                         det >= self._near * both
-                    )  # or NaN, from a layer that was not looked at
+                    )  # True for NaN as well, from a layer without this check
                     again = near if again is None else again | near
                     k, det = k.masked_fill(near, 0.0), torch.where(near, both, det)
                 if layer.jumps or not self._closed:
@@ -113,11 +123,11 @@ class Recursion:
                 k, *tangent = (full(part, k) for part in parts)
                 theta = tangent[0] if tangent else theta
         out = theta if self.tangent else k
-        return out if again is None else self._repaired(out, again, a, b, xy)
+        return out if again is None else self._repair_near_collinear(out, again, a, b, xy)
 
     @cached_property
     def _steps(self) -> list[tuple[Callable[..., tuple[Tensor, ...]], float, float, float, float]]:
-        """As `_next`, fused, for plain numbers as scales: what each layer runs, and its numbers."""
+        """For scales that are floats: the fused version of `_next` for each layer, with its constants."""
         steps = []
         for layer, w, b in zip(self.layers, self.sigma_w[1:], self.sigma_b[1:], strict=True):
             own, rates = (w**2, b**2), self.parametrisation.rates(None, w, b)
@@ -132,21 +142,26 @@ class Recursion:
     def _near(self) -> float:
         return NEAR if self._closed else CLOSE
 
-    def _delicate(self, l: int) -> bool:
-        """Whether the rounding of a determinant may cost digits of the layer l, and can be helped.
+    def _loses_digits(self, l: int) -> bool:
+        """Whether nearly collinear pairs lose digits in layer l, and so must be recomputed one by one.
 
-        An angle only falls where functions are linear on both sides of 0, so the first and the last
-        layer will do there, unless a NaN between them would reach a derivative.
+        Piecewise linear activations only decrease angles, so between them checking the first and the
+        last layer is enough, unless derivatives are taken, where a NaN in between would matter.
         """
         plain = not torch.is_tensor(self.sigma_w)
         inside = 0 < l < len(self.layers) - 1 and plain
         skipped = inside and all(layer.linear for layer in self.layers[l - 1 : l + 2])
         return not skipped and (self._closed or (plain and self.layers[l].angular))
 
-    def _repaired(
-        self, out: Tensor, close: Tensor, a: Points | Some, b: Points | Some, xy: Tensor
+    def _repair_near_collinear(
+        self,
+        out: Tensor,
+        close: Tensor,
+        a: Points | PointSubset,
+        b: Points | PointSubset,
+        xy: Tensor,
     ) -> Tensor:
-        """The tile with nearly collinear pairs done one by one."""
+        """The tile `out` with the pairs marked in `close` recomputed one by one."""
         i, j = close.nonzero(as_tuple=True)
         orders = (rows.order for rows in (*a.rows, *b.rows) if not torch.is_tensor(rows))
         size = max(1, CELLS // max(a.d, NODES, *orders))
@@ -156,13 +171,17 @@ class Recursion:
         ]
         return out.index_put((i, j), torch.cat(parts))
 
-    def _one_by_one(self, a: Some, b: Some, xy: Tensor) -> Tensor:
-        """As `tile` for a list of pairs, but the determinant is found apart and handed on."""
+    def _one_by_one(self, a: PointSubset, b: PointSubset, xy: Tensor) -> Tensor:
+        """As `tile` for a list of pairs, with the determinant kxx kyy - kxy^2 propagated separately."""
         k = self._first_covariance(xy, a.d)
         theta, rounding = self._first(k, a.d), 64 * torch.finfo(k.dtype).eps
-        least = rounding**2 if torch.is_tensor(self.sigma_w) else 0.0  # a root at 0 has no slope
+        least = (
+            rounding**2 if torch.is_tensor(self.sigma_w) else 0.0
+        )  # keeps the derivative of a square root finite
         det = _orthogonal(self._vectors(a.x), self._vectors(b.x)) * a.variances[0]
-        det = torch.where(k == 0, a.variances[0] * b.variances[0], det)  # a point at 0 has no angle
+        det = torch.where(
+            k == 0, a.variances[0] * b.variances[0], det
+        )  # a point at the origin counts as orthogonal to all
         for l, layer in enumerate(self.layers):
             kxx, kyy = a.variances[l], b.variances[l]
             aligned = (k > 0) & (det < rounding**2 * kxx * kyy)
@@ -170,38 +189,40 @@ class Recursion:
             pairs = layer.listed(a.rows[l], b.rows[l], k, det, self.tangent)
             before, (k, theta) = k, self._next(l, pairs, theta)
             if pairs.after is not None:
-                det = self._handed_on(l, a, b, *pairs.after)
+                det = self._determinant_from_gap(l, a, b, *pairs.after)
                 continue
             same = aligned & (layer.homogeneous | ((kxx - kyy).abs() <= rounding * kxx))
-            none = torch.zeros_like(k)  # collinear points stay so
+            none = torch.zeros_like(k)  # a homogeneous layer keeps collinear points collinear
             plain = a.variances[l + 1] * b.variances[l + 1] - k * k
-            if layer.curved and self._felt(l):
+            if layer.curved and self._feeds_angular_layer(l):
                 near = plain < self._near * a.variances[l + 1] * b.variances[l + 1]
-                given = (kxx, kyy, before, det, pairs.kernel)
+                layer_inputs = (kxx, kyy, before, det, pairs.kernel)
                 if near.any():
-                    told = part(layer, *(one[near] for one in given))
-                    better = self._spread(l, told.spread, told.det)
-                    plain[near] = torch.where(told.trusted, better, plain[near])
-            det = torch.where(same, self._handed_on(l, a, b, none, none), plain)
+                    apart = separate(layer, *(one[near] for one in layer_inputs))
+                    better = self._determinant_from_spread(l, apart.spread, apart.det)
+                    plain[near] = torch.where(apart.trusted, better, plain[near])
+            det = torch.where(same, self._determinant_from_gap(l, a, b, none, none), plain)
         return theta if self.tangent else k
 
-    def _felt(self, l: int) -> bool:
-        """Whether a layer after the hidden layer l must know angles better than kxy tells them."""
+    def _feeds_angular_layer(self, l: int) -> bool:
+        """Whether a layer after layer l needs angles more accurately than kxy determines them."""
         later = self.layers[l + 1 :]
         return not torch.is_tensor(self.sigma_w) and any(layer.angular for layer in later)
 
-    def _handed_on(self, l: int, a: Some, b: Some, gap: Tensor, det: Tensor) -> Tensor:
-        """The determinant of sigma_w^2 k + sigma_b^2 from that of k and its gap."""
-        apart = a.squares[l].sqrt() - b.squares[l].sqrt()
-        return self._spread(l, 2 * gap + apart**2, det)
+    def _determinant_from_gap(
+        self, l: int, a: PointSubset, b: PointSubset, gap: Tensor, det: Tensor
+    ) -> Tensor:
+        """The determinant of sigma_w^2 k + sigma_b^2 from that of k and gap = sqrt(F_x F_y) - k."""
+        difference = a.squares[l].sqrt() - b.squares[l].sqrt()
+        return self._determinant_from_spread(l, 2 * gap + difference**2, det)
 
-    def _spread(self, l: int, spread: Tensor, det: Tensor) -> Tensor:
-        """The same from the sum of the variances of k less twice k itself."""
+    def _determinant_from_spread(self, l: int, spread: Tensor, det: Tensor) -> Tensor:
+        """The determinant of sigma_w^2 k + sigma_b^2 from that of k and spread = F_x + F_y - 2 k."""
         scale, bias = self.sigma_w[l + 1] ** 2, self.sigma_b[l + 1] ** 2
         return scale**2 * det + scale * bias * spread
 
     def _vectors(self, x: Tensor) -> Tensor:
-        """Vectors whose inner products are Sigma_1."""
+        """Vectors whose inner products are the covariances of the first layer."""
         bias = torch.as_tensor(self.sigma_b[0], dtype=x.dtype, device=x.device)
         return torch.cat([x * (self.sigma_w[0] / math.sqrt(x.shape[1])), bias.expand(len(x), 1)], 1)
 

@@ -1,4 +1,4 @@
-"""What every kernel obeys, as a check that tests and users call."""
+"""The laws that every kernel obeys, as a check for tests and users."""
 
 from __future__ import annotations
 

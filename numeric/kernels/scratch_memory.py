@@ -1,21 +1,21 @@
-"""Memory for tiles that is used again: pages that went back to the system cost more than the work."""
+"""Reusable memory for tiles: allocating pages anew would cost more than the computation."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-USUAL = 6  # tiles for a layer of a tangent kernel
+USUAL = 6  # tiles that a layer of a tangent kernel needs
 
 
 class Scratch:
-    """Tiles of one shape at a time, as many as are asked for; `scratch[k]` is a free one."""
+    """A growing pool of tiles of one shape; `scratch[k]` is the k-th free one."""
 
     def __init__(self, cells: int, like: Tensor) -> None:
         self._memory, self._wanted = like.new_empty(0, cells), USUAL
 
     def begin(self, shape: tuple[int, int]) -> None:
-        """All is free, for tiles of this shape."""
+        """Mark all tiles as free, and give them this shape."""
         cells = self._memory.shape[1]
         if self._wanted > len(self._memory):
             self._memory = self._memory.new_empty(self._wanted, cells)
@@ -23,9 +23,9 @@ class Scratch:
         self._tiles = list(tiles.unbind())
         self._free = self._tiles.copy()
 
-    def keep(self, *kept: Tensor | None) -> None:
-        """All but these is free."""
-        held = set(map(id, kept))
+    def keep(self, *tiles: Tensor | None) -> None:
+        """Mark all tiles as free except these."""
+        held = set(map(id, tiles))
         self._free = [tile for tile in self._tiles if id(tile) not in held]
 
     def __getitem__(self, k: int) -> Tensor:
@@ -37,12 +37,12 @@ class Scratch:
 
 
 class Fresh:
-    """Memory that torch finds by itself, as it must for a graph, and knows how to on other devices."""
+    """The same interface without a pool: torch allocates, as autograd and other devices need."""
 
     def begin(self, shape: tuple[int, int]) -> None:
         pass
 
-    def keep(self, *kept: Tensor | None) -> None:
+    def keep(self, *tiles: Tensor | None) -> None:
         pass
 
     def __getitem__(self, k: int) -> None:

@@ -1,4 +1,4 @@
-"""A Gram matrix taken apart, with an account of what rounding has left of it."""
+"""Eigendecomposition of a Gram matrix, and which of its eigenvalues are above the rounding error."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Spectrum:
 
     @classmethod
     def of(cls, gram: Tensor, ridge: float = 0.0) -> Spectrum:
-        values, vectors = torch.linalg.eigh(finite(gram))
+        values, vectors = torch.linalg.eigh(require_finite(gram))
         least, most = values[0].item(), values[-1].item()
         eps = torch.finfo(gram.dtype).eps
         if least < -(eps**0.5) * most:
@@ -51,13 +51,13 @@ class Spectrum:
         return self.values + self.ridge
 
     @cached_property
-    def kept(self) -> Tensor:
-        """Which eigenvalues rounding can tell from 0."""
+    def resolved(self) -> Tensor:
+        """Which eigenvalues are above the rounding error."""
         return self.shifted > self.floor
 
     @property
     def rank(self) -> int:
-        return int(self.kept.sum())
+        return int(self.resolved.sum())
 
     @property
     def account(self) -> str:
@@ -70,7 +70,7 @@ class Spectrum:
 
     @property
     def remedy(self) -> float:
-        """A ridge that keeps every eigenvalue."""
+        """A ridge that lifts every eigenvalue above the floor."""
         return 2 * self.floor
 
     def filters(self, t: Tensor) -> Tensor:
@@ -83,19 +83,19 @@ class Spectrum:
         time, rate = t[..., None], self.shifted
         known = torch.where(rate > 0, rate, 1)
         grown = torch.where(rate > 0, -torch.expm1(-time * known) / known, time)
-        return torch.where(self.kept | self.early(time), grown, 0)
+        return torch.where(self.resolved | self.early(time), grown, 0)
 
     def early(self, t: Tensor) -> Tensor:
-        """The times at which lost eigenvalues matter little."""
+        """Whether a time is so early that eigenvalues below the floor matter little."""
         return t * self.floor <= 1
 
     def excludes(self, targets: Tensor) -> bool:
         """Whether targets (n, k) have more in the lost directions than a draw of N(0, G) can have."""
-        lost = (self.vectors.mT @ targets)[~self.kept]
+        lost = (self.vectors.mT @ targets)[~self.resolved]
         return bool((lost.abs() > 5 * self.floor**0.5).any())  # five standard deviations
 
     def warn(self, kernel: str, knob: str) -> None:
-        """Tell the caller of a prediction what is lost, if anything is."""
+        """Warn that the matrix is singular to rounding, if it is."""
         if self.rank < len(self.values):
             text = (
                 f"The {kernel} of the training set is singular ({self.account}): the prediction leaves "
@@ -106,15 +106,15 @@ class Spectrum:
 
 def root(gram: Tensor) -> Tensor:
     """L with L L^T = gram: of Cholesky where that succeeds, else of the eigenvalues."""
-    factor, failed = torch.linalg.cholesky_ex(finite(gram))
+    factor, failed = torch.linalg.cholesky_ex(require_finite(gram))
     if not failed:
         return factor
     spectrum = Spectrum.of(gram)
     return spectrum.vectors * spectrum.values.sqrt()
 
 
-def finite(gram: Tensor) -> Tensor:
-    """The matrix itself, refused when it holds what no decomposition can bear."""
+def require_finite(gram: Tensor) -> Tensor:
+    """The matrix itself, if it has no NaN or infinite entries."""
     if not torch.isfinite(gram).all():
         raise InputError("The Gram matrix has entries that are NaN or infinite: scale x down.")
     return gram

@@ -1,4 +1,4 @@
-"""Work shared by threads of Python, each of which keeps torch to itself."""
+"""Work shared by Python threads, each of which runs torch single-threaded."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ T = TypeVar("T")
 
 
 def each(fill: Callable[[int, int], None], count: int, threads: int) -> None:
-    """fill(k, worker) for k below count, shared by threads of Python, whose lock torch lets go of."""
+    """fill(k, worker) for k below count, shared by Python threads; torch releases the interpreter lock."""
     left = deque(range(count))
 
     def work(worker: int) -> None:
         try:
-            with torch.no_grad():  # each thread has a switch of its own
+            with torch.no_grad():  # gradient mode is local to a thread
                 while left:
                     try:
                         k = left.popleft()
@@ -30,7 +30,7 @@ def each(fill: Callable[[int, int], None], count: int, threads: int) -> None:
                         return
                     fill(k, worker)
         finally:
-            left.clear()  # nothing is begun after a failure or an interrupt
+            left.clear()  # after a failure or an interrupt no further work is started
 
     others = [_pool(threads).submit(work, k) for k in range(1, min(threads, count))]
     try:
@@ -42,34 +42,34 @@ def each(fill: Callable[[int, int], None], count: int, threads: int) -> None:
 
 
 def once(make: Callable[[], T]) -> Callable[[], T]:
-    """What the first who asks makes, while the others wait; one that failed is made again."""
-    lock, made = Lock(), []
+    """Call `make` once, in the first thread that asks, while others wait; retry if it failed."""
+    lock, results = Lock(), []
 
     def get() -> T:
         with lock:
-            if not made:
-                made.append(make())
-        return made[0]
+            if not results:
+                results.append(make())
+        return results[0]
 
     return get
 
 
 @lru_cache
 def _pool(threads: int) -> ThreadPoolExecutor:
-    """Kept, because a matrix product is slow in a thread that never had one."""
+    """Cached, because the first matrix product of a new thread is slow."""
     return ThreadPoolExecutor(threads, thread_name_prefix="gram")
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_pool.cache_clear)  # threads do not follow
+    os.register_at_fork(after_in_child=_pool.cache_clear)  # a forked child does not inherit threads
 
 
 @contextmanager
 def sharing(device: torch.device) -> Iterator[int]:
-    """How many may share the work; on a CPU each operation keeps to one of them meanwhile.
+    """The number of threads for `each`; inside, every torch operation on the CPU uses a single thread.
 
-    That holds for all that the process does with torch. It begins before the first operation,
-    because threads that have shared one go on waiting for the next, at full speed.
+    This setting holds for the whole process. It is made before the first operation, because torch's own
+    worker threads would otherwise keep spinning while they wait for the next one.
     """
     threads = torch.get_num_threads()
     if device.type != "cpu" or threads == 1:

@@ -16,12 +16,12 @@ from numeric.inputs import InputError
 from numeric.kernels.kernel import Kernel
 
 CHUNK = 2**22  # numbers held at once, 32 MB
-CLOSE = 1e-3  # of the squared norm: below it |x|^2 + |y|^2 - 2 x.y has lost three digits
+CLOSE = 1e-3  # relative to the squared norm: below it |x|^2 + |y|^2 - 2 x.y loses three digits
 EPSILON = torch.finfo(torch.float64).eps
 SYMMETRIC = 1e-9  # relative; rounding of a user's function stays far below
 NEGATIVE = 1e-9  # relative; an eigenvalue below 0 by less is rounding
 ROWS = 64  # points that torch differentiates at once
-KINK = 1e-6  # of a slope: what changes by less is rounding
+KINK = 1e-6  # relative to the slope: smaller changes are rounding
 STEP = (
     2.0**-26
 )  # of the size of the points: where a kink is seen, and a smooth kernel is still flat
@@ -130,7 +130,7 @@ class InnerProduct:
 
 
 class Autograd:
-    """Any k(x, y) that torch can differentiate; row i of a Gram matrix may know x_i alone."""
+    """Any k(x, y) that torch can differentiate; row i of a Gram matrix must depend on x_i alone."""
 
     @staticmethod
     def diagonal(h: Any, x: Tensor) -> Tensor:
@@ -149,7 +149,7 @@ class Autograd:
 
     @staticmethod
     def jet(h: Any, x: Tensor) -> Jet:
-        """torch gives a kink at y = x the slope 0, or NaN: both are refused."""
+        """Refuse a kink at y = x, where torch returns the slope 0 or NaN."""
         parts = [Autograd._jet(h, some) for some in x.detach().split(ROWS)]
         size, drift, metric = (torch.cat(part).detach() for part in zip(*parts, strict=True))
         kinked = any(Autograd._kinked(h, some) for some in x.detach().split(ROWS))
@@ -162,7 +162,7 @@ class Autograd:
 
     @staticmethod
     def _kinked(h: Any, x: Tensor) -> bool:
-        """Whether the slope in y jumps where y passes x: it changes no less over a shorter way."""
+        """Whether the slope in y jumps at y = x: its change then does not shrink with the step."""
         way = torch.arange(1, x.shape[1] + 1, dtype=x.dtype, device=x.device).sin()
         step = STEP * x.abs().max().clamp_min(torch.finfo(x.dtype).tiny) * way
 
@@ -190,13 +190,13 @@ class Autograd:
 
 @dataclass(frozen=True)
 class _Value:
-    """A kernel under the name that calculus asks for."""
+    """A kernel under the attribute name that `Autograd` calls."""
 
     value: Kernel
 
 
 def metric_of_kernel(kernel: Kernel, x: Tensor) -> Tensor:
-    """(n, d) -> (n, d, d): what the kernel knows of its metric, or else its jet by torch's derivatives."""
+    """(n, d) -> (n, d, d): the kernel's own `metric` if it has one, else by automatic differentiation."""
     known = getattr(kernel, "metric", None)
     return known(x) if known is not None else Autograd.jet(_Value(kernel), x)[2]
 

@@ -43,27 +43,27 @@ class Conformal(Kernel):
 
     def __call__(self, x: Any, y: Any = None) -> Tensor:
         """(n, d), (m, d) -> (n, m); y is x if it is not given."""
-        x = self._seen(x)
-        y = x if y is None else self._seen(y)
+        x = self._points(x)
+        y = x if y is None else self._points(y)
         left, right = (self.log_factor(z)[0].exp() for z in (x, y))
         return left[:, None] * self.kernel(x, y) * right
 
     def diagonal(self, x: Any) -> Tensor:
-        x = self._seen(x)
+        x = self._points(x)
         return (2 * self.log_factor(x)[0]).exp() * self.kernel.diagonal(x)
 
     def metric(self, x: Any) -> Tensor:
         """(n, d) -> (n, d, d): c^2 g + k dc dc^T + c (dc b^T + b dc^T), b the slope of k in y at y = x."""
-        log, bracket = self._bracket(self._seen(x))
+        log, bracket = self._bracket(self._points(x))
         return (2 * log).exp()[:, None, None] * bracket
 
     def volume(self, x: Any) -> Volume:
         """sqrt(det g) in logs, finite even where c is not."""
-        log, bracket = self._bracket(self._seen(x))
+        log, bracket = self._bracket(self._points(x))
         inner = volume_of_metric(bracket)
         return Volume(inner.log + inner.rank * log, inner.rank)
 
-    def _seen(self, x: Any) -> Tensor:
+    def _points(self, x: Any) -> Tensor:
         """Points of as many coordinates as the centres have."""
         return points(x, d=self.centres[0].shape[1] if self.centres else None)
 

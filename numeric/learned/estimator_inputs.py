@@ -1,4 +1,4 @@
-"""What scikit-learn's conventions ask of X and y, and results as what was given."""
+"""Validation of X and y by scikit-learn's conventions, and results in the type of the input."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from numeric.inputs import InputError
 def validated(
     estimator: BaseEstimator, x: Any, y: Any = None, *, name: str = "X", **checks: Any
 ) -> Any:
-    """X, or X and y, as scikit-learn's conventions ask; what they refuse is an InputError."""
+    """X, or X and y, validated by scikit-learn; its refusals become an InputError."""
     targets = {} if y is None else {"y": _array(y)}
     checks |= {"dtype": np.float64, "ensure_all_finite": False}
     try:
@@ -27,9 +27,9 @@ def validated(
     return checked
 
 
-def returned(result: Tensor, given: Any) -> Any:
-    """A result as what was given: a tensor where it was, or an array."""
-    return result.to(given.device) if isinstance(given, Tensor) else result.cpu().numpy()
+def returned(result: Tensor, inputs: Any) -> Any:
+    """The result as a tensor on the device of a tensor input, else as an array."""
+    return result.to(inputs.device) if isinstance(inputs, Tensor) else result.cpu().numpy()
 
 
 def _array(x: Any) -> Any:

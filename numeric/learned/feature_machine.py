@@ -74,19 +74,19 @@ class FeatureMachine(RegressorMixin, BaseEstimator):
 
     def predict(self, X: Any) -> Any:
         """(m, d) -> (m,) or (m, o), an array or a tensor as X is."""
-        x = self._checked(X)
+        x = self._fitted_points(X)
         rows = max(1, CHUNK // len(self.points_))
         parts = [self.kernel_(some, self.points_) @ self.weights_ for some in x.split(rows)]
         return returned(torch.cat(parts), X)
 
     def gradient(self, X: Any) -> Any:
-        """Of the predictor: (m, d) -> (m, d), or (m, o, d) for several targets."""
-        x = self._checked(X)
+        """The gradient of the predictor: (m, d) -> (m, d), or (m, o, d) for several targets."""
+        x = self._fitted_points(X)
         weights = self.weights_.reshape(len(self.weights_), -1)
         slopes = self.kernel_.gradient(x, self.points_, weights)
         return returned(slopes if self.weights_.ndim > 1 else slopes[:, 0], X)
 
-    def _checked(self, X: Any) -> Tensor:
+    def _fitted_points(self, X: Any) -> Tensor:
         check_is_fitted(self)
         return points(validated(self, X, reset=False), self.points_.device)
 
@@ -111,11 +111,11 @@ def solve(kernel: Mahalanobis, x: Tensor, targets: Tensor, ridge: float) -> Tens
 
 
 def outer_product(kernel: Mahalanobis, x: Tensor, weights: Tensor) -> Tensor:
-    """The mean of grad f grad f^T over the points (F.4), with trace d; M as it was if f is flat."""
+    """The mean of grad f grad f^T over the points (F.4), with trace d; the old M if f is constant."""
     slopes = kernel.gradient(x, x, weights.reshape(len(x), -1)).flatten(0, 1)
     size = slopes.abs().max()
     if not size > 0:
         return kernel.matrix
-    slopes = slopes / size  # whose squares might leave the floats
+    slopes = slopes / size  # so that squares neither overflow nor underflow
     M = slopes.T @ slopes
     return M * (len(M) / M.trace())

@@ -32,7 +32,7 @@ from numeric.kernels.two_point import (
 
 @dataclass(frozen=True)
 class Laplace:
-    """exp(-|x - y| / bandwidth); it has a cone at y = x, so there it counts as having slope 0."""
+    """exp(-|x - y| / bandwidth); at y = x, where it has a cone, its slope is taken to be 0."""
 
     bandwidth: float = 10.0
     calculus: ClassVar = SquaredDistance
@@ -148,7 +148,7 @@ Base = Laplace | SmoothedLaplace | Gaussian | Polynomial | Own
 
 @dataclass(frozen=True, eq=False)
 class Mahalanobis(Kernel):
-    """A base kernel seen through M^(1/2): k(M^(1/2) x, M^(1/2) y); without a matrix, M = 1."""
+    """A base kernel after the linear map M^(1/2): k(M^(1/2) x, M^(1/2) y); without a matrix, M = 1."""
 
     base: Base
     matrix: Tensor | None = None  # (d, d)
@@ -178,26 +178,28 @@ class Mahalanobis(Kernel):
 
     def __call__(self, x: Any, y: Any = None) -> Tensor:
         """(n, d), (m, d) -> (n, m); y is x if it is not given."""
-        x = self._seen(x)
-        return self.base.calculus.gram(self.base, x, x if y is None else self._seen(y))
+        x = self._transformed(x)
+        return self.base.calculus.gram(self.base, x, x if y is None else self._transformed(y))
 
     def diagonal(self, x: Any) -> Tensor:
-        return self.base.calculus.diagonal(self.base, self._seen(x))
+        return self.base.calculus.diagonal(self.base, self._transformed(x))
 
     def gradient(self, x: Any, centres: Any, weights: Tensor) -> Tensor:
-        """Of f_o(x) = sum_b w_bo k(c_b, x): (n, d), (m, d), (m, o) -> (n, o, d), in chunks of points.
+        """The gradient of f_o(x) = sum_b w_bo k(c_b, x): (n, d), (m, d), (m, o) -> (n, o, d), in chunks.
 
-        A kink at c_b = x adds nothing: of its slopes there, which fill a ball, 0 is the mean.
+        A kink at c_b = x contributes 0, the mean of its subgradients.
         """
-        centres, rows = self._seen(centres), max(1, CHUNK // weights.numel())
+        centres, rows = self._transformed(centres), max(1, CHUNK // weights.numel())
         take = self.base.calculus.gradient
-        parts = [take(self.base, some, centres, weights) for some in self._seen(x).split(rows)]
+        parts = [
+            take(self.base, some, centres, weights) for some in self._transformed(x).split(rows)
+        ]
         slopes = torch.cat(parts)
         return slopes if self.root is None else slopes @ self.root
 
     def jet(self, x: Any) -> Jet:
         """k(x, x), the derivative in y at y = x, and the metric (F.10): (n,), (n, d), (n, d, d)."""
-        size, drift, metric = self.base.calculus.jet(self.base, self._seen(x))
+        size, drift, metric = self.base.calculus.jet(self.base, self._transformed(x))
         if self.root is None:
             return size, drift, metric
         # One metric for all points, as of a squared distance, is one matrix expanded: products of its
@@ -213,16 +215,19 @@ class Mahalanobis(Kernel):
         """sqrt(det g) in logs; at full rank sqrt(det M) times the base kernel's at M^(1/2) x (F.11)."""
         return volume_of_metric(self.metric(x))
 
-    def refuse_kinks(self, x: Any, centres: Any) -> None:
-        """Where x is a centre of a kernel with a cone there, its slope does not exist."""
-        if self.base.kinked and not squared_distances(self._seen(x), self._seen(centres)).all():
+    def require_no_kink(self, x: Any, centres: Any) -> None:
+        """Refuse x that coincide with a centre of a kernel with a cone there: no derivative exists."""
+        if (
+            self.base.kinked
+            and not squared_distances(self._transformed(x), self._transformed(centres)).all()
+        ):
             raise InputError(
                 f"{self.base} has a cone at each training point, and some x are training points: "
                 "use SmoothedLaplace(bandwidth, smoothing), or move x."
             )
 
-    def _seen(self, x: Any) -> Tensor:
-        """The points after M^(1/2)."""
+    def _transformed(self, x: Any) -> Tensor:
+        """The points after the linear map M^(1/2)."""
         if self.root is None:
             return points(x)
         return points(x, self.root.device, len(self.root)) @ self.root

@@ -61,9 +61,11 @@ class SelfSupervisedKernel(TransformerMixin, BaseEstimator, Kernel):
         swapped = root.roll(len(x), 0) / (2 * len(x))
         values, vectors = torch.linalg.eigh(root @ swapped)
         self.spectrum_ = values.flip(0)
-        self._check(components)
+        self._require_components(components)
         top, u = self.spectrum_[:components], vectors.flip(1)[:, :components]
-        u = u * u.gather(0, u.abs().argmax(0)[None]).sign()  # an eigenvector has no sign of its own
+        u = (
+            u * u.gather(0, u.abs().argmax(0)[None]).sign()
+        )  # fixes the arbitrary sign of an eigenvector
         self.weights_ = swapped @ u / top**1.5
         return self
 
@@ -72,7 +74,7 @@ class SelfSupervisedKernel(TransformerMixin, BaseEstimator, Kernel):
         return returned(self._features(X), X)
 
     def predict(self, X: Any) -> Any:
-        """What it learns to tell of a point is its representation: the same as `transform`."""
+        """The representation, the same as `transform`: scikit-learn's name for it."""
         return self.transform(X)
 
     def __call__(self, X: Any, Y: Any = None) -> Any:
@@ -93,22 +95,22 @@ class SelfSupervisedKernel(TransformerMixin, BaseEstimator, Kernel):
         return volume_of_jacobian(self._jacobian(X))
 
     def _features(self, X: Any) -> Tensor:
-        x = self._seen(X)
+        x = self._fitted_points(X)
         rows = max(1, CHUNK // len(self.points_))
         parts = [self.kernel_(some, self.points_) @ self.weights_ for some in x.split(rows)]
         return torch.cat(parts)
 
     def _jacobian(self, X: Any) -> Tensor:
-        x = self._seen(X)
-        self.kernel_.refuse_kinks(x, self.points_)
+        x = self._fitted_points(X)
+        self.kernel_.require_no_kink(x, self.points_)
         return self.kernel_.gradient(x, self.points_, self.weights_)
 
-    def _seen(self, X: Any) -> Tensor:
+    def _fitted_points(self, X: Any) -> Tensor:
         check_is_fitted(self)
         return points(validated(self, X, reset=False), self.points_.device)
 
-    def _check(self, components: int) -> None:
-        """There must be that many eigenvalues above 0, and a gap after the last."""
+    def _require_components(self, components: int) -> None:
+        """Refuse unless so many eigenvalues are above 0, with a gap after the last of them."""
         values = self.spectrum_
         bound = len(values) * EPSILON * values.abs().max()
         if (usable := int((values > bound).sum())) < components:

@@ -1,4 +1,4 @@
-r"""Neurons under residuals that stand still: each makes a Lorentz boost, from ray to ray.
+r"""Neurons under constant residuals: each moves by a Lorentz boost, from ray to ray.
 
 With $w = (a, -b)$ and $g = \frac1\alpha\sum\rho_j\tilde x_j$ over the active samples a neuron obeys
 $w' = -cg$, $c' = -\langle g, w\rangle$, which keeps $\delta = c^2 - |w|^2$. Both the motion and the time to
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from numeric.relu_dynamics.rays import ORIGIN, Field, Rays
+from numeric.relu_dynamics.rays import ORIGIN, ForceField, Rays
 from numeric.relu_dynamics.trajectory import Kind
 
 KINDS = tuple(Kind)
@@ -22,24 +22,24 @@ TINY = 1e-30
 
 
 @dataclass(frozen=True, eq=False)
-class State:
-    """Of each neuron, (m,): w = (a, d) with d = -b, its readout, and its mode."""
+class NeuronState:
+    """For each neuron, (m,): w = (a, d) with d = -b, its readout c, and its mode (see `rays`)."""
 
     a: Tensor
     d: Tensor
     c: Tensor
     mode: Tensor
 
-    def of(self, who: Tensor) -> State:
-        return State(self.a[who], self.d[who], self.c[who], self.mode[who])
+    def of(self, index: Tensor) -> NeuronState:
+        return NeuronState(self.a[index], self.d[index], self.c[index], self.mode[index])
 
-    def put(self, who: Tensor, some: State) -> State:
+    def put(self, index: Tensor, some: NeuronState) -> NeuronState:
         pairs = ((self.a, some.a), (self.d, some.d), (self.c, some.c), (self.mode, some.mode))
-        return State(*(whole.index_copy(0, who, part) for whole, part in pairs))
+        return NeuronState(*(whole.index_copy(0, index, part) for whole, part in pairs))
 
 
 @dataclass(frozen=True, eq=False)
-class Felt:
+class Force:
     """The force on each neuron: g (2, m), |g| and <g, w> (m,)."""
 
     g: Tensor
@@ -49,7 +49,7 @@ class Felt:
 
 @dataclass(frozen=True, eq=False)
 class Hits:
-    """Changes of mode, (h,): when, who, on which ray, and what, as an index of KINDS."""
+    """Changes of mode, (h,): the time, the neuron, the ray, and the kind as an index of KINDS."""
 
     time: Tensor
     neuron: Tensor
@@ -57,99 +57,105 @@ class Hits:
     kind: Tensor
 
 
-def start(rays: Rays, a: Tensor, b: Tensor, c: Tensor) -> State:
-    return State(a, -b, c, rays.samples.patterns(a, b) % rays.count)
+def start(rays: Rays, a: Tensor, b: Tensor, c: Tensor) -> NeuronState:
+    return NeuronState(a, -b, c, rays.samples.patterns(a, b) % rays.count)
 
 
-def outputs(rays: Rays, state: State) -> Tensor:
+def outputs(rays: Rays, state: NeuronState) -> Tensor:
     """f at the samples, from right to left."""
     patterns = rays.pattern[state.mode]
     return rays.samples.outputs(state.a, -state.d, state.c, patterns) / rays.alpha
 
 
 def advance(
-    rays: Rays, delta: Tensor, state: State, residuals: Tensor, span: Tensor | float
-) -> tuple[State, list[Hits]]:
-    """After a span of time, or one for each neuron, in which the residuals stay as they are."""
+    rays: Rays, delta: Tensor, state: NeuronState, residuals: Tensor, span: Tensor | float
+) -> tuple[NeuronState, list[Hits]]:
+    """The state after a span of time, one for all or one for each neuron, at constant residuals."""
     field = rays.field(residuals)
     moving, hits = _released(rays, field, state)
     whole = span * torch.ones_like(state.a)
-    left, who, state = whole, None, None
-    for _ in range(8 * rays.count):  # a force that stands still drives nobody round more than once
-        felt = _felt(field.force, moving)
-        time, fence = _next(rays, field, moving, felt)
-        moved = _moved(moving, felt, torch.minimum(time, left))
-        state = moved if who is None else state.put(who, moved)
+    left, index, state = whole, None, None
+    for _ in range(
+        8 * rays.count
+    ):  # a constant force drives no neuron around the origin more than once
+        force = _force_on(field.force, moving)
+        time, fence = _next(rays, field, moving, force)
+        moved = _moved(moving, force, torch.minimum(time, left))
+        state = moved if index is None else state.put(index, moved)
         at = (time <= left).nonzero()[:, 0]
         if not len(at):
-            return _on_shell(delta, state), hits
+            return _restore_delta(delta, state), hits
         moving, ray, kind = _at_fence(rays, field, moved.of(at), fence[at])
-        who, left = at if who is None else who[at], (left - time)[at]
-        hits.append(Hits(whole[who] - left, who, ray, kind))
-    raise ArithmeticError(f"neuron {int(who[0])} met more rays in one step than there are.")
+        index, left = at if index is None else index[at], (left - time)[at]
+        hits.append(Hits(whole[index] - left, index, ray, kind))
+    raise ArithmeticError(f"neuron {int(index[0])} met more rays in one step than there are.")
 
 
-def boosted(force: Tensor, state: State, time: float) -> State:
-    """Every neuron in the mode that it is in, under the force (2, 4s)."""
-    return _moved(state, _felt(force, state), time)
+def boosted(force: Tensor, state: NeuronState, time: float) -> NeuronState:
+    """Move every neuron for a time under the forces (2, 4s) without a change of mode."""
+    return _moved(state, _force_on(force, state), time)
 
 
-def _felt(force: Tensor, state: State) -> Felt:
+def _force_on(force: Tensor, state: NeuronState) -> Force:
     g = force[:, state.mode]
-    return Felt(g, torch.hypot(*g), g[0] * state.a + g[1] * state.d)
+    return Force(g, torch.hypot(*g), g[0] * state.a + g[1] * state.d)
 
 
-def _moved(state: State, felt: Felt, time: Tensor | float) -> State:
-    rapidity = felt.size * time
-    rise, bend = time * _sinhc(rapidity), (time * _sinhc(rapidity / 2)) ** 2 / 2
-    way = state.c * rise - felt.dot * bend  # the integral of c
-    c = state.c + felt.size**2 * state.c * bend - felt.dot * rise
-    return State(state.a - felt.g[0] * way, state.d - felt.g[1] * way, c, state.mode)
+def _moved(state: NeuronState, force: Force, time: Tensor | float) -> NeuronState:
+    rapidity = force.size * time
+    sinh_term, cosh_term = time * _sinhc(rapidity), (time * _sinhc(rapidity / 2)) ** 2 / 2
+    integral_c = state.c * sinh_term - force.dot * cosh_term
+    c = state.c + force.size**2 * state.c * cosh_term - force.dot * sinh_term
+    return NeuronState(
+        state.a - force.g[0] * integral_c, state.d - force.g[1] * integral_c, c, state.mode
+    )
 
 
-def _released(rays: Rays, field: Field, state: State) -> tuple[State, list[Hits]]:
-    """Whoever slides where the residuals no longer hold him goes on."""
+def _released(rays: Rays, field: ForceField, state: NeuronState) -> tuple[NeuronState, list[Hits]]:
+    """Release sliding neurons that the residuals no longer hold on their rays."""
     held = (state.mode >= rays.count).nonzero()[:, 0]
     ray = state.mode[held] - rays.count
     onward = rays.onward(field, ray, state.c[held])
     free = (onward < rays.count).nonzero()[:, 0]
     if not len(free):
         return state, []
-    who, kind = held[free], torch.full_like(free, LEAVING)
-    hits = Hits(torch.zeros_like(state.a[who]), who, ray[free], kind)
-    return replace(state, mode=state.mode.index_copy(0, who, onward[free])), [hits]
+    index, kind = held[free], torch.full_like(free, LEAVING)
+    hits = Hits(torch.zeros_like(state.a[index]), index, ray[free], kind)
+    return replace(state, mode=state.mode.index_copy(0, index, onward[free])), [hits]
 
 
-def _next(rays: Rays, field: Field, state: State, felt: Felt) -> tuple[Tensor, Tensor]:
+def _next(rays: Rays, field: ForceField, state: NeuronState, force: Force) -> tuple[Tensor, Tensor]:
     """When each neuron meets a fence, and which; infinite where it does not.
 
-    The way to a fence is the integral of c. With e = exp(|g| t) - 1 and J = |g| way it is the least
-    positive root of (c - p) e^2 + 2 (c - J) e - 2 J = 0, where p = <w, g> / |g|. A ray holds nobody
-    whose c changes its sign, at (1 + e)^2 = (p + c) / (p - c): the second fence of those who slide.
+    The integral of c up to the fence is J / |g|. With p = <w, g> / |g|, e = exp(|g| t) - 1 is the least
+    positive root of (c - p) e^2 + 2 (c - J) e - 2 J = 0. A ray releases a neuron whose c changes its
+    sign, at (1 + e)^2 = (p + c) / (p - c): the second fence of a sliding neuron.
     """
     fences, toward = rays.fences[:, :, state.mode], field.toward[:, state.mode]
     height = fences[:, 0] * state.a + fences[:, 1] * state.d
-    height = height.clamp(min=0)  # whoever rounding has put across is at the fence
-    c, J = state.c, height * felt.size / toward
-    p = felt.dot / felt.size.clamp(min=TINY)
+    height = height.clamp(min=0)  # a neuron that rounding put beyond the fence is on it
+    c, J = state.c, height * force.size / toward
+    p = force.dot / force.size.clamp(min=TINY)
     q = (c - J) + torch.copysign((c**2 + J * (J - 2 * p)).sqrt(), c - J)
     roots = torch.stack([q / (p - c), 2 * J / q])
     roots = torch.where(roots > 0, roots, torch.inf).amin(0)
     roots = torch.where((height == 0) & (c * toward > 0), 0.0, roots)
-    turn = ((p + c) / (p - c)).sqrt() - 1
-    roots[1] = torch.where((state.mode >= rays.count) & (turn > 0), turn, roots[1])
+    sign_change = ((p + c) / (p - c)).sqrt() - 1
+    roots[1] = torch.where((state.mode >= rays.count) & (sign_change > 0), sign_change, roots[1])
     time, fence = roots.min(0)
-    return torch.where(felt.size > 0, torch.log1p(time) / felt.size, torch.inf), fence
+    return torch.where(force.size > 0, torch.log1p(time) / force.size, torch.inf), fence
 
 
 def _at_fence(
-    rays: Rays, field: Field, state: State, fence: Tensor
-) -> tuple[State, Tensor, Tensor]:
-    """Neurons at the fences that they have reached, each in its new mode; its ray and what it did."""
+    rays: Rays, field: ForceField, state: NeuronState, fence: Tensor
+) -> tuple[NeuronState, Tensor, Tensor]:
+    """Neurons at the fences that they have reached, in their new modes; their rays, and the kinds."""
     ray = rays.beyond[fence, state.mode]
     inner = ray == ORIGIN
-    turned = (state.mode >= rays.count) & ~inner  # where c = 0, and then what it becomes decides
-    c = torch.where(turned, -_felt(field.force, state).dot, state.c)
+    c_is_zero = (
+        state.mode >= rays.count
+    ) & ~inner  # c = 0 there, so the sign of its derivative decides
+    c = torch.where(c_is_zero, -_force_on(field.force, state).dot, state.c)
     ray = torch.where(inner, state.mode - rays.count, ray)
     length = rays.along(ray, state.a, state.d)
     if rays.count == 2:  # one sample: both fences of a half plane are one line, but two rays
@@ -158,17 +164,17 @@ def _at_fence(
     mode = torch.where(dead, 0, rays.onward(field, ray, c))
     kind = torch.where(mode == 0, DYING, torch.where(mode >= rays.count, SLIDING, CROSSING))
     a, d = rays.direction[:, ray] * torch.where(dead, 0.0, length)
-    moved = State(a, d, torch.where(turned, 0.0, state.c), mode)
-    return moved, ray, torch.where(turned, LEAVING, kind)
+    moved = NeuronState(a, d, torch.where(c_is_zero, 0.0, state.c), mode)
+    return moved, ray, torch.where(c_is_zero, LEAVING, kind)
 
 
-def _on_shell(delta: Tensor, state: State) -> State:
-    """Without the rounding of delta: c is found from w where delta >= 0, and else |w| from c."""
+def _restore_delta(delta: Tensor, state: NeuronState) -> NeuronState:
+    """Restore delta exactly: c is recomputed from w where delta >= 0, and else |w| from c."""
     square = state.a**2 + state.d**2
     above = delta >= 0
     c = torch.copysign((delta.clamp(min=0) + square).sqrt(), state.c)
     k = ((state.c**2 - delta).clamp(min=0) / square.clamp(min=TINY)).sqrt()
-    return State(
+    return NeuronState(
         torch.where(above, state.a, k * state.a),
         torch.where(above, state.d, k * state.d),
         torch.where(above, c, state.c),

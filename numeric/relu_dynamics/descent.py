@@ -1,4 +1,4 @@
-"""Plain gradient descent with a torch optimiser, of which the flow is the limit."""
+"""Gradient descent with a torch optimiser, whose limit at small rates is the flow."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from numeric.inputs import InputError, positive, require_writable, samples_on_a_line, whole
-from numeric.relu_dynamics.boosts import State, start
+from numeric.relu_dynamics.boosts import NeuronState, start
 from numeric.relu_dynamics.gradient import Samples, gradient
 from numeric.relu_dynamics.kernel import kernel
 from numeric.relu_dynamics.neurons import Neurons
@@ -22,9 +22,11 @@ from numeric.relu_dynamics.rays import Rays
 from numeric.relu_dynamics.trajectory import Trajectory
 from numeric.runs import store
 
-PAUSE = 5.0  # seconds between two times that a run is kept
-UNREAD = 100  # losses at most between two looks at them
-GROWTH = 100  # a loss this many times that of the start, or that of f = 0, has diverged
+PAUSE = 5.0  # seconds between two checkpoints
+UNREAD = 100  # most losses left on the device before they are read
+GROWTH = (
+    100  # divergence: a loss this many times that of the start or of f = 0, whichever is larger
+)
 
 
 class Moves(Enum):
@@ -40,8 +42,8 @@ class Divergence(InputError):
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
-    """Samples from right to left, and what is trained on them."""
+class DescentTask:
+    """Samples from right to left with their targets, and which parameters are trained."""
 
     samples: Samples
     y: Tensor  # (s,)
@@ -49,12 +51,12 @@ class Task:
     moves: Moves
 
     def loss(self, parts: dict[str, Tensor]) -> Tensor:
-        """With gradients put where an optimiser looks for them."""
+        """The loss; its derivatives are stored in `.grad` of the trained parameters."""
         with torch.no_grad():
-            found = gradient(self.samples, self.y, **parts, alpha=self.alpha)
+            derivatives = gradient(self.samples, self.y, **parts, alpha=self.alpha)
             for name in self.moves.value:
-                parts[name].grad = getattr(found, name)
-            return (found.residuals**2).sum() / 2
+                parts[name].grad = getattr(derivatives, name)
+            return (derivatives.residuals**2).sum() / 2
 
     def residuals(self, parts: Tensor) -> Tensor:
         return gradient(self.samples, self.y, *parts, alpha=self.alpha).residuals
@@ -71,26 +73,26 @@ class Task:
         return bool((self.samples.patterns(*parts[:2]) % (2 * len(self.y)) == 0).all())
 
     def curvature(self, parts: Tensor) -> float:
-        """The largest of the loss where it is least: that of the tangent kernel of what is trained."""
+        """The largest eigenvalue of the tangent kernel of the trained parameters."""
         rays = Rays(self.samples, self.alpha)
         state = start(rays, *parts)
         none = torch.zeros_like(state.c)
         if self.moves is Moves.READOUT:
-            state = State(state.a, state.d, none, state.mode)
+            state = NeuronState(state.a, state.d, none, state.mode)
         if self.moves is Moves.HIDDEN:
-            state = State(none, none, state.c, state.mode)
+            state = NeuronState(none, none, state.c, state.mode)
         return torch.linalg.eigvalsh(kernel(rays, state))[-1].item()
 
 
 @dataclass(eq=False)
-class Film:
-    """What is kept of a run: after which steps, the parameters (3, m) and the residuals (s,) then."""
+class SavedFrames:
+    """The recorded part of a run: numbers of steps, parameters (3, m) and residuals (s,) after them."""
 
     steps: list[int] = field(default_factory=list)
     values: list[Tensor] = field(default_factory=list)
     residuals: list[Tensor] = field(default_factory=list)
 
-    def add(self, step: int, task: Task, parts: dict[str, Tensor]) -> None:
+    def add(self, step: int, task: DescentTask, parts: dict[str, Tensor]) -> None:
         values = torch.stack([part.detach() for part in parts.values()])
         self.residuals.append(task.residuals(values))
         self.values.append(values)
@@ -98,8 +100,8 @@ class Film:
 
 
 @dataclass(frozen=True, eq=False)
-class Frames:
-    """Neurons after some of the steps, and between them on straight lines."""
+class InterpolatedFrames:
+    """Neurons at any time, by linear interpolation between recorded steps."""
 
     times: Tensor  # (k,)
     values: Tensor  # (k, 3, m)
@@ -118,7 +120,7 @@ class Frames:
 class Descent:
     """Steps of `optimiser(parameters, lr=rate)`; plain ones follow the flow, at time rate a step.
 
-    About `frames` times on the way neurons and residuals are kept.
+    Neurons and residuals are recorded about `frames` times.
     """
 
     x: Any  # (s,)
@@ -141,46 +143,48 @@ class Descent:
             )
 
     def run(self, progress: bool = True, keep: Path | None = None) -> Trajectory:
-        """With `keep`, a file, a run that was stopped goes on where it was, with the same result."""
+        """Train; with a file `keep`, an interrupted run is resumed, with the same result."""
         x, y = samples_on_a_line(self.x, self.y, self.neurons.a)
         points, order = Samples.of(x)
-        task = Task(points, y[order], self.neurons.alpha, self.moves)
+        task = DescentTask(points, y[order], self.neurons.alpha, self.moves)
         parts = {name: getattr(self.neurons, name).clone() for name in "abc"}
         optimiser = self.optimiser([parts[name] for name in self.moves.value], lr=self.rate)
         settings = (type(optimiser).__name__, optimiser.defaults, self.steps, self.frames)
         run = store.fingerprint(x, y, *parts.values(), self.neurons.alpha, self.moves, *settings)
-        film = Film()
+        saved = SavedFrames()
         keep = None if keep is None else require_writable(keep)
         if keep is not None and (stored := store.read(keep, run, x.device)) is not None:
-            film = Film(**stored["film"])
-            for part, value in zip(parts.values(), film.values[-1], strict=True):
+            saved = SavedFrames(**stored["film"])
+            for part, value in zip(parts.values(), saved.values[-1], strict=True):
                 part.copy_(value)
             optimiser.load_state_dict(stored["optimiser"])
         last = clock.monotonic()
-        for _ in self._proceed(task, parts, optimiser, film, progress):
-            done = film.steps[-1] == self.steps
+        for _ in self._proceed(task, parts, optimiser, saved, progress):
+            done = saved.steps[-1] == self.steps
             if keep is not None and (done or clock.monotonic() - last > PAUSE):
-                store.write(keep, run, {"film": vars(film), "optimiser": optimiser.state_dict()})
+                store.write(keep, run, {"film": vars(saved), "optimiser": optimiser.state_dict()})
                 last = clock.monotonic()
-        residuals = torch.empty(len(film.steps), len(x), dtype=x.dtype, device=x.device)
-        residuals[:, order] = torch.stack(film.residuals)
-        times = self.rate * torch.tensor(film.steps, dtype=torch.float64)
-        return Trajectory(times, residuals, Frames(times, torch.stack(film.values), task.alpha))
+        residuals = torch.empty(len(saved.steps), len(x), dtype=x.dtype, device=x.device)
+        residuals[:, order] = torch.stack(saved.residuals)
+        times = self.rate * torch.tensor(saved.steps, dtype=torch.float64)
+        return Trajectory(
+            times, residuals, InterpolatedFrames(times, torch.stack(saved.values), task.alpha)
+        )
 
     def _proceed(
         self,
-        task: Task,
+        task: DescentTask,
         parts: dict[str, Tensor],
         optimiser: torch.optim.Optimizer,
-        film: Film,
+        saved: SavedFrames,
         progress: bool,
     ) -> Iterator[None]:
-        """Stops after each frame."""
-        if not film.steps:
-            film.add(0, task, parts)
-        bound, peak = task.bound(film.values[0]), 0.0
-        losses: list[Tensor] = []  # not looked at yet: each look waits for the device
-        every, first = max(1, self.steps // self.frames), film.steps[-1] + 1
+        """Train, and yield after each recorded step."""
+        if not saved.steps:
+            saved.add(0, task, parts)
+        bound, peak = task.bound(saved.values[0]), 0.0
+        losses: list[Tensor] = []  # not read yet: reading waits for the device
+        every, first = max(1, self.steps // self.frames), saved.steps[-1] + 1
         steps = range(first, self.steps + 1)
         for step in tqdm(
             steps,
@@ -198,21 +202,23 @@ class Descent:
                 for k, loss in enumerate(numbers, step + 1 - len(numbers)):
                     if not loss <= GROWTH * bound:
                         raise self._divergence(
-                            f"grown to {loss:.3g} by step {k}", film, task, bound
+                            f"grown to {loss:.3g} by step {k}", saved, task, bound
                         )
                 peak = max(peak, *numbers)
             if frame:
-                film.add(step, task, parts)
-                if peak > bound and task.dead(film.values[-1]):
-                    told = f"grown to {peak:.3g}, and by step {step} every neuron is dead"
-                    raise self._divergence(told, film, task, bound)
+                saved.add(step, task, parts)
+                if peak > bound and task.dead(saved.values[-1]):
+                    symptom = f"grown to {peak:.3g}, and by step {step} every neuron is dead"
+                    raise self._divergence(symptom, saved, task, bound)
                 yield
 
-    def _divergence(self, told: str, film: Film, task: Task, bound: float) -> Divergence:
+    def _divergence(
+        self, symptom: str, saved: SavedFrames, task: DescentTask, bound: float
+    ) -> Divergence:
         """Advises the rate up to which descent does not leave a minimum, where the loss was below a bound."""
-        low = [v for v, r in zip(film.values, film.residuals) if (r**2).sum() / 2 <= bound]
+        low = [v for v, r in zip(saved.values, saved.residuals) if (r**2).sum() / 2 <= bound]
         stable = 2 / max(task.curvature(values) for values in low)
         return Divergence(
-            f"rate = {self.rate} diverges: the loss has {told}. Take a rate below {stable:.3g}, which is "
+            f"rate = {self.rate} diverges: the loss has {symptom}. Take a rate below {stable:.3g}, which is "
             "2 / the largest curvature before."
         )

@@ -1,4 +1,4 @@
-r"""Gradient flow $z' = -\nabla L$ of networks on a line for any invariant delta, by the method that fits it.
+r"""Gradient flow $z' = -\nabla L$ of networks on a line for any invariant delta.
 
 At delta = -infinity only c moves, at +infinity only a and b: both are exact. Between them, all move and
 every neuron keeps its delta.
@@ -54,10 +54,10 @@ class Flow:
         if self.largest != math.inf:
             positive("largest", self.largest)
         if self.delta is not None and math.isfinite(self.delta):
-            self.neurons.rescaled(self.delta)  # so that what it needs is told here
+            self.neurons.rescaled(self.delta)  # so that an impossible delta is refused here
 
     def run(self, progress: bool = True, keep: Path | None = None) -> Trajectory:
-        """With `keep`, a file, a run that was stopped goes on where it was, with the same result."""
+        """Integrate; with a file `keep`, an interrupted run is resumed, with the same result."""
         x, y = samples_on_a_line(self.x, self.y, self.neurons.a)
         if self.delta == -math.inf:
             return _readout(self.neurons, x, y, self.time)
@@ -78,9 +78,9 @@ class Flow:
 
 
 def _readout(neurons: Neurons, x: Tensor, y: Tensor, time: float) -> Trajectory:
-    found = Readout.of(neurons, x, y)
-    times = found.times(time)
-    return Trajectory(times, found.residuals(times), found)
+    solution = Readout.of(neurons, x, y)
+    times = solution.times(time)
+    return Trajectory(times, solution.residuals(times), solution)
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,5 +99,7 @@ def _hidden(
     neurons: Neurons, x: Tensor, y: Tensor, time: float, progress: bool, path: Path | None
 ) -> Trajectory:
     parts = (neurons.a, neurons.b, neurons.c, neurons.alpha)
-    found = sliding.integrate(*parts, x, y, time, progress, path)
-    return Trajectory(found.times, found.path.to(y), Hidden(neurons, found), found.events)
+    solution = sliding.integrate(*parts, x, y, time, progress, path)
+    return Trajectory(
+        solution.times, solution.path.to(y), Hidden(neurons, solution), solution.events
+    )

@@ -15,13 +15,13 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-CELLS = 2**16  # at most, of a grid that finds patterns by one look
+CELLS = 2**16  # most cells of the grid that finds a pattern with one table look-up
 TINY = 1e-30
 
 
 @dataclass(frozen=True, eq=False)
 class Gradient:
-    """Of the loss by a, b and c, each (m,), with the residuals at the samples, (s,)."""
+    """The gradient of the loss by a, b and c, each (m,), and the residuals at the samples, (s,)."""
 
     a: Tensor
     b: Tensor
@@ -31,7 +31,7 @@ class Gradient:
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """Equal cells from right to left with at most one sample in each, and the sample to look at first."""
+    """Equal cells from right to left, at most one sample in each, with the sample to compare first."""
 
     right: float
     scale: float
@@ -39,7 +39,7 @@ class Grid:
     sample: Tensor  # (cells,)
 
     def cell(self, knots: Tensor) -> Tensor:
-        """NaN, of a neuron that is nowhere, becomes the least integer or 0 by device: both are cell 0."""
+        """The cell of each knot; NaN (a = b = 0) becomes some integer, by device, but always cell 0."""
         last = len(self.first) - 1
         place = torch.rsub(knots, self.right * self.scale, alpha=self.scale)
         return place.clamp_(0, last).to(torch.int64).clamp_(0, last)
@@ -53,18 +53,20 @@ class Samples:
 
     @classmethod
     def of(cls, x: Tensor) -> tuple[Samples, Tensor]:
-        """Also the order: x[order] is what is kept."""
-        found, order = torch.sort(x, descending=True)
-        return cls(found), order
+        """The sorted samples, and their order: x[order] is descending."""
+        descending, order = torch.sort(x, descending=True)
+        return cls(descending), order
 
     def patterns(self, a: Tensor, b: Tensor) -> Tensor:
         """(m,) -> (m,): the number of the pattern {j : a x_j - b > 0}, with that very rounding."""
         s, left = len(self.x), a < 0
         if self._grid is None:
             return self._bisected(a, b, left).add_(left, alpha=s)
-        cell = self._grid.cell(b / (a + 0.0))  # -0.0 would look the other way
+        cell = self._grid.cell(
+            b / (a + 0.0)
+        )  # + 0.0 turns -0.0, whose quotient has the wrong sign, into 0.0
         on = _look_up(self._grid.sample, cell).mul_(a) > b
-        small = torch.uint8 if s < 255 else torch.int64  # what is narrow is fast
+        small = torch.uint8 if s < 255 else torch.int64  # narrow integers are faster
         more = (left ^ on).to(small).add_(left.to(small), alpha=s)
         return self._grid.first.gather(0, cell).add_(more)
 
@@ -73,9 +75,9 @@ class Samples:
         s = len(self.x)
         bins = torch.zeros(len(weights), 2 * s + 1, dtype=weights.dtype, device=weights.device)
         bins.scatter_add_(1, patterns.expand_as(weights), weights)
-        found = bins[:, 1 : s + 1].flip(1).cumsum(1).flip(1)
-        found[:, 1:] += bins[:, s + 1 : 2 * s].cumsum(1)
-        return found
+        totals = bins[:, 1 : s + 1].flip(1).cumsum(1).flip(1)
+        totals[:, 1:] += bins[:, s + 1 : 2 * s].cumsum(1)
+        return totals
 
     def outputs(self, a: Tensor, b: Tensor, c: Tensor, patterns: Tensor) -> Tensor:
         """alpha f at the samples: (m,) -> (s,)."""
@@ -108,22 +110,22 @@ class Samples:
         return Grid(right, scale, first, x[first])
 
     def _bisected(self, a: Tensor, b: Tensor, left: Tensor) -> Tensor:
-        """How many samples, from the right, are active, or where a < 0 silent."""
+        """The number of samples, from the right, that are active, or inactive where a < 0."""
         s = len(self.x)
-        found = torch.zeros_like(a, dtype=torch.int64)
+        count = torch.zeros_like(a, dtype=torch.int64)
         step = 1 << s.bit_length() - 1
         while step:
-            last = found + (step - 1)
+            last = count + (step - 1)
             on = a * self.x[last.clamp(max=s - 1)] > b
-            found += step * ((last < s) & (left ^ on))
+            count += step * ((last < s) & (left ^ on))
             step //= 2
-        return found
+        return count
 
 
 def gradient(
     samples: Samples, y: Tensor, a: Tensor, b: Tensor, c: Tensor, alpha: float
 ) -> Gradient:
-    """Of $\\frac12\\sum_j (f(x_j) - y_j)^2$, with y in the order of the samples."""
+    """The gradient of $\\frac12\\sum_j (f(x_j) - y_j)^2$, with y in the order of the samples."""
     patterns = samples.patterns(a, b)
     residuals = samples.outputs(a, b, c, patterns) / alpha - y
     over = residuals / alpha

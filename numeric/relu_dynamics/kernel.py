@@ -1,4 +1,4 @@
-r"""The tangent kernel of neurons at their samples, and what it makes of residuals that it rules.
+r"""The tangent kernel of neurons at the samples, and residuals under a constant kernel.
 
 $K_{jk} = \frac1{\alpha^2}\tilde x_j^T\bigl(\sum_i w_iw_i^T + c_i^2\bigr)\tilde x_k$ over the neurons active
 at both, by prefix sums over patterns; where a neuron slides, $c^2$ counts along its ray only.
@@ -11,20 +11,20 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from numeric.relu_dynamics.boosts import State
+from numeric.relu_dynamics.boosts import NeuronState
 from numeric.relu_dynamics.rays import Rays
 
 
 @dataclass(frozen=True, eq=False)
-class Modes:
-    r"""Of $\rho' = -K\rho$, from given residuals on."""
+class KernelModes:
+    r"""The solution of $\rho' = -K\rho$ with given initial residuals, by eigenvectors of K."""
 
     residuals: Tensor  # (s,)
     rates: Tensor  # (s,)
     vectors: Tensor  # (s, s), in columns, each as long as its share of the residuals
 
     @classmethod
-    def of(cls, kernel: Tensor, residuals: Tensor) -> Modes:
+    def of(cls, kernel: Tensor, residuals: Tensor) -> KernelModes:
         rates, vectors = torch.linalg.eigh(kernel)
         return cls(residuals, rates.clamp(min=0), vectors * (residuals @ vectors))
 
@@ -34,7 +34,7 @@ class Modes:
         return self.vectors @ (time * torch.where(part > 0, -torch.expm1(-part) / part, 1.0))
 
 
-def kernel(rays: Rays, state: State) -> Tensor:
+def kernel(rays: Rays, state: NeuronState) -> Tensor:
     """(s, s): two samples share the patterns after the later and up to s beyond the earlier."""
     s, x = rays.count // 2, rays.samples.x
     parts = torch.stack([state.a**2, state.a * state.d, state.d**2, state.c**2])

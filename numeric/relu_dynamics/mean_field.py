@@ -5,7 +5,7 @@ $\varphi = r\langle\tilde x, d(\theta)\rangle_+$, and the residuals of f make th
 $V = \sum_j\rho_j\varphi(x_j) + \lambda|r|$. To move by $-\nabla V$ is the continuity equation
 $\partial_t\mu = \mathrm{div}(\mu\nabla V)$, under which $\frac12|\rho|^2 + \lambda\int|r|d\mu$ falls.
 While residuals stand still, r moves evenly at a fixed angle, and at a fixed r the light-like vector
-(d, 1) makes a boost for r times as long: two exact ways that take turns.
+(d, 1) makes a boost for r times as long: a splitting into two exact flows.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ import torch
 from torch import Tensor
 
 from numeric.inputs import InputError, positive, samples_on_a_line
-from numeric.relu_dynamics.boosts import Hits, State, advance, outputs, start
+from numeric.relu_dynamics.boosts import Hits, NeuronState, advance, outputs, start
 from numeric.relu_dynamics.gradient import Samples
 from numeric.relu_dynamics.neurons import Neurons
 from numeric.relu_dynamics.rays import Rays
 from numeric.relu_dynamics.record import follow
-from numeric.relu_dynamics.stepper import Control, Plan
+from numeric.relu_dynamics.stepper import Control, StepPlan
 from numeric.relu_dynamics.trajectory import Trajectory
 from numeric.runs.store import fingerprint
 
@@ -91,35 +91,37 @@ class MeanField:
 
 @dataclass(frozen=True, eq=False)
 class Cylinder:
-    """The flow as a problem for steps; states have w = d(theta) and r in the place of c."""
+    """The flow as a `FlowProblem`; states have w = d(theta), and r in the place of c."""
 
     rays: Rays
     y: Tensor  # (s,)
     penalty: float
 
-    def start(self, r: Tensor, theta: Tensor) -> State:
+    def start(self, r: Tensor, theta: Tensor) -> NeuronState:
         return start(self.rays, theta.cos(), -theta.sin(), r)
 
-    def residuals(self, state: State) -> Tensor:
+    def residuals(self, state: NeuronState) -> Tensor:
         return outputs(self.rays, state) / len(state.c) - self.y
 
-    def neurons(self, state: State) -> Neurons:
-        """With an invariant below 0, so that whoever has r = 0 keeps his angle."""
+    def neurons(self, state: NeuronState) -> Neurons:
+        """With an invariant below 0, so that neurons with r = 0 keep their angles."""
         return Neurons.canonical(state.c, torch.atan2(state.d, state.a), -1.0)
 
-    def moved(self, state: State, held: Tensor, span: float) -> tuple[State, list[Hits]]:
+    def moved(
+        self, state: NeuronState, held: Tensor, span: float
+    ) -> tuple[NeuronState, list[Hits]]:
         forces = self.rays.forces(held)
         state = self._pulled(forces, state, span / 2)
         size = state.c.abs()
         light = replace(state, c=torch.copysign(torch.ones_like(size), state.c))
-        turned, hits = advance(self.rays, torch.zeros_like(size), light, held, size * span)
-        length = torch.hypot(turned.a, turned.d)
-        state = State(turned.a / length, turned.d / length, state.c, turned.mode)
+        rotated, hits = advance(self.rays, torch.zeros_like(size), light, held, size * span)
+        length = torch.hypot(rotated.a, rotated.d)
+        state = NeuronState(rotated.a / length, rotated.d / length, state.c, rotated.mode)
         hits = [replace(h, time=h.time / size[h.neuron].clamp(min=1e-300)) for h in hits]
         return self._pulled(forces, state, span / 2), hits
 
-    def _pulled(self, forces: Tensor, state: State, span: float) -> State:
-        """r at a fixed angle: even motion, which the penalty brakes and may stop at 0."""
+    def _pulled(self, forces: Tensor, state: NeuronState, span: float) -> NeuronState:
+        """Move r at a fixed angle: at constant speed, reduced by the penalty, which may stop it at 0."""
         g = forces[:, state.mode]
         push = -(g[0] * state.a + g[1] * state.d)
         speed = push - self.penalty * state.c.sign()
@@ -129,21 +131,23 @@ class Cylinder:
         moved = torch.where(span < until, state.c + speed * span, beyond * (span - until))
         return replace(state, c=moved)
 
-    def planner(self, state: State, residuals: Tensor, tolerance: float) -> Callable[[float], Plan]:
+    def planner(
+        self, state: NeuronState, residuals: Tensor, tolerance: float
+    ) -> Callable[[float], StepPlan]:
         size = state.c.square().mean().sqrt()
         reach = state.c.abs().max().clamp(min=1)  # angles turn by r times the rapidity
 
-        def plan(span: float) -> Plan:
+        def plan(span: float) -> StepPlan:
             middle = self.residuals(self.moved(state, residuals, span / 2)[0])
             parts = self.rays.forces(torch.stack([residuals - middle, middle]))
             second, whole = (torch.hypot(*part[:, state.mode.unique()]).max() for part in parts)
             weight = torch.maximum(reach, 1 / torch.maximum(size, whole * span))
             bends, splits = weight * second * span / 4, (reach * whole * span) ** 3 / 12
-            return Plan(middle, (torch.maximum(bends, splits ** (2 / 3)) / tolerance).item())
+            return StepPlan(middle, (torch.maximum(bends, splits ** (2 / 3)) / tolerance).item())
 
         return plan
 
-    def rises(self, before: Tensor, after: Tensor, old: State, new: State) -> bool:
+    def rises(self, before: Tensor, after: Tensor, old: NeuronState, new: NeuronState) -> bool:
         """Whether the objective grows by more than rounding explains."""
         one, two = (
             (r**2).sum() / 2 + self.penalty * state.c.abs().mean()

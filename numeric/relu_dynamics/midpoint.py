@@ -19,42 +19,46 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from numeric.relu_dynamics.boosts import Hits, State, advance, boosted, outputs
-from numeric.relu_dynamics.kernel import Modes, kernel
+from numeric.relu_dynamics.boosts import Hits, NeuronState, advance, boosted, outputs
+from numeric.relu_dynamics.kernel import KernelModes, kernel
 from numeric.relu_dynamics.neurons import Neurons
 from numeric.relu_dynamics.rays import Rays
-from numeric.relu_dynamics.stepper import Plan
+from numeric.relu_dynamics.stepper import StepPlan
 
-RAPIDITY = 0.5  # of one step, at most
-BEYOND = 100.0  # of half a step, which floats could not hold for long and no step may have
+RAPIDITY = 0.5  # largest rapidity of one step
+BEYOND = 100.0  # rapidity of half a step at which it is rejected at once, before floats overflow
 
 
 @dataclass(frozen=True, eq=False)
 class Boosts:
-    """Neurons by what they keep, at samples from right to left."""
+    """The flow problem with finite invariants delta, at samples from right to left."""
 
     rays: Rays
     y: Tensor  # (s,)
     delta: Tensor  # (m,)
 
-    def residuals(self, state: State) -> Tensor:
+    def residuals(self, state: NeuronState) -> Tensor:
         return outputs(self.rays, state) - self.y
 
-    def neurons(self, state: State) -> Neurons:
+    def neurons(self, state: NeuronState) -> Neurons:
         return Neurons(state.a, -state.d, state.c, self.rays.alpha)
 
-    def moved(self, state: State, held: Tensor, span: float) -> tuple[State, list[Hits]]:
+    def moved(
+        self, state: NeuronState, held: Tensor, span: float
+    ) -> tuple[NeuronState, list[Hits]]:
         return advance(self.rays, self.delta, state, held, span)
 
-    def planner(self, state: State, residuals: Tensor, tolerance: float) -> Callable[[float], Plan]:
-        rays, modes = self.rays, Modes.of(kernel(self.rays, state), residuals)
+    def planner(
+        self, state: NeuronState, residuals: Tensor, tolerance: float
+    ) -> Callable[[float], StepPlan]:
+        rays, modes = self.rays, KernelModes.of(kernel(self.rays, state), residuals)
 
-        def plan(span: float) -> Plan:
+        def plan(span: float) -> StepPlan:
             first = modes.impulse(span / 2)
             if not torch.hypot(*rays.forces(first)).max() < BEYOND:
-                return Plan(first, math.inf)
+                return StepPlan(first, math.inf)
             half = boosted(rays.forces(first / (span / 2)), state, span / 2)
-            total = Modes.of(kernel(rays, half), residuals).impulse(span)
+            total = KernelModes.of(kernel(rays, half), residuals).impulse(span)
             parts = torch.stack([first, total - first, total - modes.impulse(span)])
             one, two, change = rays.forces(parts)[:, :, state.mode.unique()]  # (2, occupied modes)
             turn = one[0] * two[1] - one[1] * two[0]
@@ -65,24 +69,24 @@ class Boosts:
             sizes = torch.stack(
                 [third ** (2 / 3) / tolerance, second / tolerance, whole / RAPIDITY]
             )
-            return Plan(total / span, sizes.max().item())
+            return StepPlan(total / span, sizes.max().item())
 
         return plan
 
-    def rises(self, before: Tensor, after: Tensor, old: State, new: State) -> bool:
+    def rises(self, before: Tensor, after: Tensor, old: NeuronState, new: NeuronState) -> bool:
         """Whether the loss grows by more than rounding explains."""
         rise = (after.norm() - before.norm()).item()
         return rise > 0 and rise > self._noise(new)
 
-    def _noise(self, state: State) -> float:
+    def _noise(self, state: NeuronState) -> float:
         x = self.rays.samples.x
         size = (state.c * torch.hypot(state.a, state.d)).abs().sum() / self.rays.alpha
         reach = (1 + x**2).sqrt().norm() * size + self.y.norm()
         return 8 * torch.finfo(x.dtype).eps * reach.item()
 
 
-def _unequal(state: State, rapidity: Tensor) -> Tensor:
-    """The smaller size is that of the end of the step, which may well start from c = 0."""
+def _unequal(state: NeuronState, rapidity: Tensor) -> Tensor:
+    """Ratio of the larger to the smaller of |c| and |w|, the latter after the step: c may start at 0."""
     readout, hidden = (state.c**2).mean().sqrt(), (state.a**2 + state.d**2).mean().sqrt()
     larger, smaller = torch.maximum(readout, hidden), torch.minimum(readout, hidden)
     least = torch.maximum(smaller, larger * rapidity)

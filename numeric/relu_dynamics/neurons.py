@@ -24,7 +24,7 @@ WIDE = {
 
 @dataclass(frozen=True, eq=False)
 class Neurons:
-    """m of them, and the number alpha that the sum is divided by."""
+    """m neurons, and the number alpha by which their sum is divided."""
 
     a: Tensor  # (m,)
     b: Tensor  # (m,)
@@ -38,8 +38,10 @@ class Neurons:
             raise InputError(f"a, b and c must be tensors of floats, not {kinds}.")
         shapes = [tuple(p.shape) for p in parts]
         if len(set(shapes)) > 1 or len(shapes[0]) != 1 or shapes[0] == (0,):
-            told = ", ".join(map(str, shapes))
-            raise InputError(f"a, b and c must have one shape (m,) with m at least 1, not {told}.")
+            listed = ", ".join(map(str, shapes))
+            raise InputError(
+                f"a, b and c must have one shape (m,) with m at least 1, not {listed}."
+            )
         if len({(p.dtype, p.device) for p in parts}) > 1:
             raise InputError("a, b and c must share a dtype and a device: convert them.")
         if not all(p.isfinite().all() for p in parts):
@@ -155,8 +157,8 @@ class Neurons:
         """(n,) -> (n,), in O((m + n) log n)."""
         samples, order = Samples.of(values_on_a_line("x", x, self.a))
         patterns = samples.patterns(self.a, self.b)
-        found = samples.outputs(self.a, self.b, self.c, patterns) / self.alpha
-        return torch.empty_like(found).scatter_(0, order, found)
+        outputs = samples.outputs(self.a, self.b, self.c, patterns) / self.alpha
+        return torch.empty_like(outputs).scatter_(0, order, outputs)
 
     def rescaled(self, delta: float | Tensor) -> Neurons:
         """The same function by (ka, kb, c/k), k > 0, so that every neuron has this invariant."""
@@ -185,11 +187,11 @@ def _split(inner: Tensor, delta: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _invariants(delta: float | Tensor, like: Tensor) -> Tensor:
-    """One for each neuron, from one or as many: finite."""
+    """Finite invariants, one for each neuron, from one number or one for each."""
     values = torch.as_tensor(delta, dtype=like.dtype, device=like.device)
     if values.ndim and values.shape != like.shape:
-        given = f"delta of shape {tuple(values.shape)} for {len(like)} neurons was given"
-        raise InputError(f"{given}: give one number, or one for each neuron.")
+        shape_given = f"delta of shape {tuple(values.shape)} for {len(like)} neurons was given"
+        raise InputError(f"{shape_given}: give one number, or one for each neuron.")
     if not values.isfinite().all():
         raise InputError(
             f"delta = {delta} was given, but neurons have finite invariants: infinite ones are limits, in "

@@ -1,4 +1,4 @@
-r"""Rays on which a knot meets a sample, the sectors between them, and what residuals do to a neuron there.
+r"""Rays on which a knot meets a sample, the sectors between them, and the forces of residuals there.
 
 In the plane of $w = (a, -b)$, s samples make 2s rays, and a neuron is in one of 4s modes: free in the
 sector of the pattern q (mode q), or sliding on the ray between q and q + 1 (mode 2s + q).
@@ -18,8 +18,8 @@ ORIGIN = -1  # what lies beyond the inner end of a ray
 
 
 @dataclass(frozen=True, eq=False)
-class Field:
-    """What given residuals do; pushes are by the factor c, to the active side of a ray."""
+class ForceField:
+    """Forces of given residuals; pushes are towards the active side of a ray, up to the factor c."""
 
     force: Tensor  # (2, 4s): g, with w' = -c g
     toward: Tensor  # (2, 4s): <g, fence>
@@ -29,7 +29,7 @@ class Field:
 
 @dataclass(frozen=True, eq=False)
 class Rays:
-    """Of samples from right to left, numbered as the angle of w grows."""
+    """The rays of samples from right to left, numbered by increasing angle of w."""
 
     samples: Samples
     alpha: float
@@ -70,7 +70,7 @@ class Rays:
 
     @cached_property
     def pattern(self) -> Tensor:
-        """(4s,): of each mode; whoever slides is silent at his sample."""
+        """(4s,): the pattern of each mode; a sliding neuron is inactive at its sample."""
         return torch.cat([self.number, self.silent])
 
     @cached_property
@@ -86,25 +86,25 @@ class Rays:
         """(2, 2, 4s): a mode lasts while <fence, w> > 0 for both fences; 0 is no fence."""
         upward = torch.stack([-self.direction[1], self.direction[0]])
         free = torch.stack([upward.roll(1, 1), -upward])
-        free[:, :, 0] = 0  # the dead do not move
+        free[:, :, 0] = 0  # dead neurons do not move
         slide = torch.stack([self.direction, torch.zeros_like(self.direction)])
         return torch.cat([free, slide], 2)
 
     @cached_property
     def beyond(self) -> Tensor:
-        """(2, 4s): the ray behind each fence, or ORIGIN; who slides is on his ray itself."""
+        """(2, 4s): the ray behind each fence, or ORIGIN; for a sliding neuron its own ray."""
         free = torch.stack([self.number.roll(1), self.number])
         slide = torch.stack([torch.full_like(self.number, ORIGIN), self.number])
         return torch.cat([free, slide], 1)
 
     def forces(self, residuals: Tensor) -> Tensor:
-        """(..., s) -> (..., 2, 4s): g in each mode; whoever slides feels what is along his ray."""
+        """(..., s) -> (..., 2, 4s): g in each mode; for a sliding neuron its component along the ray."""
         x, over = self.samples.x, residuals / self.alpha
         free = self.samples.forces(torch.stack([over * x, over], -2))[..., :-1]
         along = (self.direction * free[..., self.silent]).sum(-2, keepdim=True)
         return torch.cat([free, self.direction * along], -1)
 
-    def field(self, residuals: Tensor) -> Field:
+    def field(self, residuals: Tensor) -> ForceField:
         force = self.forces(residuals)
         toward = (force * self.fences).sum(1)
         up = (
@@ -112,12 +112,12 @@ class Rays:
         )  # then a ray is the upper fence of its silent and the lower of its active side
         before = torch.where(up, toward[1, self.silent], toward[0, self.silent])
         after = -torch.where(up, toward[0, self.active], toward[1, self.active])
-        return Field(force, toward, before, after)
+        return ForceField(force, toward, before, after)
 
-    def onward(self, field: Field, ray: Tensor, c: Tensor) -> Tensor:
+    def onward(self, field: ForceField, ray: Tensor, c: Tensor) -> Tensor:
         """(h,), (h,) -> (h,): the mode in which a neuron on a ray goes on.
 
-        Where both sides push it back it slides; where both push it away it becomes silent, as torch has it.
+        Where both sides push it back it slides; where both push it away it becomes inactive: relu'(0) = 0.
         """
         slides = torch.where(c * field.after[ray] < 0, self.count + ray, self.active[ray])
         return torch.where(c * field.before[ray] > 0, slides, self.silent[ray])

@@ -1,6 +1,6 @@
 r"""Training of c alone, which is delta = -infinity, in closed form at any time.
 
-The features stand still, so that with $\Phi/\alpha = USV^T$ over samples and neurons the residuals are
+The features are constant, so that with $\Phi/\alpha = USV^T$ over samples and neurons the residuals are
 $\rho(t) = \rho_0 - U(1 - e^{-S^2t})U^T\rho_0$ and $c(t) = c_0 - V\frac{1 - e^{-S^2t}}{S}U^T\rho_0$. What no
 feature reaches stays, whatever the rank, and t may be infinite.
 """
@@ -19,7 +19,7 @@ POINTS = 200  # times at which residuals are listed
 
 @dataclass(frozen=True, eq=False)
 class Readout:
-    """Neurons at the start, and modes of their tangent kernel, k of them."""
+    """Initial neurons, and the k eigenvectors of their tangent kernel with nonzero eigenvalues."""
 
     neurons: Neurons
     start: Tensor  # (s,): residuals
@@ -31,8 +31,8 @@ class Readout:
     def of(cls, neurons: Neurons, x: Tensor, y: Tensor) -> Readout:
         features = torch.relu(x[:, None] * neurons.a - neurons.b) / neurons.alpha
         u, s, vt = torch.linalg.svd(features, full_matrices=False)
-        kept = s > torch.finfo(s.dtype).eps * max(features.shape) * s[:1]
-        return cls(neurons, features @ neurons.c - y, u[:, kept], s[kept], vt[kept])
+        nonzero = s > torch.finfo(s.dtype).eps * max(features.shape) * s[:1]
+        return cls(neurons, features @ neurons.c - y, u[:, nonzero], s[nonzero], vt[nonzero])
 
     def residuals(self, times: Tensor) -> Tensor:
         """(k,) -> (k, s)."""
@@ -45,7 +45,7 @@ class Readout:
         return replace(self.neurons, c=self.neurons.c - moved)
 
     def times(self, end: float) -> Tensor:
-        """From a thousandth of the fastest mode's time on, evenly in their logarithms, up to the end."""
+        """Times from a thousandth of the fastest mode's up to the end, equally spaced in their logarithms."""
         if not len(self.sizes):
             return torch.tensor([0.0, end], dtype=torch.float64)
         first, last = 1e-3 / self.sizes[0] ** 2, 50 / self.sizes[-1] ** 2
@@ -60,5 +60,5 @@ class Readout:
         return self.start @ self.samples
 
     def _share(self, times: Tensor) -> Tensor:
-        """(k, modes): how much of each mode is gone; all of it at infinity."""
+        """(k, modes): the fraction of each mode that has decayed; 1 at infinity."""
         return -torch.expm1(-(self.sizes**2) * times[:, None])

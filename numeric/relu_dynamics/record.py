@@ -1,4 +1,4 @@
-"""Runs by steps: enough of them to go on, and to be anywhere in them again."""
+"""A record of the steps of a run, from which it can be resumed, and its state at any time recomputed."""
 
 from __future__ import annotations
 
@@ -14,47 +14,47 @@ from torch import Tensor
 from tqdm import tqdm
 
 from numeric.inputs import require_writable
-from numeric.relu_dynamics.boosts import KINDS, Hits, State
+from numeric.relu_dynamics.boosts import KINDS, Hits, NeuronState
 from numeric.relu_dynamics.neurons import Neurons
-from numeric.relu_dynamics.stepper import Control, Problem, Step, steps
+from numeric.relu_dynamics.stepper import Control, FlowProblem, Step, steps
 from numeric.relu_dynamics.trajectory import Event, Trajectory, in_order
 from numeric.runs import store
 
-PAUSE = 5.0  # seconds between two times that a run is kept
-MARKS = 256  # states that are kept at most, and half as many at least where there are more steps
-NEURONS = 2**21  # in all of them, if they are many
+PAUSE = 5.0  # seconds between two checkpoints
+MARKS = 256  # most states stored; at least half as many if there are more steps
+NEURONS = 2**21  # most neurons in all stored states together
 
 
 @dataclass(eq=False)
 class Record:
-    """Times and residuals after each step, what was held still in it, and some of the states."""
+    """Times and residuals after each step, the constant residuals used in it, and some of the states."""
 
     times: list[float]
     residuals: list[Tensor]
-    marks: dict[int, State]  # by number of steps
+    marks: dict[int, NeuronState]  # by number of steps
     held: list[Tensor] = field(default_factory=list)
     hits: list[Hits] = field(default_factory=list)
     stride: int = 1
     span: float = math.inf  # of the next step
 
     @classmethod
-    def of(cls, problem: Problem, state: State) -> Record:
+    def of(cls, problem: FlowProblem, state: NeuronState) -> Record:
         return cls([0.0], [problem.residuals(state)], {0: state})
 
-    def add(self, found: Step) -> None:
-        self.hits += [Hits(self.times[-1] + h.time, h.neuron, h.ray, h.kind) for h in found.hits]
-        self.times.append(found.end)
-        self.residuals.append(found.residuals)
-        self.held.append(found.held)
-        self.span = found.span
+    def add(self, step: Step) -> None:
+        self.hits += [Hits(self.times[-1] + h.time, h.neuron, h.ray, h.kind) for h in step.hits]
+        self.times.append(step.end)
+        self.residuals.append(step.residuals)
+        self.held.append(step.held)
+        self.span = step.span
         if (n := len(self.held)) % self.stride == 0:
-            self.marks[n] = found.state
-        if len(self.marks) > min(MARKS, max(16, NEURONS // len(found.state.c))):
+            self.marks[n] = step.state
+        if len(self.marks) > min(MARKS, max(16, NEURONS // len(step.state.c))):
             self.stride *= 2
             self.marks = {k: state for k, state in self.marks.items() if k % self.stride == 0}
 
-    def state(self, problem: Problem, time: float) -> State:
-        """Steps are made again from the last mark on, with the same bits; the last one in part."""
+    def state(self, problem: FlowProblem, time: float) -> NeuronState:
+        """The state at a time: steps are repeated from the last stored state, with bitwise equal results."""
         last = bisect.bisect_right(self.times, time) - 1
         n = last // self.stride * self.stride
         state = self.marks[n]
@@ -67,7 +67,7 @@ class Record:
         return state
 
     def events(self, order: Tensor) -> tuple[Event, ...]:
-        """As `in_order` says, with samples numbered as they were given."""
+        """Events in the order of `in_order`, with samples numbered as they were given."""
         if not self.hits:
             return ()
         times, neurons, rays, kinds = (
@@ -79,7 +79,7 @@ class Record:
         return in_order(Event(t, i, j, KINDS[k]) for t, i, j, k in rows)
 
     def fields(self) -> dict[str, Any]:
-        """As plain tensors and numbers, for a file."""
+        """The record as plain tensors and numbers, for a checkpoint."""
         return {
             "times": self.times,
             "residuals": self.residuals,
@@ -92,7 +92,7 @@ class Record:
 
     @classmethod
     def from_fields(cls, fields: dict[str, Any]) -> Record:
-        marks = {n: State(*parts) for n, parts in fields["marks"].items()}
+        marks = {n: NeuronState(*parts) for n, parts in fields["marks"].items()}
         return cls(**fields | {"marks": marks, "hits": [Hits(*parts) for parts in fields["hits"]]})
 
 
@@ -100,7 +100,7 @@ class Record:
 class Replay:
     """Neurons at any time of a record."""
 
-    problem: Problem
+    problem: FlowProblem
     record: Record
 
     def __call__(self, time: float) -> Neurons:
@@ -108,42 +108,47 @@ class Replay:
 
 
 def follow(
-    problem: Problem,
-    state: State,
+    problem: FlowProblem,
+    state: NeuronState,
     control: Control,
     order: Tensor,
     progress: bool,
     path: Path | None,
     run: str,
 ) -> Trajectory:
-    """From a state on, or from what a file holds of this very run; residuals go back to their order."""
+    """Integrate from a state or from a checkpoint of the same run; residuals in the order of the samples."""
     path = None if path is None else require_writable(path)
     stored = None if path is None else store.read(path, run, state.a.device)
     record = Record.of(problem, state) if stored is None else Record.from_fields(stored)
     _proceed(problem, record, control, progress, path, run)
     if path is not None:
         store.write(path, run, record.fields())
-    found = torch.stack(record.residuals)
-    residuals = torch.empty_like(found)
-    residuals[:, order] = found
+    sorted_residuals = torch.stack(record.residuals)
+    residuals = torch.empty_like(sorted_residuals)
+    residuals[:, order] = sorted_residuals
     times = torch.tensor(record.times, dtype=torch.float64)
     return Trajectory(times, residuals, Replay(problem, record), record.events(order))
 
 
 def _proceed(
-    problem: Problem, record: Record, control: Control, progress: bool, path: Path | None, run: str
+    problem: FlowProblem,
+    record: Record,
+    control: Control,
+    progress: bool,
+    path: Path | None,
+    run: str,
 ) -> None:
     now, last = record.times[-1], clock.monotonic()
     state = record.state(problem, now)
     bar = tqdm(total=control.end, initial=now, desc="time", disable=not progress, leave=False)
     with bar:
-        for found in steps(problem, state, record.residuals[-1], record.span, now, control):
-            bar.update(found.end - record.times[-1])
-            record.add(found)
+        for step in steps(problem, state, record.residuals[-1], record.span, now, control):
+            bar.update(step.end - record.times[-1])
+            record.add(step)
             if path is not None and clock.monotonic() - last > PAUSE:
                 store.write(path, run, record.fields())
                 last = clock.monotonic()
 
 
-def _parts(whole: State | Hits) -> tuple[Tensor, ...]:
+def _parts(whole: NeuronState | Hits) -> tuple[Tensor, ...]:
     return tuple(vars(whole).values())

@@ -1,4 +1,4 @@
-"""Runs that compare across delta: one function at the start, and as long a time as it takes there."""
+"""Comparable runs for different delta: the same initial function, and a time span scaled with delta."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numeric.relu_dynamics.flow import Flow
 from numeric.relu_dynamics.neurons import Neurons
 from numeric.relu_dynamics.trajectory import Trajectory
 
-FAR = 1e8  # a delta beside which r^2 is rounded away, so that its limits are met
+FAR = 1e8  # a delta so large that r^2 is lost to rounding beside it: the infinite limit
 
 
 def regime(
@@ -32,7 +32,7 @@ def regime(
 
 
 def milestones(run: Trajectory, count: int) -> list[float]:
-    """Times at which the residuals have gone equal shares of their whole way, from 0 to the end."""
+    """Times, from 0 to the end, that divide the path of the residuals into parts of equal length."""
     steps = (run.residuals[1:] - run.residuals[:-1]).norm(dim=1)
     way = torch.cat([torch.zeros_like(steps[:1]), steps.cumsum(0)]).cpu().numpy()
     times, shares = run.times.numpy(), np.linspace(0, way[-1], count)

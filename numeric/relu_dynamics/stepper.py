@@ -1,4 +1,4 @@
-"""Steps that are as long as they may be, for any problem that can plan one and make it."""
+"""Adaptive steps for any flow problem that can estimate the error of a step and make it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Protocol
 
 from torch import Tensor
 
-from numeric.relu_dynamics.boosts import Hits, State
+from numeric.relu_dynamics.boosts import Hits, NeuronState
 from numeric.relu_dynamics.neurons import Neurons
 
 TINY = 1e-300
@@ -17,7 +17,7 @@ TINY = 1e-300
 
 @dataclass(frozen=True)
 class Control:
-    """When to end, how far a neuron may be off, and how long a step may be."""
+    """The end time, the tolerance of one step relative to a neuron, and the largest step."""
 
     end: float
     tolerance: float
@@ -25,34 +25,36 @@ class Control:
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
-    """The residuals that a step will hold still, and how many tolerances it would neglect."""
+class StepPlan:
+    """The residuals that a step will hold constant, and its estimated error in units of the tolerance."""
 
     held: Tensor  # (s,)
     error: float
 
 
-class Problem(Protocol):
-    """What a method of order 2 knows: errors fall with the square of a step."""
+class FlowProblem(Protocol):
+    """A flow with a method of order 2: its errors fall with the square of the step."""
 
-    def residuals(self, state: State) -> Tensor: ...
+    def residuals(self, state: NeuronState) -> Tensor: ...
 
     def planner(
-        self, state: State, residuals: Tensor, tolerance: float
-    ) -> Callable[[float], Plan]: ...
+        self, state: NeuronState, residuals: Tensor, tolerance: float
+    ) -> Callable[[float], StepPlan]: ...
 
-    def moved(self, state: State, held: Tensor, span: float) -> tuple[State, list[Hits]]: ...
+    def moved(
+        self, state: NeuronState, held: Tensor, span: float
+    ) -> tuple[NeuronState, list[Hits]]: ...
 
-    def rises(self, before: Tensor, after: Tensor, old: State, new: State) -> bool: ...
+    def rises(self, before: Tensor, after: Tensor, old: NeuronState, new: NeuronState) -> bool: ...
 
-    def neurons(self, state: State) -> Neurons: ...
+    def neurons(self, state: NeuronState) -> Neurons: ...
 
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """What a step found, and how long the next one may be."""
+    """The result of a step, and how long the next one may be."""
 
-    state: State
+    state: NeuronState
     held: Tensor  # (s,)
     residuals: Tensor  # (s,): of its end
     hits: list[Hits]  # by time since its start
@@ -61,11 +63,16 @@ class Step:
 
 
 def steps(
-    problem: Problem, state: State, residuals: Tensor, span: float, now: float, control: Control
+    problem: FlowProblem,
+    state: NeuronState,
+    residuals: Tensor,
+    span: float,
+    now: float,
+    control: Control,
 ) -> Iterator[Step]:
     """Up to the end, from any time on; `span` is the length of the first step, if it may be that long.
 
-    A step is made shorter where it neglects more than the tolerance or what is minimised would grow.
+    A step is shortened where its error is above the tolerance or the objective would grow.
     """
     while now < control.end:
         plan = problem.planner(state, residuals, control.tolerance)
@@ -79,10 +86,10 @@ def steps(
             ratio = 0.9 / math.sqrt(max(planned.error, TINY)) if planned.error < math.inf else 0.1
             if planned.error <= 1:
                 new, hits = problem.moved(state, planned.held, span)
-                found = problem.residuals(new)
-                if not problem.rises(residuals, found, state, new):
+                new_residuals = problem.residuals(new)
+                if not problem.rises(residuals, new_residuals, state, new):
                     break
             span *= min(0.5, max(0.1, ratio))
         span *= min(4.0, ratio)
-        yield Step(new, planned.held, found, hits, end, span)
-        now, state, residuals = end, new, found
+        yield Step(new, planned.held, new_residuals, hits, end, span)
+        now, state, residuals = end, new, new_residuals

@@ -21,7 +21,7 @@ from numeric.relu_dynamics.neurons import Neurons
 
 @dataclass(frozen=True)
 class Variation:
-    """Of the function of some neurons: what they spend, and the two parts of the least that makes it."""
+    """Total variation of the neurons, and the two parts of the least that makes the same function."""
 
     spent: float  # the mean of |r|
     bending: float  # the integral of |f''| sqrt(1 + x^2)
@@ -39,7 +39,7 @@ def variation(neurons: Neurons) -> Variation:
 
 
 def _bends(neurons: Neurons) -> tuple[Tensor, Tensor]:
-    """Where f'' is, in order, and the absolute values of its masses there."""
+    """The sorted knots, and the absolute values of the point masses of f'' there."""
     moving = neurons.a != 0
     places, index = torch.unique(neurons.knots[moving], return_inverse=True)
     jumps = (neurons.c * neurons.a.abs())[moving] / neurons.alpha

@@ -1,4 +1,4 @@
-"""What a training run leaves: neurons at any time, residuals at some, and what happened at the rays."""
+"""The result of a run: neurons at any time, residuals at some times, and events at the samples."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 from numeric.inputs import InputError
 from numeric.relu_dynamics.neurons import Neurons
 
-MOMENT = 1e-12  # of a time: some thousand roundings, and far less than what happens apart
+MOMENT = 1e-12  # relative: far above rounding, and far below the time between separate events
 
 
 class Kind(Enum):
@@ -25,7 +25,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True)
 class Event:
-    """At this time this neuron's knot was at this sample, counted as the samples were given."""
+    """A neuron's knot meets a sample at a time; samples are numbered as they were given."""
 
     time: float
     neuron: int
@@ -34,7 +34,7 @@ class Event:
 
 
 def in_order(events: Iterable[Event]) -> tuple[Event, ...]:
-    """By time; events of one moment by neuron, and those of one neuron as they came.
+    """Events sorted by time; those of one moment by neuron, and those of one neuron as they came.
 
     Events are of one moment if none is later than the one before it by more than 1e-12 of its time:
     neurons that meet a sample together do so at times that differ by the rounding of the processor.

@@ -1,4 +1,4 @@
-"""Training of any torch model, recorded: one loop, its checkpoints, and what a run leaves."""
+"""Training of any torch model: one loop, its checkpoints, and its result."""
 
 from numeric.runs.result import Run
 from numeric.runs.training import train

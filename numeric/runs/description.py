@@ -1,4 +1,4 @@
-"""What a run says of itself: its loss, its model, its optimiser, and which parameters that one moves."""
+"""Descriptions of a run: its loss, model and optimiser, and which parameters the optimiser trains."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from torch import nn
 from numeric.inputs import InputError
 from numeric.runs.result import Loss
 
-UNTOLD = {"params", "foreach", "fused", "capturable", "differentiable"}
+OMITTED = {"params", "foreach", "fused", "capturable", "differentiable"}
 
 
 def named(loss: Loss) -> str:
-    """A function by its name, an object by its own words."""
+    """The name of a function, or the repr of another object."""
     if isinstance(loss, partial):
-        given = [*map(repr, loss.args), *(f"{k}={v!r}" for k, v in loss.keywords.items())]
-        return f"{named(loss.func)}({', '.join(given)})"
+        arguments = [*map(repr, loss.args), *(f"{k}={v!r}" for k, v in loss.keywords.items())]
+        return f"{named(loss.func)}({', '.join(arguments)})"
     return getattr(loss, "__name__", None) or repr(loss)
 
 
 def settings(optimizer: torch.optim.Optimizer) -> str:
-    """The optimiser with whatever it was told, weight decay included."""
+    """The optimiser's class and all its settings, weight decay included."""
     groups = [
         ", ".join(
-            f"{k}={v}" for k, v in group.items() if k not in UNTOLD and v not in (None, False)
+            f"{k}={v}" for k, v in group.items() if k not in OMITTED and v not in (None, False)
         )
         for group in optimizer.param_groups
     ]
@@ -39,7 +39,7 @@ def structure(model: nn.Module) -> list[tuple[str, str]]:
 
 
 def trained(model: nn.Module, optimizer: torch.optim.Optimizer) -> list[list[str]]:
-    """The names of the parameters that each group of the optimiser moves."""
+    """The names of the parameters that each group of the optimiser trains."""
     names = {p: name for name, p in model.named_parameters()}
     groups = [group["params"] for group in optimizer.param_groups]
     if not all(p in names for group in groups for p in group):
@@ -56,5 +56,5 @@ def trained(model: nn.Module, optimizer: torch.optim.Optimizer) -> list[list[str
 
 
 def scheduled(optimizer: torch.optim.Optimizer) -> bool:
-    """Whether a scheduler of learning rates hangs on it, by the mark that torch leaves."""
+    """Whether a learning rate scheduler is attached, by the attribute that torch sets."""
     return getattr(optimizer.step, "_wrapped_by_lr_sched", False)

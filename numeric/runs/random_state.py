@@ -1,4 +1,4 @@
-"""Torch's global random numbers, which dropout draws from: lent to a run, and given back as they were."""
+"""Torch's global random state, which dropout draws from: seeded for a run, and restored afterwards."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 
 
 @contextmanager
-def lent(device: torch.device, seed: int) -> Iterator[None]:
+def borrowed(device: torch.device, seed: int) -> Iterator[None]:
     devices = [] if device.type == "cpu" else [device]
     with torch.random.fork_rng(devices, device_type=device.type):
         torch.manual_seed(seed)
@@ -18,7 +18,7 @@ def lent(device: torch.device, seed: int) -> Iterator[None]:
 
 
 def state(device: torch.device) -> list[Tensor]:
-    """Of the CPU, and of another device if that is where the run is."""
+    """The random state of the CPU and, if the run is elsewhere, of its device."""
     here = [torch.get_rng_state()]
     if device.type != "cpu":
         here.append(torch.get_device_module(device).get_rng_state(device))

@@ -1,4 +1,4 @@
-"""What a training run leaves: losses, snapshots, and a statement of what was minimised, and how."""
+"""The result of a training run: losses, snapshots, and a statement of what was minimised, and how."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numeric.inputs import InputError
 
 Loss = Callable[[Tensor, Tensor], Tensor]  # outputs and targets of a batch -> a number
 Data = tuple[Tensor, Tensor]  # inputs and targets, examples along the first axis
-State = Mapping[str, Tensor]
+StateDict = Mapping[str, Tensor]
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,23 +23,23 @@ class Run:
     data: Data = field(repr=False)
     statement: str  # loss, data, optimiser with its settings, batches, steps, seed
     losses: Tensor = field(repr=False)  # (steps,), of each batch before its update
-    snapshots: Mapping[int, State] = field(
+    snapshots: Mapping[int, StateDict] = field(
         repr=False
     )  # step -> state dict, 0 and the last included
     template: nn.Module = field(repr=False)
 
     @property
     def steps(self) -> tuple[int, ...]:
-        """Those of which there are snapshots."""
+        """The steps of which there are snapshots."""
         return tuple(sorted(self.snapshots))
 
     @property
     def model(self) -> nn.Module:
-        """As training left it."""
+        """The model after training."""
         return self.model_at(self.steps[-1])
 
     def model_at(self, step: int) -> nn.Module:
-        """A model of its own with the parameters that it had after so many updates."""
+        """A new model with the parameters after so many updates."""
         if step not in self.snapshots:
             raise InputError(
                 f"There is no snapshot of step {step}, only of {self.steps}: name it in `at`."

@@ -1,4 +1,4 @@
-"""The one store: files that are whole or absent and belong to one run, and arrays on disk that only grow."""
+"""Storage of runs: files that are written atomically and belong to one run, and append-only arrays."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from numeric.inputs import InputError, require_writable
 
 
 def fingerprint(*settings: Any) -> str:
-    """A hash of whatever decides a run, and of torch's version.
+    """A hash of all settings that determine a run, and of torch's version.
 
     Tensors count by their bytes, shape, dtype and type of device; all else by its `repr`, which must not
     differ between processes. Lists, tuples and dictionaries may hold tensors.
@@ -46,13 +46,13 @@ def fingerprint(*settings: Any) -> str:
 
 
 def write(path: Path, run: str, state: dict[str, Any]) -> None:
-    """Put a state under its name in one step, so that whatever stops the writer leaves a whole file."""
+    """Write a state atomically: an interrupted writer leaves the previous file intact."""
     require_writable(path)
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
     content = io.BytesIO()
     torch.save(
         {"run": run, "state": state}, content
-    )  # onto a full disk it would not say what is wrong
+    )  # into memory first: torch reports a full disk unclearly
     try:
         with part.open("wb") as file:
             file.write(content.getbuffer())
@@ -79,7 +79,7 @@ def read(
         return None
     try:
         with zipfile.ZipFile(path) as file:
-            if damaged := file.testzip():  # torch checks no sums
+            if damaged := file.testzip():  # torch itself does not verify checksums
                 raise zipfile.BadZipFile(f"bad {damaged}")
         content = torch.load(path, map_location=partial(_location, device), weights_only=True)
         writer, state = content["run"], content["state"]
@@ -96,7 +96,7 @@ def read(
 
 
 def _location(device: torch.device | str, storage: Any, written: str) -> Any:
-    """What was on the host stays there: a step count of Adam on a device would make each update wait."""
+    """Tensors from the CPU stay there: Adam's step count on a device would slow down every update."""
     return storage if written == "cpu" else default_restore_location(storage, str(device))
 
 
@@ -118,8 +118,8 @@ class GrowingArray:
         if not self.path.exists() or not self.path.stat().st_size:
             self.path.write_bytes(self._head)
         with self.path.open("rb") as file:
-            found = file.readline()
-        if found != self._head:
+            head_on_disk = file.readline()
+        if head_on_disk != self._head:
             raise InputError(
                 f"{self.path} holds rows of another run, shape or dtype: delete it, or keep this run "
                 "elsewhere."

@@ -1,4 +1,4 @@
-"""One small training loop: any model, loss and torch optimiser; a stopped run goes on where it was."""
+"""One training loop for any model, loss and torch optimiser; an interrupted run can be resumed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numeric.inputs import InputError, require_writable, resolve, whole
 from numeric.runs import random_state
 from numeric.runs.description import scheduled
 from numeric.runs.result import Data, Loss, Run
-from numeric.runs.training_state import Course, Optimizer
+from numeric.runs.training_state import Optimizer, TrainingState
 
 
 def train(
@@ -57,20 +57,20 @@ def train(
     if max(wanted) > last:
         raise InputError(f"A snapshot at step {max(wanted)} was asked for, but the last is {last}.")
     keep = None if keep is None else require_writable(keep)
-    course = Course(model, loss, data, optimizer, batch, seed, where, key)
-    if keep is not None and scheduled(course.optimizer):
+    state = TrainingState(model, loss, data, optimizer, batch, seed, where, key)
+    if keep is not None and scheduled(state.optimizer):
         raise InputError(
             "optimizer has a scheduler, whose state no checkpoint holds, so that a run could not go on as "
             "it was: leave out `keep`, or the scheduler."
         )
-    with random_state.lent(where, seed):
+    with random_state.borrowed(where, seed):
         if keep is not None:
-            course.resume(keep, wanted)
-        course.snap(wanted)
-        left = range(course.step, last)
+            state.resume(keep, wanted)
+        state.snap(wanted)
+        left = range(state.step, last)
         for _ in tqdm(left, desc="steps", disable=not progress, leave=False):
-            course.update()
-            course.snap(wanted)
-            if keep is not None and (course.step % every == 0 or course.step == last):
-                course.save(keep)
-    return course.run(wanted)
+            state.update()
+            state.snap(wanted)
+            if keep is not None and (state.step % every == 0 or state.step == last):
+                state.save(keep)
+    return state.run(wanted)

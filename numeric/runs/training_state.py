@@ -1,4 +1,4 @@
-"""Everything that changes during a training run, how, and how it is put into a file and taken out."""
+"""Everything that changes during a training run: its update, and its checkpoint on disk."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ SETTINGS = "another model, optimiser, data, batch, seed, device, torch or `key`"
 Optimizer = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
 
 
-class Course:
-    """A copy of the model on its way."""
+class TrainingState:
+    """A copy of the model being trained, with its optimiser, random state, losses and snapshots."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class Course:
             raise InputError(
                 f"A torch.nn.Module with parameters to train is needed, not {model!r}."
             )
-        self.x, self.y = (part.to(device) for part in _checked(data))
+        self.x, self.y = (part.to(device) for part in _require_data(data))
         self.size = len(self.x) if batch is None else whole("batch", batch)
         if self.size > len(self.x):
             raise InputError(
@@ -55,7 +55,10 @@ class Course:
                 "torch optimiser, such as partial(torch.optim.SGD, lr=0.1)."
             )
         self.generator = torch.Generator().manual_seed(whole("seed", seed, 0))
-        self.order, self.place = torch.empty(0, dtype=torch.long), 0  # of a shuffled epoch
+        self.order, self.place = (
+            torch.empty(0, dtype=torch.long),
+            0,
+        )  # the shuffled epoch, and the position in it
         self.losses: list[float] = []
         self.snapshots: dict[int, dict[str, Tensor]] = {}
         batches = "all at once" if self.size == len(self.x) else f"in batches of {self.size}"
@@ -132,7 +135,7 @@ class Course:
         store.write(path, self.key, state)
 
     def resume(self, path: Path, wanted: Collection[int]) -> None:
-        """Go on from a file, if there is one."""
+        """Continue from a checkpoint, if there is one."""
         state = store.read(path, self.key, self.device, settings=SETTINGS)
         if state is None:
             return
@@ -148,8 +151,8 @@ class Course:
         moving = [p for group in self.optimizer.param_groups for p in group["params"]]
         for place, memory in state["optimizer"]["state"].items():
             # Torch has cast all of it to the type of the parameter, which is not what NAdam's had.
-            kept = {name: value for name, value in memory.items() if isinstance(value, Tensor)}
-            self.optimizer.state[moving[place]].update(kept)
+            tensors = {name: value for name, value in memory.items() if isinstance(value, Tensor)}
+            self.optimizer.state[moving[place]].update(tensors)
         self.generator.set_state(state["generator"].cpu())
         random_state.restore(state["chance"], self.device)
         self.order, self.place = state["order"].cpu(), state["place"]
@@ -162,7 +165,7 @@ class Course:
     def _check_loss(self, model: nn.Module) -> float:
         """The loss of the first examples, by a copy: neither statistics nor random numbers move on."""
         model = copy.deepcopy(model).train()
-        with random_state.lent(self.device, self.seed):
+        with random_state.borrowed(self.device, self.seed):
             return float(self.loss(model(self.x[: self.size]), self.y[: self.size]).detach())
 
     def _require_same_losses(self, path: Path, written: list[float]) -> None:
@@ -177,7 +180,9 @@ class Course:
         digits = math.sqrt(max(torch.finfo(dtype).eps for dtype in floats))
         allowed = {"rel_tol": digits, "abs_tol": digits * abs(written[0])}
         for where, before, after in zip(("the start", "its last step"), written, now, strict=True):
-            both_nan = math.isnan(before) and math.isnan(after)  # of examples no batch has come to
+            both_nan = math.isnan(before) and math.isnan(
+                after
+            )  # NaN at examples that no batch has reached
             if not both_nan and not math.isclose(before, after, **allowed):
                 raise InputError(
                     f"The model or loss computes other values than in the run that wrote {path}: at the "
@@ -189,11 +194,11 @@ class Course:
         last = max(wanted)
         losses = torch.tensor(self.losses[:last], dtype=torch.float64)
         snapshots = {step: self.snapshots[step] for step in sorted(wanted)}
-        told = f"{self.statement}; {last} updates"
-        return Run(self.loss, (self.x, self.y), told, losses, snapshots, self.template)
+        statement = f"{self.statement}; {last} updates"
+        return Run(self.loss, (self.x, self.y), statement, losses, snapshots, self.template)
 
 
-def _checked(data: Any) -> Data:
+def _require_data(data: Any) -> Data:
     x, y = data if isinstance(data, tuple | list) and len(data) == 2 else (None, None)
     if not isinstance(x, Tensor) or not isinstance(y, Tensor) or not x.ndim or not y.ndim:
         raise InputError("data must be a pair of tensors (inputs, targets), examples first.")

@@ -1,4 +1,4 @@
-"""A function whose second derivative is the density of knots times a polygon."""
+"""A function whose second derivative is the density of knots times a piecewise linear function."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from numeric.splines.law import Law
+from numeric.splines.law import FilledLaw
 from numeric.splines.system import Outer
 
 Array = NDArray[np.float64]
@@ -15,7 +15,7 @@ ONE = (1.0, 1.0)  # a constant, by its values at both ends of an interval
 
 
 @dataclass(frozen=True)
-class Curve:
+class SplineCurve:
     """f'' = nu m, from f, f' and m at nodes; `outer` is m beyond them."""
 
     x: Array
@@ -23,15 +23,15 @@ class Curve:
     slopes: Array
     moments: Array
     outer: tuple[Outer, Outer]
-    law: Law
+    law: FilledLaw
 
     @property
     def start(self) -> float:
-        """Up to where f is 0, which rounding must not tilt."""
+        """The point up to which f is exactly 0."""
         return float(self.x[0]) if self.law.clamped else -np.inf
 
     def moment(self, x: Array) -> Array:
-        """m, which goes on linearly beyond the nodes."""
+        """m, piecewise linear between the nodes and linear beyond them."""
         before, after = (slope * x + level for slope, level in self.outer)
         inside = np.interp(x, self.x, self.moments)
         return np.where(x < self.x[0], before, np.where(x > self.x[-1], after, inside))
@@ -49,7 +49,7 @@ class Curve:
         return chord - sag + self._beyond(x)
 
     def _beyond(self, x: Array) -> Array:
-        """What is added outside the nodes."""
+        """The increment of f beyond the first and the last node."""
         first, last = self.x[0], self.x[-1]
         low, high = np.minimum(x, first), np.maximum(x, last)
         slopes, (M, N) = self.slopes[[0, -1]], self.moments[[0, -1]]
@@ -62,14 +62,14 @@ class Curve:
         left, p, q = self._piece(x)
         inside = np.clip(x, p, q)
         low, high = np.minimum(x, self.x[0]), np.maximum(x, self.x[-1])
-        turned = self.turned(p, inside) + self.turned(self.x[-1], high)
-        return self.slopes[left] + turned - self.turned(low, self.x[0])
+        change = self.integral_of_bend(p, inside) + self.integral_of_bend(self.x[-1], high)
+        return self.slopes[left] + change - self.integral_of_bend(low, self.x[0])
 
     def bend(self, x: Array) -> Array:
         """The second derivative; at a jump of the density, that of one side."""
         return self.law.density(x) * self.moment(x)
 
-    def turned(self, p: Array, q: Array, by: tuple[Array, Array] = ONE) -> Array:
+    def integral_of_bend(self, p: Array, q: Array, by: tuple[Array, Array] = ONE) -> Array:
         """The integral of f'' g between p and q without a node between; g is linear."""
         return self.law.hats(p, q).against((self.moment(p), self.moment(q)), by)
 

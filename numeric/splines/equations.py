@@ -36,27 +36,27 @@ def solved(terms: Terms, right: Given = NOTHING, known: Given = NOTHING) -> Arra
     """Unknowns by their numbers, from equations whose right-hand sides are 0 but for these."""
     parts = zip(*(np.broadcast_arrays(*term) for term in terms), strict=True)
     rows, columns, factors = (np.concatenate([np.ravel(one) for one in part]) for part in parts)
-    found, sides = np.zeros(columns.max() + 1), np.zeros(rows.max() + 1)
-    sides[right[0]], found[known[0]] = right[1], known[1]
-    there = np.zeros(len(found), bool)
+    solution, sides = np.zeros(columns.max() + 1), np.zeros(rows.max() + 1)
+    sides[right[0]], solution[known[0]] = right[1], known[1]
+    there = np.zeros(len(solution), bool)
     there[known[0]] = True
     there = there[columns]
-    np.subtract.at(sides, rows[there], factors[there] * found[columns[there]])
+    np.subtract.at(sides, rows[there], factors[there] * solution[columns[there]])
     numbers, rows = _counted(rows[~there], len(sides))
-    unknowns, columns = _counted(columns[~there], len(found))
-    found[unknowns] = _eliminated(rows, columns, factors[~there], sides[numbers])
-    return found
+    unknowns, columns = _counted(columns[~there], len(solution))
+    solution[unknowns] = _eliminated(rows, columns, factors[~there], sides[numbers])
+    return solution
 
 
 def _counted(numbers: Any, most: int) -> tuple[Any, Any]:
-    """Those that occur, and each by its rank among them."""
+    """Which numbers occur, and the rank of each among them."""
     occurs = np.zeros(most, bool)
     occurs[numbers] = True
     return occurs, (np.cumsum(occurs) - 1)[numbers]
 
 
 def _eliminated(rows: Any, columns: Any, factors: Array, right: Array) -> Array:
-    """Along the line, entries brought to like size, with one step of refinement."""
+    """Sparse LU in the given order, with row and column scaling and one step of iterative refinement."""
     by_row = _scales(rows, factors)
     factors = factors * by_row[rows]
     by_column = _scales(columns, factors)
@@ -66,15 +66,15 @@ def _eliminated(rows: Any, columns: Any, factors: Array, right: Array) -> Array:
         solver = splu(matrix, permc_spec="NATURAL")
     except RuntimeError as failure:  # a pivot is 0
         raise InputError(UNDETERMINED) from failure
-    found = solver.solve(right)
-    found = (found + solver.solve(right - matrix @ found)) * by_column
-    if not np.isfinite(found).all():
+    solution = solver.solve(right)
+    solution = (solution + solver.solve(right - matrix @ solution)) * by_column
+    if not np.isfinite(solution).all():
         raise InputError(UNDETERMINED)
-    return found
+    return solution
 
 
 def _scales(lines: Any, factors: Array) -> Array:
-    """One over the largest of each line, as a power of two, which rounds nothing."""
+    """The reciprocal of the largest entry of each row or column, as a power of two (no rounding)."""
     largest = np.zeros(lines.max() + 1)
     np.maximum.at(largest, lines, np.abs(factors))
     return 2.0 ** -np.frexp(largest)[1]

@@ -1,4 +1,4 @@
-"""Sums of step kernels at the data: what the inner weights add to an interpolant."""
+"""Sums of step kernels at the data: the contribution of training the inner weights."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ FIELDS = (4, 6)  # numbers of the value of each field at a datum; its slope afte
 
 
 @dataclass(frozen=True)
-class Field:
-    """A function that is linear in the share of knots passed between the data and beyond them."""
+class StepKernelSum:
+    """A function that is piecewise linear in the fraction of knots passed, with nodes at the data."""
 
     share: Array
     at_data: Array
     slopes: Array  # before the first datum, and after each
 
     @classmethod
-    def of(cls, share: Array, found: Array, number: int) -> Field:
+    def of(cls, share: Array, unknowns: Array, number: int) -> StepKernelSum:
         """From the unknowns of `field_terms`."""
         data = np.arange(len(share))
         slopes = np.append(-1, data)
-        return cls(share, found[place(number, data)], found[place(number + 1, slopes)])
+        return cls(share, unknowns[place(number, data)], unknowns[place(number + 1, slopes)])
 
     def __call__(self, share: Array) -> Array:
         beyond = np.maximum(share - self.share[-1], 0) * self.slopes[-1]
@@ -42,10 +42,10 @@ class Field:
 
 
 def field_terms(share: Array, clamped: bool, number: int, *sources: tuple[Any, Any]) -> Terms:
-    """What a sum of step kernels at the data satisfies; sources are unknowns with factors.
+    """Equations of a sum of step kernels at the data; sources are unknowns with factors.
 
     Its slope jumps by minus the source at each datum. With a mirror it is opposite at both ends, and
-    the values there add up to the total times the chance that a unit is active at one of them or at
+    the values there add up to the total times the probability that a unit is active at one of them or at
     both; without, it is 0 at the last datum's right and the value is 0 at the first, where knots begin.
     """
     data, last = np.arange(len(share)), len(share) - 1
@@ -60,7 +60,7 @@ def field_terms(share: Array, clamped: bool, number: int, *sources: tuple[Any, A
     terms += equate(rises, (rises, -np.diff(share)))
     if clamped:
         return terms + equate(ends[0], (place(number, 0), 1.0)) + equate(ends[1], (final, 1.0))
-    chance = 2 - (share[-1] - share[0])
+    probability = 2 - (share[-1] - share[0])
     terms += equate(ends[0], (first, 1.0), (final, 1.0))
     values = ((place(number, datum), 1.0) for datum in (0, last))
-    return terms + equate(ends[1], *values, (first, -chance))
+    return terms + equate(ends[1], *values, (first, -probability))

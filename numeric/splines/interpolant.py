@@ -14,7 +14,7 @@ from torch import Tensor
 
 from analytic.splines import Initialisation
 from numeric.inputs import InputError
-from numeric.splines.curve import Curve
+from numeric.splines.curve import SplineCurve
 from numeric.splines.law import filled
 from numeric.splines.system import System
 
@@ -22,7 +22,7 @@ Array = NDArray[np.float64]
 
 
 class SplineInterpolant(RegressorMixin, BaseEstimator):
-    """What a wide univariate ReLU network of a given law interpolates when little of it moves.
+    """The interpolant of a wide univariate ReLU network in its kernel regime, for a given law.
 
     With `readout` = E[c^2] = 0 only the outer weights are trained (random features); above 0 all are,
     infinitesimally (tangent kernel). `ridge` is that of kernel regression. Fitting takes time in
@@ -50,10 +50,10 @@ class SplineInterpolant(RegressorMixin, BaseEstimator):
         self.time = time
 
     def fit(self, x: Any, y: Any) -> SplineInterpolant:
-        """From data in any order."""
+        """Fit to data (n,), (n,) in any order."""
         law = filled(self.initialisation, self.values or {})
         for name in ("readout", "ridge", "time"):
-            _check(name, getattr(self, name), endless=name == "time")
+            _require_nonnegative(name, getattr(self, name), endless=name == "time")
         endless = self.time == math.inf
         x, y, counts = _data(x, y, interpolated=endless and not self.ridge)
         if law.clamped:
@@ -61,13 +61,15 @@ class SplineInterpolant(RegressorMixin, BaseEstimator):
         system, ridge = System(law, x, self.readout), self.ridge
         if not endless:
             y, ridge = _flown(law.gram(x, self.readout), y, counts, ridge, self.time)
-        found = system.regressed(y, ridge / counts) if ridge else system.interpolated(y)
-        self.curve_ = Curve(x, found.values, found.slopes, found.moments, found.outer, law)
-        self.coefficients_, self.fields_ = found.coefficients, found.fields
+        states = system.regressed(y, ridge / counts) if ridge else system.interpolated(y)
+        self.curve_ = SplineCurve(
+            x, states.values, states.slopes, states.moments, states.outer, law
+        )
+        self.coefficients_, self.fields_ = states.coefficients, states.fields
         return self
 
     def predict(self, x: Any) -> Array:
-        """h_1(x) + x h_2(x) and the smooth part."""
+        """The smooth part plus h_1(x) + x h_2(x)."""
         check_is_fitted(self)
         x = np.maximum(_places(x), self.curve_.start)
         total = self.curve_(x)
@@ -95,10 +97,10 @@ class SplineInterpolant(RegressorMixin, BaseEstimator):
         return float(self.coefficients_ @ self.predict(self.curve_.x))
 
 
-def _check(name: str, given: Any, endless: bool) -> None:
-    real = isinstance(given, int | float | np.number) and not isinstance(given, bool)
-    if not real or not (given >= 0 and (endless or math.isfinite(given))):
-        raise InputError(f"{name} = {given!r} was given, but it must be a number at least 0.")
+def _require_nonnegative(name: str, value: Any, endless: bool) -> None:
+    real = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    if not real or not (value >= 0 and (endless or math.isfinite(value))):
+        raise InputError(f"{name} = {value!r} was given, but it must be a number at least 0.")
 
 
 def _places(x: Any) -> Array:
@@ -140,7 +142,7 @@ def _data(x: Any, y: Any, interpolated: bool) -> tuple[Array, Array, Array]:
 
 
 def _from_zero(x: Array, y: Array, counts: Array) -> tuple[Array, Array, Array]:
-    """Data where some unit is active, after the origin."""
+    """The data with x > 0, where units are active, after an added datum (0, 0)."""
     off = (x <= 0) & (y != 0)
     if off.any():
         raise InputError(
@@ -156,7 +158,7 @@ def _from_zero(x: Array, y: Array, counts: Array) -> tuple[Array, Array, Array]:
 
 
 def _flown(gram: Array, y: Array, counts: Array, ridge: float, time: float) -> tuple[Array, float]:
-    """Targets and a ridge whose regression is where the gradient flow from 0 has come to.
+    """Targets and a ridge whose regression equals the gradient flow from 0 at this time.
 
     A mode of rate r has reached (1 - e^-z)/z time of its pull, where z = (r + ridge) time. The ridge
     grows by 1/time, which makes targets of the size of y. A place pulls as often as it occurs.

@@ -12,7 +12,7 @@ from torch import Tensor
 from analytic.splines import Initialisation
 from numeric.inputs import InputError, positive
 from numeric.kernels import Kernel
-from numeric.splines.law import Law, filled
+from numeric.splines.law import FilledLaw, filled
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +37,7 @@ class SplineKernel(Kernel):
         _ = self.law
 
     @cached_property
-    def law(self) -> Law:
+    def law(self) -> FilledLaw:
         return filled(self.initialisation, self.values)
 
     def __call__(self, x: Tensor, y: Tensor | None = None) -> Tensor:

@@ -1,4 +1,4 @@
-"""A law of hidden units with its numbers filled in: what an interpolant asks of it."""
+"""A distribution of hidden units with numerical values for its parameters."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from numeric.inputs import InputError
 from numeric.splines.weights import Hats, hats
 
 Array = NDArray[np.float64]
-FAR = 1e150  # beyond every knot
+FAR = 1e150  # stands for infinity: beyond every knot
 
 
 @dataclass(frozen=True)
-class Law:
-    """`slopes` and `biases` are E[a^2] and E[b^2]; `clamped` if no unit looks to the left."""
+class FilledLaw:
+    """A law with values: `slopes` and `biases` are E[a^2] and E[b^2]; `clamped` if no unit
+    is active to the left of 0.
+    """
 
     initialisation: Initialisation
     values: Mapping[str, float]
@@ -32,7 +34,7 @@ class Law:
         return self.initialisation.density.numpy(u=u, **self.values)
 
     def passed(self, x: Array) -> Array:
-        """The share of knots below x."""
+        """The fraction of knots below x."""
         share = self.initialisation.both.numpy(x=np.asarray(x, float), y=FAR, **self.values)
         return share if self.clamped else 2 * share
 
@@ -56,7 +58,7 @@ class Law:
         return (self.biases / self.slopes) ** 0.5
 
 
-def filled(init: Initialisation, values: Mapping[str, float]) -> Law:
+def filled(init: Initialisation, values: Mapping[str, float]) -> FilledLaw:
     if not isinstance(init, Initialisation):
         raise InputError(f"initialisation must be one of analytic.splines, not {init!r}.")
     names = [symbol.name for symbol in init.parameters]
@@ -66,4 +68,4 @@ def filled(init: Initialisation, values: Mapping[str, float]) -> Law:
     numbers = {symbol: values[symbol.name] for symbol in init.parameters}
     slopes, biases = (float(e.subs(numbers)) for e in (init.slopes, init.biases))
     active: Any = init.both.numpy(x=-1.0, y=-1.0, **values)
-    return Law(init, dict(values), slopes, biases, bool(active == 0), hats(init, values))
+    return FilledLaw(init, dict(values), slopes, biases, bool(active == 0), hats(init, values))

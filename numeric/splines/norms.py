@@ -1,16 +1,16 @@
-"""Norms of a fitted interpolant from its shape: nothing here knows its coefficients."""
+"""Norms of a fitted interpolant by integrals over its shape, independent of its coefficients."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from numeric.splines.curve import Curve
+from numeric.splines.curve import SplineCurve
 from numeric.splines.interpolant import SplineInterpolant
 from numeric.splines.weights import NODES, WEIGHTS
 
 Array = NDArray[np.float64]
-END = 1e30  # in typical knots: what lies beyond it adds less than rounding
+END = 1e30  # in units of a typical knot: the integral beyond it is below rounding
 
 
 def norm_by_integral(fitted: SplineInterpolant) -> float:
@@ -38,13 +38,13 @@ def variation(fitted: SplineInterpolant) -> float:
     return float((integrand * lengths * WEIGHTS).sum())
 
 
-def _ends(curve: Curve) -> Array:
-    """Stand-ins for infinity."""
+def _ends(curve: SplineCurve) -> Array:
+    """Finite ends that stand for -infinity and infinity."""
     size = max(curve.law.scale, float(np.abs(curve.x).max()))
     return END * size * np.array([-1.0, 1.0])
 
 
-def _curvature(curve: Curve) -> float:
+def _curvature(curve: SplineCurve) -> float:
     r"""$\int f''^2/\nu = \int\nu m^2$."""
     marks = np.concatenate([[_ends(curve)[0]], curve.x, [_ends(curve)[1]]])
     p, q = marks[:-1], marks[1:]
@@ -52,19 +52,19 @@ def _curvature(curve: Curve) -> float:
     return float(curve.law.hats(p, q).against(m, m).sum())
 
 
-def _affine(curve: Curve) -> float:
+def _affine(curve: SplineCurve) -> float:
     """4 l_1^2 / E[a^2] + 4 l_0^2 / E[b^2], the means of f' and of f - x f' at both infinities."""
     here = curve.x[[0, -1]]
     far = _ends(curve)
     slope, values = curve.slope(here), curve.values[[0, -1]]
     p, q = np.minimum(here, far), np.maximum(here, far)
     sign = np.array([-1.0, 1.0])
-    rate = (slope + sign * curve.turned(p, q)).mean()
-    level = (values - here * slope - sign * curve.turned(p, q, (p, q))).mean()
+    rate = (slope + sign * curve.integral_of_bend(p, q)).mean()
+    level = (values - here * slope - sign * curve.integral_of_bend(p, q, (p, q))).mean()
     return float(4 * rate**2 / curve.law.slopes + 4 * level**2 / curve.law.biases)
 
 
-def _zeros(curve: Curve) -> Array:
+def _zeros(curve: SplineCurve) -> Array:
     """Where m changes its sign, between the nodes and beyond them."""
     x, m = curve.x, curve.moments
     change = m[:-1] * m[1:] < 0

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from numeric.inputs import InputError
 from numeric.splines.equations import UNDETERMINED, Terms, equate, place, solved
-from numeric.splines.fields import FIELDS, Field, field_terms
-from numeric.splines.law import Law
+from numeric.splines.fields import FIELDS, StepKernelSum, field_terms
+from numeric.splines.law import FilledLaw
 from numeric.splines.weights import Hats
 
 Array = NDArray[np.float64]
@@ -36,40 +36,40 @@ DATUM = 0  # the equation that a datum itself gives; the next three lead to the 
 
 @dataclass(frozen=True)
 class States:
-    """At the data: f, f', m and coefficients; m beyond them, by its slope and its value at 0; fields."""
+    """f, f', m and coefficients at the data; slope and intercept of m beyond them; the fields."""
 
     values: Array
     slopes: Array
     moments: Array
     coefficients: Array
     outer: tuple[Outer, Outer]
-    fields: list[Field]
+    fields: list[StepKernelSum]
 
 
 @dataclass(frozen=True, eq=False)
 class System:
-    """Places of data in order and a law; where it looks one way, the first place is the origin."""
+    """Sorted data points and a law; for a clamped law the first point is the origin."""
 
-    law: Law
+    law: FilledLaw
     x: Array
     readout: float
 
     def interpolated(self, y: Array) -> States:
         """The function of least norm with these values."""
-        bent = self._hats.pp + self._hats.qq
-        if (bent[:-1] + bent[1:] == 0).any():
+        curvature_weight = self._hats.pp + self._hats.qq
+        if (curvature_weight[:-1] + curvature_weight[1:] == 0).any():
             raise InputError(UNDETERMINED)
         if not self.readout:
             return self._states(solved(self._line(), known=(place(VALUE, self._data), y)))
-        found = self.regressed(y, 0.0)
-        parts = zip(self._factors, found.fields, strict=True)
-        missed = found.values + sum(factor * field.at_data for (_, factor), field in parts) - y
+        states = self.regressed(y, 0.0)
+        parts = zip(self._factors, states.fields, strict=True)
+        missed = states.values + sum(factor * field.at_data for (_, factor), field in parts) - y
         if np.abs(missed).max() > RESIDUAL * np.abs(y).max():
             raise InputError(CLOSE)
-        return found
+        return states
 
     def regressed(self, y: Array, ridge: Any) -> States:
-        """With value + ridge coefficient = y at each datum."""
+        """Kernel ridge regression: value + ridge * coefficient = y at each datum."""
         free = self._data[1:] if self.law.clamped else self._data
         own, terms = np.broadcast_to(ridge, len(self.x))[free], self._line()
         jump = (place(RATE, free), own), (place(RATE, free - 1), -own)
@@ -84,7 +84,7 @@ class System:
         return self._states(solved(terms, (place(DATUM, free), y[free])))
 
     def _line(self) -> Terms:
-        """What leads from each datum to the next, and what holds at both ends."""
+        """Equations from each datum to the next, and the conditions at both ends."""
         h, w, a = np.diff(self.x), self._hats, self._data[:-1]
         b = a + 1
         moments, slopes, values = (place(k, a) for k in (1, 2, 3))
@@ -128,14 +128,14 @@ class System:
         ]
 
     def _end(self, number: int, *sides: tuple[Any, Any]) -> Terms:
-        """An equation that knows both ends comes after all others, those of fields too."""
+        """An equation that couples both ends, numbered after all others for the elimination."""
         return equate(place(number, len(self.x) + 1), *sides)
 
-    def _states(self, found: Array) -> States:
-        values, slopes, moments = (found[place(k, self._data)] for k in (VALUE, SLOPE, MOMENT))
-        rates = found[place(RATE, np.append(-1, self._data))]
-        half, level = (0.0, 0.0) if self.law.clamped else (rates[-1], found[self._S1] / 2)
-        fields = [Field.of(self._share, found, number) for number, _ in self._factors]
+    def _states(self, unknowns: Array) -> States:
+        values, slopes, moments = (unknowns[place(k, self._data)] for k in (VALUE, SLOPE, MOMENT))
+        rates = unknowns[place(RATE, np.append(-1, self._data))]
+        half, level = (0.0, 0.0) if self.law.clamped else (rates[-1], unknowns[self._S1] / 2)
+        fields = [StepKernelSum.of(self._share, unknowns, number) for number, _ in self._factors]
         outer = (-half, level), (half, -level)
         return States(values, slopes, moments, np.diff(rates), outer, fields)
 

@@ -17,7 +17,7 @@ NODES, WEIGHTS = (1 + NODES) / 2, WEIGHTS / 2  # on [0, 1]
 
 @dataclass(frozen=True)
 class Hats:
-    """Of an interval [p, q], where the hats fall from 1 at one end to 0 at the other."""
+    """Integrals over intervals [p, q] of products of the two hats, 1 at one end and 0 at the other."""
 
     pp: Array
     pq: Array
@@ -77,7 +77,7 @@ class _Power:
 
 @dataclass(frozen=True)
 class _Smooth:
-    """Any smooth density that lives on one scale, by Gauss and Legendre: in u, or in its angle."""
+    """A smooth density with one length scale, by Gauss-Legendre quadrature in u or in arctan(u / scale)."""
 
     density: Callable[[Array], Array]
     scale: float

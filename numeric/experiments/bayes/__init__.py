@@ -1,4 +1,4 @@
-"""Bayesian networks of large finite width: what their data do to their metric."""
+"""Bayesian networks of large finite width: how the data change their metric."""
 
 from numeric.experiments.bayes.coefficients import Coefficients
 from numeric.experiments.bayes.dataset import Problem

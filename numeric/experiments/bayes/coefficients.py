@@ -1,4 +1,4 @@
-"""The four coefficients of 1/n that theory and experiment both give, and sums that end in them."""
+"""The four coefficients of 1/n that theory and experiment estimate, and running sums for them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numeric.estimate import Estimate
 
 @dataclass(frozen=True)
 class Coefficients:
-    """What stands before 1/n at each point; `total` is n(<sqrt det g>/sqrt det gbar - 1)."""
+    """The coefficients of 1/n at each point; `total` is n(<sqrt det g>/sqrt det gbar - 1)."""
 
     shift: Estimate  # (r, d, d): n(<g> - gbar)
     learning: Estimate  # (r,): half the trace of gbar^-1 shift, all that (E.16) keeps
@@ -31,7 +31,7 @@ class Tally:
     bottom_squares: Tensor | float = 0.0
 
     def add(self, top: Tensor, bottom: Tensor | None = None) -> None:
-        """One row for each draw; without a denominator the mean itself."""
+        """Add draws along the first axis; without denominators the ratio is a plain mean."""
         bottom = top.new_ones(len(top)) if bottom is None else bottom
         below = bottom.reshape(-1, *(1,) * (top.ndim - 1))
         self.count += len(top)

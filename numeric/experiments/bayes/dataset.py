@@ -1,4 +1,4 @@
-r"""What a dataset does to the metric of a wide Bayesian network, to first order in 1/n, (E.9) to (E.13).
+r"""How a dataset changes the metric of a wide Bayesian network, to first order in 1/n, (E.9) to (E.13).
 
 With $\Psi = \Gamma^{-1} G_{yy}\Gamma^{-1} - \Gamma^{-1}$ and one unit's $\phi_a = \phi(w\cdot x_a + b)$,
 
@@ -6,8 +6,8 @@ $$n(\langle g\rangle - \bar g) = \tfrac m2\sum_{ab}\Psi_{ab}
     \big(E[\phi_a\phi_b\,\phi'^2\,ww^T] - \bar k_{ab}\bar g\big), \qquad
 \kappa = -\tfrac18 E[T^2] - \tfrac{d^2}8 + \tfrac d4, \quad T = \phi'^2\,w^T\bar g^{-1}w.$$
 
-Half the trace of the first is what learning adds to the volume element; kappa, which is there before
-any data, is what its fluctuations take away.
+Half the trace of the first is the change of the volume element by learning; kappa, which is present
+without any data, is its change by fluctuations.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from numeric.experiments.bayes.coefficients import Coefficients, Tally
 from numeric.inputs import InputError, resolve, whole
 
 BLOCK = 2**20  # numbers held at once in the largest array
-FINEST = 100  # nodes on an axis for which numpy vouches
-MOST = 2**21  # nodes of a product rule, beyond which sampling is cheaper
+FINEST = 100  # most nodes on an axis: numpy tests its rules up to this degree
+MOST = 2**21  # most nodes of a product rule: beyond it sampling is cheaper
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +134,7 @@ class Problem:
         return Formula(f"{self.activation.name}'", (z,), self.activation.derivative()).torch
 
     def sampled(self, draws: int = 200_000, seed: int = 0, device: str = "auto") -> Coefficients:
-        """By Gaussian units, in blocks."""
+        """Monte Carlo averages over Gaussian units, in blocks."""
         whole("draws", draws, 2)
         generator = torch.Generator(resolve(device)).manual_seed(seed)
         kind = {"generator": generator, "device": generator.device, "dtype": torch.float64}
@@ -149,7 +149,7 @@ class Problem:
         return Coefficients(*(tally.estimate() for tally in tallies))
 
     def quadrature(self, nodes: int = 48) -> Coefficients:
-        """By Gauss-Hermite rules in the span of data and point; `spread` is the change from half as many."""
+        """Gauss-Hermite quadrature in the span of data and point; `spread` is the change from nodes // 2."""
         whole("nodes", nodes, 2)
         if nodes > FINEST:
             raise InputError(
@@ -165,7 +165,7 @@ class Problem:
         )
 
     def _by_rule(self, nodes: int) -> list[Tensor]:
-        """The four coefficients at one point, with the weights outside the span averaged by hand."""
+        """The four coefficients at one point; weights outside the span are averaged in closed form."""
         span = torch.nn.functional.normalize(torch.cat([self.inputs, self.points]))
         _, sizes, rows = torch.linalg.svd(span, full_matrices=False)
         basis = rows[sizes > 1e-14 * sizes[0]]  # (k, d); what rounding adds costs time alone
@@ -188,7 +188,7 @@ class Problem:
         return sums
 
     def _of_units(self, normal: Tensor, biases: Tensor, spare: Tensor) -> tuple[Tensor, ...]:
-        """What each unit adds to the coefficients; weights in the range of `spare` are averaged over."""
+        """The contribution of each unit; weights in the range of `spare` are averaged in closed form."""
         home, d, half = normal.device, self.d, self.outputs / 2
         tensors = self.inputs, self.points, self.psi, self.metric, self.sigma**2 * spare
         inputs, points, psi, g, spare = (t.to(home) for t in tensors)

@@ -30,7 +30,7 @@ from numeric.inputs import InputError, resolve, whole
 from numeric.models.shallow import ShallowNetwork
 
 BLOCK = 2**20  # numbers held at once in the largest array
-FEWEST = 100  # effective draws below which nothing is said
+FEWEST = 100  # effective draws below which the result is refused
 
 
 class FewEffectiveDraws(UserWarning):
@@ -39,11 +39,11 @@ class FewEffectiveDraws(UserWarning):
 
 @dataclass(frozen=True)
 class Weighted:
-    """What weighted networks of one width found."""
+    """Results of weighted networks of one width."""
 
     width: int
     coefficients: Coefficients
-    effective: float  # how many draws of equal weight would say as much
+    effective: float  # effective sample size: draws of equal weight with the same variance
     draws: int
 
 
@@ -59,7 +59,7 @@ class PosteriorVolume:
 
     def __post_init__(self) -> None:
         whole("n", self.n, 1)
-        whole("draws", self.draws, 2 * FEWEST)  # for not all of them count
+        whole("draws", self.draws, 2 * FEWEST)  # since weights make fewer of them effective
         least = max(len(self.problem.inputs), self.problem.d)
         if self.n < least:
             raise InputError(
@@ -79,9 +79,9 @@ class PosteriorVolume:
                 total, squares = total + weight.sum(), squares + (weight**2).sum()
                 bar.update(size)
         total, squares = float(total), float(squares)  # once, where they may be on a device
-        effective = self._judged(total**2 / squares if squares else 0.0)
-        found = Coefficients(*(tally.estimate() for tally in tallies))
-        return Weighted(self.n, found, effective, self.draws)
+        effective = self._require_effective_draws(total**2 / squares if squares else 0.0)
+        coefficients = Coefficients(*(tally.estimate() for tally in tallies))
+        return Weighted(self.n, coefficients, effective, self.draws)
 
     def _sizes(self) -> Iterator[int]:
         """Networks in groups that fit in memory."""
@@ -93,7 +93,7 @@ class PosteriorVolume:
     def _draw(
         self, size: int, generator: torch.Generator
     ) -> tuple[Tensor, tuple[tuple[Tensor, Tensor | None], ...]]:
-        """Weights, and for each coefficient the draws above and below its fraction."""
+        """Weights, and for each coefficient numerators and denominators, one for each draw."""
         problem, home, n = self.problem, generator.device, self.n
         network = self._networks(size, generator)
         mean = problem.metric.to(home)
@@ -105,18 +105,18 @@ class PosteriorVolume:
         half = white.diagonal(dim1=-2, dim2=-1).sum(-1) / 2  # (N, r)
         eye = torch.eye(problem.d, dtype=h.dtype, device=home)
         volume = torch.linalg.det(eye + white).clamp_min(0).sqrt()
-        bent = n * (volume - 1 - half)
+        beyond_linear = n * (volume - 1 - half)
         tilt = n * (weight - 1)
         learning = tilt[:, None] * half
         return weight, (
             (tilt[:, None, None, None] * h, weight),
             (learning, weight),
-            (bent, None),
-            (learning + weight[:, None] * bent, weight),
+            (beyond_linear, None),
+            (learning + weight[:, None] * beyond_linear, weight),
         )
 
     def _networks(self, size: int, generator: torch.Generator) -> ShallowNetwork:
-        """A stack from the prior."""
+        """A stack of networks from the prior."""
         p = self.problem
         kind = {"generator": generator, "device": generator.device, "dtype": torch.float64}
         weights = p.sigma * torch.randn(size, self.n, p.d, **kind)
@@ -126,7 +126,7 @@ class PosteriorVolume:
         return ShallowNetwork(p.activation, weights, biases)
 
     def _weights(self, network: ShallowNetwork) -> Tensor:
-        """The likelihood of the data over that at infinite width."""
+        """Importance weights: the likelihood of the data relative to that at infinite width."""
         p = self.problem
         inputs, labels, kernel, gamma = (
             t.to(network.weights.device) for t in (p.inputs, p.labels, p.kernel, p.gamma)
@@ -141,7 +141,7 @@ class PosteriorVolume:
             )
         return weight
 
-    def _judged(self, effective: float) -> float:
+    def _require_effective_draws(self, effective: float) -> float:
         if effective < FEWEST:
             raise InputError(
                 f"Of {self.draws} draws only {effective:.1f} count, but {FEWEST} are needed: raise n, "
@@ -172,7 +172,7 @@ def _log_likelihood(K: Tensor, labels: Tensor) -> Tensor:
 
 
 def at_infinite_width(narrow: Weighted, wide: Weighted) -> Coefficients:
-    """The coefficients without their own 1/n, from two widths and different seeds."""
+    """Richardson extrapolation in 1/n, from runs at two widths with different seeds."""
     a, b = narrow.width, wide.width
     if a == b:
         raise InputError(f"Both runs have width {a}, but two widths are needed.")

@@ -3,13 +3,18 @@
 from numeric.experiments.decision_boundaries.contrast import Comparison, Zones
 from numeric.experiments.decision_boundaries.curves import Disc, Lattice, distance
 from numeric.experiments.decision_boundaries.evidence import Curve, Evidence
-from numeric.experiments.decision_boundaries.fields import Field, field, fields, margin
 from numeric.experiments.decision_boundaries.hypothesis import Hypothesis
+from numeric.experiments.decision_boundaries.plane_geometry import (
+    GeometryMap,
+    geometry_map,
+    geometry_maps,
+    margin,
+)
 from numeric.experiments.decision_boundaries.tasks import Recipe, Task, shuffled, sinusoid, xor
 from numeric.models.perceptron import Together, cross_entropies, perceptron
 
 __all__ = [
-    "Comparison", "Curve", "Disc", "Evidence", "Field", "Hypothesis", "Lattice", "Recipe", "Task", "Together",
-    "Zones", "cross_entropies", "distance", "field", "fields", "margin", "perceptron", "shuffled",
-    "sinusoid", "xor",
+    "Comparison", "Curve", "Disc", "Evidence", "GeometryMap", "Hypothesis", "Lattice", "Recipe", "Task",
+    "Together", "Zones", "cross_entropies", "distance", "geometry_map", "geometry_maps", "margin",
+    "perceptron", "shuffled", "sinusoid", "xor",
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-r"""How much larger the volume element is near a curve than away from it, at one distance from the centre.
+r"""How much larger the volume element is near a curve than far from it, at equal distance from the origin.
 
 The volume element of a wide untrained network depends on |x| alone (section IV B) and falls with it,
 so that a curve through the middle lies where it is large for no reason of its own. Points near and far
@@ -23,7 +23,7 @@ from numeric.inputs import InputError
 
 @dataclass(frozen=True)
 class Zones:
-    """What is near to a curve and what is far from it, as shares of the disc's radius."""
+    """Distances that count as near to a curve and as far from it, relative to the disc's radius."""
 
     near: float = 0.1
     far: float = 0.25
@@ -35,7 +35,7 @@ class Zones:
             )
 
     def weights(self, disc: Disc, away: Tensor) -> Tensor:
-        """Of means near a curve and far from it, circles alike: distances (..., m) -> (..., 2, m).
+        """Weights of the means near and far from a curve, balanced over circles: (..., m) -> (..., 2, m).
 
         NaN where no circle has points of both kinds.
         """
@@ -50,18 +50,18 @@ class Zones:
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Differences between networks and their twins: how large on average, how sure, how regular."""
+    """Paired differences between networks and controls: mean, confidence interval and effect size."""
 
     estimate: Estimate  # of one difference a pair, in nats
     level: float  # of the interval
-    lost: int = 0  # pairs that could not be compared, and do not count
-    rounding: float = 0.0  # a mean up to this is none
+    lost: int = 0  # pairs that could not be compared, and are left out
+    rounding: float = 0.0  # a mean up to this counts as 0
 
     @classmethod
     def of(
         cls, differences: Tensor, level: float, lost: int = 0, rounding: float = 0.0
     ) -> Comparison:
-        """From pairs along the first axis."""
+        """From differences, one for each pair, along the first axis."""
         return cls(Estimate.of(differences), level, lost, rounding)
 
     @property
@@ -84,18 +84,18 @@ class Comparison:
     def above(self) -> bool:
         """Whether the whole interval is above 0, by more than rounding.
 
-        Rounding of equal numbers in unequal places of a matrix product may well be alike in all pairs.
+        Rounding errors may have the same sign in all pairs, and then look significant.
         """
         return bool((self.interval[0] > self.rounding).all())
 
     def __str__(self) -> str:
         low, high = self.interval
-        told = f"{self.mean:+.3f} [{low:+.3f}, {high:+.3f}], d = {self.size:.1f}"
-        return f"{told}, {self.lost} pairs left out" if self.lost else told
+        text = f"{self.mean:+.3f} [{low:+.3f}, {high:+.3f}], d = {self.size:.1f}"
+        return f"{text}, {self.lost} pairs left out" if self.lost else text
 
 
 def level_each(level: float, count: int) -> float:
-    """What each of several intervals needs so that all of them hold with probability `level`."""
+    """Bonferroni: the level of each of several intervals so that all hold with probability `level`."""
     if not 0 < level < 1:
         raise InputError(f"level = {level} was given, but a probability between 0 and 1 is needed.")
     return 1 - (1 - level) / count

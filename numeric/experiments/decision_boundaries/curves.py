@@ -1,4 +1,4 @@
-"""Points of a square or a disc, curves where a function changes sign, and how far they are apart."""
+"""Points of a square or a disc, curves where a function changes sign, and distances from them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Lattice:
         return values.unflatten(-1, (self.points, self.points))
 
     def curve(self, f: Callable[[Tensor], Tensor]) -> Tensor:
-        """Where f, (m, 2) -> (m,), changes sign between neighbours, by linear interpolation: (k, 2)."""
+        """Points (k, 2) where f, (m, 2) -> (m,), changes sign between neighbours, by linear interpolation."""
         values = f(self.x)
         if values.shape != self.x.shape[:1] or not values.isfinite().all():
             raise InputError(
@@ -56,9 +56,9 @@ class Lattice:
 
 @dataclass(frozen=True)
 class Disc:
-    """Points on circles around the origin, as dense on each as the circles are.
+    """Points on circles around the origin, with the spacing on a circle equal to that between circles.
 
-    An eighth of a turn takes them to themselves, and so does a mirror along an axis or a diagonal.
+    The points are invariant under rotation by 45 degrees and reflection in an axis or a diagonal.
     """
 
     reach: float
@@ -86,7 +86,7 @@ class Disc:
         return radius[:, None] * torch.stack([angle.cos(), angle.sin()], 1)
 
     def beside(self, values: Tensor) -> Tensor:
-        """Values (..., m) less the mean of each point's circle."""
+        """Values (..., m) minus their mean over each point's circle."""
         circles = F.one_hot(self.circle).to(values.dtype)
         return values - (values @ circles / circles.sum(0))[..., self.circle]
 
@@ -105,7 +105,7 @@ def _crossings(values: Tensor, x: Tensor) -> Tensor:
 
 
 def distance(x: Tensor, curve: Tensor) -> Tensor:
-    """From each point to the nearest of a curve: (m, 2), (k, 2) -> (m,); infinite from no curve."""
+    """Distance of points from the nearest point of a curve: (m, 2), (k, 2) -> (m,); infinite if k = 0."""
     if not len(curve):
         return x.new_full((len(x),), math.inf)
     return torch.cdist(x, curve).amin(1)

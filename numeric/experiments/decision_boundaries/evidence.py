@@ -1,4 +1,4 @@
-"""Volume elements of trained networks and of their twins, measured against curves."""
+"""Volume elements of trained networks and their controls, near and far from curves."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TRUE, SHUFFLED = 0, 1  # labels that the twins were trained on
 
 
 class Curve(Enum):
-    """What volume elements are measured against."""
+    """The curves near which volume elements are measured."""
 
     TASK = "the boundary of the task"
     DECOY = "that boundary, mirrored or turned"
@@ -49,7 +49,7 @@ class Evidence:
         return Curve.TASK if Curve.TASK in self.away else Curve.OWN
 
     def means(self, curve: Curve) -> Tensor:
-        """Log volume near and far, circles alike: (labels, networks, steps, layers, 2)."""
+        """Mean log volume near and far, balanced over circles: (labels, networks, steps, layers, 2)."""
         if curve not in self.away:
             raise InputError(
                 f"{curve.value} is not known here, but {[c.name for c in self.away]} are."
@@ -59,7 +59,7 @@ class Evidence:
 
     @property
     def rounding(self) -> float:
-        """How far two contrasts of equal volumes may differ: four weighted means of m numbers do."""
+        """A bound of the rounding error of a difference of contrasts: four weighted means of m numbers."""
         eps = torch.finfo(self.log_volume.dtype).eps
         return 4 * len(self.disc.x) * eps * self.log_volume.abs().max().item()
 
@@ -92,11 +92,11 @@ class Evidence:
         return all(one.above for one in self.comparisons().values())
 
     def _paired(self, differences: Tensor) -> Comparison:
-        told = differences[differences.isfinite()]
-        if len(told) < 2:
+        comparable = differences[differences.isfinite()]
+        if len(comparable) < 2:
             raise InputError(
-                f"Only {len(told)} of {len(differences)} networks have points both near their boundary and "
-                "far from it: train for longer, or choose other zones."
+                f"Only {len(comparable)} of {len(differences)} networks have points both near their "
+                "boundary and far from it: train for longer, or choose other zones."
             )
-        lost = len(differences) - len(told)
-        return Comparison.of(told, self.level, lost, self.rounding)
+        lost = len(differences) - len(comparable)
+        return Comparison.of(comparable, self.level, lost, self.rounding)

@@ -1,6 +1,6 @@
 r"""A test of the paper's Hypothesis 1: networks learn to magnify areas near decision boundaries.
 
-Decision rule, stated before looking. For each shape, networks of many seeds are trained on draws of the
+Decision rule, fixed in advance. For each shape, networks of many seeds are trained on draws of the
 task. Of each, the contrast between the log volume near the task's boundary and far from it is taken at
 the last hidden layer, after training, and compared pair by pair with three controls:
 
@@ -27,7 +27,7 @@ from tqdm import tqdm
 from numeric.experiments.decision_boundaries.contrast import Zones, level_each
 from numeric.experiments.decision_boundaries.curves import Disc
 from numeric.experiments.decision_boundaries.evidence import Evidence
-from numeric.experiments.decision_boundaries.fields import log_volume
+from numeric.experiments.decision_boundaries.plane_geometry import log_volume
 from numeric.experiments.decision_boundaries.tasks import Recipe, Task
 from numeric.experiments.decision_boundaries.twins import Twins
 from numeric.inputs import InputError, require_writable, resolve, whole
@@ -37,7 +37,7 @@ from numeric.runs import Run, store
 
 @dataclass(frozen=True, eq=False)
 class Hypothesis:
-    """The experiment. With a folder `keep`, what is finished is found there by the next run."""
+    """The experiment. With a folder `keep`, finished parts are stored there and reused by the next run."""
 
     task: Task
     shapes: tuple[int | Shape, ...]
@@ -78,7 +78,7 @@ class Hypothesis:
         return self._twins(shape).train(self.device, path, progress)
 
     def evidence(self, shape: int | Shape, run: Run, progress: bool = True) -> Evidence:
-        """What the networks of a run, from `train`, do to the volume element."""
+        """Volume elements of the networks of a run from `train`."""
         shape, twins = hidden(shape), self._twins(shape)
         disc = Disc(self.task.reach, self.circles, self.dtype, resolve(self.device))
         return Evidence(
@@ -93,7 +93,7 @@ class Hypothesis:
         return Twins(self.task, hidden(shape), seeds, recipe, self.activation, self.dtype)
 
     def _volumes(self, shape: Shape, run: Run, x: Tensor, progress: bool) -> Tensor:
-        """What an earlier run has kept, or else a measurement, which is kept."""
+        """Log volumes stored by an earlier run, or else measured and stored."""
         path = self._path(shape, "volumes")
         if path is None:
             return _measured(run, x, progress)

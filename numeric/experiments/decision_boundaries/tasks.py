@@ -54,7 +54,7 @@ class Recipe:
         return self.epochs * math.ceil(examples / (self.batch or examples))
 
     def hastened(self, factor: int) -> Recipe:
-        """As much training time, rate times epochs, in fewer and larger steps."""
+        """The same training time, rate times epochs, in fewer and larger steps."""
         epochs, rest = divmod(self.epochs, whole("factor", factor))
         if rest:
             raise InputError(f"{self.epochs} epochs are no multiple of {factor}.")
@@ -70,7 +70,9 @@ class Task:
     recipe: Recipe
     reach: float  # geometry is measured in a disc of this radius around the origin
     side: Callable[[Tensor], Tensor] | None = None  # (m, 2) -> (m,), positive where labels are 1
-    decoy: tuple[tuple[float, float], ...] = MIRROR  # takes the boundary to a curve that is none
+    decoy: tuple[tuple[float, float], ...] = (
+        MIRROR  # maps the boundary to a curve that is no boundary
+    )
 
     def data(self, seed: int, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor]:
         """(n, 2), (n,)."""
@@ -79,7 +81,7 @@ class Task:
 
     @classmethod
     def of(cls, x: Any, y: Any, recipe: Recipe | None = None, reach: float | None = None) -> Task:
-        """A task of one's own points (n, 2) and labels (n,), whose boundary only networks know."""
+        """A task from given points (n, 2) and labels (n,), without a known boundary."""
         points, labels = torch.as_tensor(x, dtype=torch.float64), torch.as_tensor(y)
         if points.ndim != 2 or points.shape[1] != 2 or labels.shape != points.shape[:1]:
             raise InputError(
@@ -92,15 +94,15 @@ class Task:
             raise InputError(
                 f"Labels must be 0 and 1, and both, not {sorted(set(labels.tolist()))}."
             )
-        kept = points, labels.long()
+        examples = points, labels.long()
         span = 1.5 * points.abs().max().item() if reach is None else reach
         if not 0 < span < math.inf:
             raise InputError(f"reach = {span} was given, but a radius above 0 is needed.")
-        return cls("points", lambda _: kept, recipe or xor().recipe, span)
+        return cls("points", lambda _: examples, recipe or xor().recipe, span)
 
 
 def xor() -> Task:
-    """Four corners of a square, opposite ones alike; the boundary that is meant is both axes."""
+    """Four corners of a square, opposite ones with equal labels; the boundary is both axes."""
     corners = torch.tensor([[-1, -1], [-1, 1], [1, -1], [1, 1]], dtype=torch.float64)
     labels = torch.tensor([0, 1, 1, 0])
     recipe = Recipe(rate=0.02, momentum=0.9, decay=1e-4, epochs=2_000)
@@ -124,7 +126,7 @@ def sinusoid(points: int = 400) -> Task:
 
 
 def shuffled(y: Tensor, seed: int) -> Tensor:
-    """The labels (n,) in another order, neither as they were nor all exchanged: no task is left."""
+    """A permutation of the labels (n,) that neither equals them nor swaps all of them."""
     generator = generator_for("labels", whole("seed", seed, 0))
     for _ in range(100):
         other = y[torch.randperm(len(y), generator=generator)]

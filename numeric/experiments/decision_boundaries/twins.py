@@ -1,4 +1,4 @@
-"""Networks trained on a task, each beside a twin of the same start and data but with shuffled labels."""
+"""Networks trained on a task, each with a twin: same initialisation and inputs, but shuffled labels."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from numeric.experiments.decision_boundaries.curves import Lattice, distance
 from numeric.experiments.decision_boundaries.evidence import DECOYS, Curve
-from numeric.experiments.decision_boundaries.fields import margin
+from numeric.experiments.decision_boundaries.plane_geometry import margin
 from numeric.experiments.decision_boundaries.tasks import Recipe, Task, shuffled
 from numeric.models.perceptron import Shape, Together, cross_entropies, perceptron
 from numeric.runs import Run, train
@@ -25,7 +25,7 @@ WIDER, FINE = (
 
 @dataclass(frozen=True, eq=False)
 class Twins:
-    """All of one shape, side by side: those on true labels, then those on shuffled ones."""
+    """Networks of one shape, trained together: first on true labels, then their twins on shuffled ones."""
 
     task: Task
     shape: Shape
@@ -36,7 +36,7 @@ class Twins:
 
     @cached_property
     def data(self) -> tuple[Tensor, Tensor]:
-        """Every pair's own draw, twice: (n, 2 pairs, 2), (n, 2 pairs)."""
+        """The data of every pair, once for each twin: (n, 2 pairs, 2), (n, 2 pairs)."""
         draws = [self.task.data(seed, self.dtype) for seed in self.seeds]
         x, y = (torch.stack(part, 1) for part in zip(*draws, strict=True))
         other = torch.stack([shuffled(y[:, k], seed) for k, seed in enumerate(self.seeds)], 1)
@@ -54,14 +54,14 @@ class Twins:
         )  # fmt: skip
 
     def accuracy(self, run: Run) -> Tensor:
-        """(labels, pairs), each on its own data, after training."""
+        """(labels, pairs): training accuracy of each network after training."""
         x, y = run.data
         with torch.no_grad():
             right = run.model(x).argmax(-1) == y
         return right.to(x.dtype).mean(0).unflatten(0, (2, -1))
 
     def away(self, run: Run, x: Tensor) -> dict[Curve, Tensor]:
-        """Distances of points (m, 2) from every curve that there is: (pairs, m)."""
+        """Distances of points (m, 2) from every known curve: (pairs, m)."""
         lattice = Lattice(WIDER * self.task.reach, FINE, x.dtype, x.device)
         after, pairs = run.model, range(len(self.seeds))
         curves = {Curve.OWN: [lattice.curve(margin(after.network(k))) for k in pairs]}

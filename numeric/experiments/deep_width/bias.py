@@ -1,4 +1,4 @@
-"""A bias measured at several widths, and its law: weighted fits in powers of the width."""
+"""A bias measured at several widths, and weighted least-squares fits in powers of the width."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from numeric.estimate import Slope
 from numeric.inputs import InputError
 
 STEP = 0.01
-EXPONENTS = torch.arange(-6, 3, STEP, dtype=torch.float64)  # where the best one is looked for
+EXPONENTS = torch.arange(
+    -6, 3, STEP, dtype=torch.float64
+)  # grid on which the best exponent is searched
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class Coefficient:
 
 @dataclass(frozen=True)
 class Bias:
-    """Mean less infinite-width value of one number, and its standard error, at every width."""
+    """Mean minus infinite-width value of one number, and its standard error, at every width."""
 
     widths: tuple[int, ...]
     values: tuple[float, ...]
@@ -53,7 +55,7 @@ class Bias:
 
         That of k = 0 is what remains at infinite width: none, where the infinite kernel is right.
         """
-        self._need(len(powers))
+        self._require_widths(len(powers))
         columns = torch.stack([self._n**-k / self._errors for k in powers], 1)
         solve = torch.linalg.pinv(columns)
         fitted, errors = solve @ self._weighed, solve.norm(dim=1)  # weighed values have error 1
@@ -61,7 +63,7 @@ class Bias:
 
     def slope(self) -> Slope:
         r"""The exponent p of $c\,n^p$ by weighted least squares; unresolved, its error is infinite."""
-        self._need(3)
+        self._require_widths(3)
         best = int(self._misfits(EXPONENTS).argmin())
         if best in (0, len(EXPONENTS) - 1):
             return Slope(EXPONENTS[best].item(), math.inf)
@@ -82,7 +84,7 @@ class Bias:
         return ((self._weighed[:, None] - c * curves) ** 2).sum(0)
 
     def _curves(self, p: Tensor) -> Tensor:
-        """(widths, exponents); from the mean width, so that none over- or underflows."""
+        """(widths, exponents): n^p over the standard error, relative to the mean width against overflow."""
         return (self._n / self._n.log().mean().exp())[:, None] ** p / self._errors[:, None]
 
     @cached_property
@@ -97,7 +99,7 @@ class Bias:
     def _weighed(self) -> Tensor:
         return torch.tensor(self.values, dtype=torch.float64) / self._errors
 
-    def _need(self, count: int) -> None:
+    def _require_widths(self, count: int) -> None:
         if len(self.widths) < count:
             raise InputError(
                 f"This fit needs at least {count} widths, but {self.widths} were given: add some."

@@ -31,7 +31,7 @@ BLOCK = 2**20  # numbers in the largest tensors held
 
 @dataclass(frozen=True, eq=False)
 class Approach:
-    """One kernel at every width beside its infinite-width values, in float64 on the CPU."""
+    """One kernel at every width, with its infinite-width values, in float64 on the CPU."""
 
     exact: dict[int, Tensor]  # width -> (m, m)
     at: dict[int, Estimate]  # width -> estimate over networks, (m, m)
@@ -39,13 +39,13 @@ class Approach:
     def sigmas(self, factor: float = 1.0) -> Tensor:
         """Standard errors between the widest networks and `factor` times the infinite kernel.
 
-        With more draws than units they tell the bias too; `bias(i, j).expansion()` sets it apart.
+        With more draws than units these include the bias; `bias(i, j).expansion()` separates it.
         """
         widest = max(self.at)
         return self.at[widest].sigmas_from(factor * self.exact[widest])
 
     def bias(self, i: int, j: int, factor: float = 1.0) -> Bias:
-        """Of one entry, against `factor` times the infinite kernel."""
+        """The bias of one entry, relative to `factor` times the infinite kernel."""
         off = [(e.mean - factor * self.exact[n])[i, j].item() for n, e in self.at.items()]
         errors = [e.stderr[i, j].item() for e in self.at.values()]
         return Bias(tuple(self.at), tuple(off), tuple(errors))
@@ -57,7 +57,7 @@ class Approach:
 
 @dataclass(frozen=True, eq=False)
 class Approaches:
-    """What a sweep found."""
+    """The results of a sweep, for both kernels."""
 
     nngp: Approach
     ntk: Approach
@@ -68,7 +68,7 @@ class KernelSweep:
     """The kernels of random networks of growing width, at a few points.
 
     The tangent kernel of the standard parametrisation grows with the width, so it is divided by it.
-    With a `store`, a folder, each finished width is kept there, and found again by the next run.
+    With a folder `store`, each finished width is stored there and reused by the next run.
     """
 
     network: FullyConnected
@@ -133,7 +133,7 @@ class KernelSweep:
         return torch.stack([net.nngp(x), net.ntk(x) / self._scale(width)])
 
     def _estimate(self, width: int, x: Tensor, exact: Tensor, bar: tqdm) -> Estimate:
-        """What an earlier run has kept, or else a measurement, which is kept."""
+        """The estimate stored by an earlier run, or else measured and stored."""
         if self.store is None:
             return self._measure(width, x, exact, bar)
         run = self._fingerprint(width, x)
@@ -154,7 +154,9 @@ class KernelSweep:
             with torch.no_grad():
                 net = FiniteNetwork(self.network, width, x.shape[1], stack=stack, **kind)
                 kernels = torch.stack([net.nngp(x), net.ntk(x) / self._scale(width)], 1)
-            off = kernels.to("cpu", torch.float64) - exact  # so that squares do not cancel
+            off = (
+                kernels.to("cpu", torch.float64) - exact
+            )  # differences first, so that the variance does not cancel
             total += off.sum(0)
             squares += (off**2).sum(0)
             bar.update(stack)
@@ -175,7 +177,7 @@ class KernelSweep:
         return [size] * full + [rest] * (rest > 0)
 
     def _fingerprint(self, width: int, x: Tensor) -> str:
-        """Of whatever the draws and their kernels depend on."""
+        """A hash of everything that the draws and their kernels depend on."""
         net = self.network
         phis = [sp.srepr(act.phi.floating) for act in net.activations]
         return store.fingerprint(

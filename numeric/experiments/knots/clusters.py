@@ -23,7 +23,7 @@ BLOCK = 2**22  # distances held at once
 
 @dataclass(frozen=True)
 class Share:
-    """Of the knots near a sample, or of how it grew: beside what chance gives, with its spread."""
+    """The fraction of knots near a sample, or its growth, with its mean and spread under the null."""
 
     value: float
     chance: float
@@ -37,7 +37,7 @@ class Share:
 
 @dataclass(frozen=True)
 class Clustering:
-    """Before training, after it, and by how much the share grew."""
+    """The fraction before training, after it, and its growth."""
 
     before: Share
     after: Share
@@ -60,17 +60,17 @@ def clustering(
     least = gaps.min().item()
     distance = least / 20 if distance is None else positive("distance", distance)
     if 2 * distance >= least:
-        told = f"distance = {distance} was given, but the least gap between samples is {least}"
+        problem = f"distance = {distance} was given, but the least gap between samples is {least}"
         raise InputError(
-            f"{told}: take less than half of it, so that a knot is near one sample only."
+            f"{problem}: take less than half of it, so that a knot is near one sample only."
         )
     points = torch.cat([x[None], _displaced(x, whole("draws", draws, 19), seed)])  # (1 + draws, s)
     shares = [_shares(points, x, neurons, distance, weighted) for neurons in (before, after)]
-    return Clustering(*map(_judged, (*shares, shares[1] - shares[0])))
+    return Clustering(*map(_against_null, (*shares, shares[1] - shares[0])))
 
 
 def _displaced(x: Tensor, draws: int, seed: int) -> Tensor:
-    """(draws, s): cells end in the middle between samples, and are symmetric at both ends."""
+    """(draws, s): each sample drawn anew from its cell; the outermost cells are symmetric."""
     middles = (x[1:] + x[:-1]) / 2
     lower = torch.cat([2 * x[:1] - middles[:1], middles])
     upper = torch.cat([middles, 2 * x[-1:] - middles[-1:]])
@@ -88,17 +88,17 @@ def _shares(points: Tensor, x: Tensor, neurons: Neurons, distance: float, weight
         raise InputError("every neuron is dead: there is no knot to count.")
     knots = neurons.knots[alive]
     weights = neurons.r[alive].abs() if weighted else torch.ones_like(knots)
-    found = []
+    weights_near = []
     for some in points.split(max(1, BLOCK // len(knots))):
         at = torch.searchsorted(some, knots.expand(len(some), -1).contiguous())  # (n, alive)
         left, right = (some.gather(1, k.clamp(0, len(x) - 1)) for k in (at - 1, at))
         near = torch.minimum((knots - left).abs(), (right - knots).abs()) <= distance
-        found.append(near.to(weights) @ weights)
-    return torch.cat(found) / weights.sum()
+        weights_near.append(near.to(weights) @ weights)
+    return torch.cat(weights_near) / weights.sum()
 
 
-def _judged(shares: Tensor) -> Share:
-    """The first is of the samples themselves."""
+def _against_null(shares: Tensor) -> Share:
+    """Compare the first share, at the true samples, with the others, at the displaced ones."""
     value, null = shares[0], shares[1:]
     exceeded = int((null >= value).sum())
     p_value = (1 + exceeded) / (1 + len(null))

@@ -1,4 +1,4 @@
-r"""Do knots gather at the samples? The share of them that are near, over training and over networks.
+r"""Do knots gather at the samples? The fraction near a sample, over training and over networks.
 
 Neurons of one network are not independent, since they feel the same residuals, so networks are what
 is counted. The null is the law of the knots b / a at the start, which training at delta = -infinity
@@ -33,7 +33,7 @@ def near(neurons: Neurons, x: Tensor, distance: float) -> Tensor:
 
 
 def chance(x: Tensor, distance: float) -> float:
-    """That a knot of uniform slopes and biases is near a sample: its density, integrated."""
+    """The probability that a knot of uniform slopes and biases is near a sample: its density, integrated."""
     edges = torch.linspace(-distance, distance, STEPS + 1, dtype=torch.float64)
     points = (x.double().cpu()[:, None] + (edges[1:] + edges[:-1]) / 2).flatten()
     density = INITIALISATIONS["uniform"].knots.torch(u=points, A=1.0, B=1.0)
@@ -42,7 +42,7 @@ def chance(x: Tensor, distance: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Shares:
-    """Of near knots at milestones from the start to the end of training, by number and by weight."""
+    """Fractions of near knots at milestones from the start to the end of training, by number and by |r|."""
 
     draws: Tensor  # (networks, milestones, 2)
     chance: float  # of one knot before training

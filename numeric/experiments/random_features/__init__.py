@@ -2,13 +2,13 @@
 
 from numeric.experiments.random_features.network import (
     Independent,
-    Network,
+    RandomFeatureNetwork,
     RandomFeatures,
     Stratified,
 )
 from numeric.experiments.random_features.sweep import DenseInterpolant, Errors, FeatureSweep
 
 __all__ = [
-    "DenseInterpolant", "Errors", "FeatureSweep", "Independent", "Network", "RandomFeatures",
+    "DenseInterpolant", "Errors", "FeatureSweep", "Independent", "RandomFeatureNetwork", "RandomFeatures",
     "Stratified",
 ]  # fmt: skip

@@ -1,7 +1,7 @@
-r"""Networks $f(x) = m^{-1/2}\sum_i c_i\,[a_i x - b_i]_+$ whose hidden units are drawn and stay as they are.
+r"""Networks $f(x) = m^{-1/2}\sum_i c_i\,[a_i x - b_i]_+$ with random hidden units that are not trained.
 
-Units are homogeneous, so that a kernel knows of a pair (a, b) only its direction and its mean squared
-length. That leaves an integral over a closed line of directions, which midpoints take to O(1/m^2).
+Units are homogeneous, so that a kernel depends on the directions of the pairs (a, b) and their mean
+squared lengths only. That leaves an integral over directions, which the midpoint rule gives to O(1/m^2).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Units = tuple[Tensor, Tensor]  # slopes a (m,) and biases b (m,)
 
 
 @dataclass(frozen=True)
-class Law:
+class FeatureLaw:
     """How (a, b) is drawn, and a grid of m midpoints over its directions, m a multiple of `pieces`."""
 
     draw: Callable[..., Units]
@@ -54,7 +54,7 @@ def _normal(m: int, generator: torch.Generator, sa: float, sb: float) -> Units:
 
 
 def _middles(m: int) -> Units:
-    """Of m equal cells of [-1, 1], after as many ones."""
+    """m ones, and the midpoints of m equal cells of [-1, 1]."""
     return torch.ones(m, **WIDE), (2 * torch.arange(m, **WIDE) + 1 - m) / m
 
 
@@ -76,10 +76,10 @@ def _circle(m: int, sa: float, sb: float) -> Units:
 
 
 LAWS = {
-    "signs": Law(_signs, _two_sides, 2),
-    "uniform": Law(_uniform, _four_sides, 4),
-    "gaussian": Law(_normal, _circle),
-    "onesided": Law(_onesided, lambda m: (_middles(m)[0], (1 + _middles(m)[1]) / 2)),
+    "signs": FeatureLaw(_signs, _two_sides, 2),
+    "uniform": FeatureLaw(_uniform, _four_sides, 4),
+    "gaussian": FeatureLaw(_normal, _circle),
+    "onesided": FeatureLaw(_onesided, lambda m: (_middles(m)[0], (1 + _middles(m)[1]) / 2)),
 }
 
 
@@ -87,7 +87,7 @@ LAWS = {
 class Independent:
     """Every unit drawn by itself: kernels are off by O(m^(-1/2))."""
 
-    def units(self, law: Law, m: int, seed: int, values: Mapping[str, float]) -> Units:
+    def units(self, law: FeatureLaw, m: int, seed: int, values: Mapping[str, float]) -> Units:
         return law.draw(m, torch.Generator().manual_seed(seed), **values)
 
 
@@ -99,7 +99,7 @@ class Stratified:
     uniform and the angle for gaussian; lengths are replaced by their root mean square.
     """
 
-    def units(self, law: Law, m: int, seed: int, values: Mapping[str, float]) -> Units:
+    def units(self, law: FeatureLaw, m: int, seed: int, values: Mapping[str, float]) -> Units:
         if m % law.pieces:
             more = f"take m = {m + -m % law.pieces}, or Independent()"
             raise InputError(f"m = {m} is no multiple of {law.pieces}, as this grid needs: {more}.")
@@ -125,7 +125,7 @@ class RandomFeatures:
             raise InputError(f"sampling: Independent() or Stratified(), not {self.sampling!r}.")
         whole("m", self.m, 1)
         whole("seed", self.seed, 0)
-        _ = self.units  # so that what they need is told here
+        _ = self.units  # so that wrong parameters are refused here
 
     @cached_property
     def units(self) -> Units:
@@ -143,7 +143,7 @@ class RandomFeatures:
         """(n,), (k,) -> (n, k): what tends to the random-feature kernel (23) as m grows."""
         return self.features(x) @ self.features(x if y is None else y).T
 
-    def fit(self, x: Any, y: Any, ridge: float = 0.0) -> Network:
+    def fit(self, x: Any, y: Any, ridge: float = 0.0) -> RandomFeatureNetwork:
         """The least |c| among those that interpolate (22), or the least |f(x) - y|^2 + ridge |c|^2."""
         x, y = samples(x, y, self.units[0])
         if not 0 <= ridge < math.inf:
@@ -151,18 +151,18 @@ class RandomFeatures:
         x, y = (x, y) if ridge else distinct(x, y)
         features = self.features(x)
         u, s, vt = torch.linalg.svd(features, full_matrices=False)
-        kept = s > torch.finfo(s.dtype).eps * max(len(x), self.m) * s[0]
-        u, s, vt = u[:, kept], s[kept], vt[kept]
+        nonzero = s > torch.finfo(s.dtype).eps * max(len(x), self.m) * s[0]
+        u, s, vt = u[:, nonzero], s[nonzero], vt[nonzero]
         c = (y @ u / (s + ridge / s)) @ vt
         missed = (features @ c - y).norm()
         if ridge == 0 and (self.m < len(x) or missed > torch.finfo(s.dtype).eps ** 0.5 * y.norm()):
-            told = f"{self.m} units, of rank {len(s)} here, cannot interpolate {len(x)} points"
-            raise InputError(f"{told}: take more units, other points, or a ridge.")
-        return Network(self, c)
+            problem = f"{self.m} units, of rank {len(s)} here, cannot interpolate {len(x)} points"
+            raise InputError(f"{problem}: take more units, other points, or a ridge.")
+        return RandomFeatureNetwork(self, c)
 
     def train(
         self, x: Any, y: Any, steps: int, momentum: float = 0.0, progress: bool = True
-    ) -> Network:
+    ) -> RandomFeatureNetwork:
         """Gradient descent on c alone from c = 0, which is delta = -infinity of section 3.
 
         The rate is (1 + sqrt(momentum))^2 / L, with L the largest curvature of the loss
@@ -173,8 +173,8 @@ class RandomFeatures:
         features = self.features(x)
         curvature = torch.linalg.matrix_norm(features, 2).item() ** 2
         if not (curvature > 0 and 0 <= momentum < 1):
-            told = f"momentum = {momentum} and curvature {curvature} were given"
-            raise InputError(f"{told}: take momentum in [0, 1) and x where units are active.")
+            problem = f"momentum = {momentum} and curvature {curvature} were given"
+            raise InputError(f"{problem}: take momentum in [0, 1) and x where units are active.")
         c = torch.zeros_like(features[0]).requires_grad_()
         rate, losses = (1 + math.sqrt(momentum)) ** 2 / curvature, []
         optimizer = torch.optim.SGD([c], lr=rate, momentum=momentum)
@@ -184,12 +184,12 @@ class RandomFeatures:
             loss.backward()
             optimizer.step()
             losses.append(loss.detach())
-        return Network(self, c.detach(), torch.stack(losses))
+        return RandomFeatureNetwork(self, c.detach(), torch.stack(losses))
 
 
 @dataclass(frozen=True, eq=False)
-class Network:
-    """Units with a readout; where it was trained, with the loss before each step."""
+class RandomFeatureNetwork:
+    """Random units with a readout; if it was trained, with the loss before each step."""
 
     hidden: RandomFeatures
     coefficients: Tensor  # (m,)
@@ -209,8 +209,10 @@ class Network:
 
 def parameters(law: Initialisation, values: Mapping[str, float]) -> dict[str, float]:
     """The values of its parameters as floats, all of them given and each in its range."""
-    given = bind(f"spline.{law.name}", law.parameters, (), dict(values))
-    return {s.name: float(exact(s, value)) for s, value in zip(law.parameters, given, strict=True)}
+    numbers = bind(f"spline.{law.name}", law.parameters, (), dict(values))
+    return {
+        s.name: float(exact(s, value)) for s, value in zip(law.parameters, numbers, strict=True)
+    }
 
 
 def line(name: str, x: Any, like: Tensor) -> Tensor:
@@ -220,8 +222,8 @@ def line(name: str, x: Any, like: Tensor) -> Tensor:
     except (TypeError, ValueError, RuntimeError) as error:
         raise InputError(f"{name} is no row of numbers ({error}): give shape (n,).") from None
     if x.ndim != 1 or not torch.isfinite(x).all():
-        given = f"{int((~x.isfinite()).sum())} NaN or infinite entries in shape {tuple(x.shape)}"
-        raise InputError(f"{name} must be finite numbers of shape (n,), but has {given}.")
+        contents = f"{int((~x.isfinite()).sum())} NaN or infinite entries in shape {tuple(x.shape)}"
+        raise InputError(f"{name} must be finite numbers of shape (n,), but has {contents}.")
     return x
 
 
@@ -229,8 +231,8 @@ def samples(x: Any, y: Any, like: Tensor) -> tuple[Tensor, Tensor]:
     """Points and targets, two at least and as many of either."""
     x, y = line("x", x, like), line("y", y, like)
     if len(x) != len(y) or len(x) < 2:
-        given = f"{len(x)} points and {len(y)} targets"
-        raise InputError(f"A fit needs as many points as targets, at least 2, not {given}.")
+        counts = f"{len(x)} points and {len(y)} targets"
+        raise InputError(f"A fit needs as many points as targets, at least 2, not {counts}.")
     return x, y
 
 

@@ -87,7 +87,7 @@ class DenseInterpolant:
 
 @dataclass(frozen=True, eq=False)
 class Errors:
-    """Distances from the kernel interpolant on a grid, for each width over its draws."""
+    """Errors relative to the kernel interpolant on a grid, for each width over its draws."""
 
     worst: dict[int, Estimate]  # the largest one
     square: dict[int, Estimate]  # their mean square
@@ -96,7 +96,7 @@ class Errors:
     @property
     def rms(self) -> dict[int, float]:
         """Over the grid and the draws."""
-        return {m: found.mean.sqrt().item() for m, found in self.square.items()}
+        return {m: estimate.mean.sqrt().item() for m, estimate in self.square.items()}
 
     def worst_slope(self) -> Slope:
         return _slope(self.worst, 1)
@@ -181,7 +181,7 @@ class FeatureSweep:
 
 
 def _slope(at: dict[int, Estimate], power: float) -> Slope:
-    """Of a power of the means; few widths may lie on a line by chance, so their spread counts too."""
+    """The slope of a power of the means; its error includes their standard errors, as widths are few."""
     fitted = power_law(list(at), [e.mean.item() ** power for e in at.values()])
     u = torch.tensor(list(at), **WIDE).log()
     u = u - u.mean()
@@ -190,7 +190,7 @@ def _slope(at: dict[int, Estimate], power: float) -> Slope:
 
 
 def _over(draws: Tensor) -> Estimate:
-    """One draw alone is known exactly."""
+    """The estimate from draws; a single, deterministic draw has no spread."""
     if len(draws) > 1:
         return Estimate.of(draws)
     return Estimate(draws[0], torch.zeros_like(draws[0]), 1)

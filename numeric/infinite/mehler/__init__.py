@@ -21,8 +21,8 @@ from numeric.inputs import InputError
 
 __all__ = ["Expansion", "Mehler", "expand", "pairs"]
 
-LISTED = 16  # cost of a term for an entry picked from a tile, in terms for one of a whole tile
-CELLS = 2**22  # coefficients of picked entries held at once
+LISTED = 16  # how many times a term costs more for single entries than on a whole tile
+CELLS = 2**22  # coefficients of single entries held at once
 
 
 @dataclass(frozen=True)
@@ -47,14 +47,14 @@ class Mehler:
             )
 
     def rows(self, V: Tensor) -> Expansion:
-        """What `pairs` needs of each variance."""
+        """Hermite coefficients for each variance (n,), the input of `pairs`."""
         return expand(self.phi, V, self.kinks, self.tolerance, self.order)
 
     def pairs(self, rows: Expansion, cols: Expansion, kxy: Tensor) -> Tensor:
         """K (n, m) from covariances (n, m), or an ArithmeticError that says what was reached.
 
-        Most entries need few terms: the order for all is the cheapest, counting those that must
-        then be done again to the last order.
+        Most entries need few terms. All are summed to one order, chosen so that the total cost is least
+        together with the entries that must then be recomputed to the highest order.
         """
         rho = correlation(rows, cols, kxy)
         overlap = rho.detach().abs()
@@ -73,7 +73,7 @@ class Mehler:
         return K
 
     def listed(self, rows: Expansion, cols: Expansion, kxy: Tensor, det: Tensor) -> Tensor:
-        """As `pairs` for each row with the column beside it, (n,), and determinants known apart."""
+        """As `pairs` for each row with the column of the same index, (n,), given their determinants."""
         scale = (rows.V * cols.V).sqrt()
         rho = torch.where(scale > 0, kxy / torch.where(scale > 0, scale, 1.0), 0.0).clamp(-1, 1)
         K, order = on_list(rows, cols, rho), min(rows.order, cols.order)
@@ -99,8 +99,8 @@ class Mehler:
         self, rows: Expansion, cols: Expansion, kxy: Tensor, det: Tensor | None = None
     ) -> Tensor:
         host = "cpu" if kxy.device.type == "mps" else kxy.device
-        given = (rows.V, kxy, cols.V, rows.size * cols.size)
-        kxx, kxy, kyy, size = (part.to(host, torch.float64) for part in given)
+        covariances = (rows.V, kxy, cols.V, rows.size * cols.size)
+        kxx, kxy, kyy, size = (part.to(host, torch.float64) for part in covariances)
         det = None if det is None else det.to(host, torch.float64)
         allowed = attainable(self.tolerance, rows.V.dtype)
         return integrate(self.phi, self.kinks, kxx, kxy, kyy, size, allowed, det)

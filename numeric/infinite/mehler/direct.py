@@ -20,8 +20,8 @@ from analytic.expressions.special import gram_det
 from numeric.infinite.mehler.expansion import Function, gauss_legendre, normal, safe_root
 
 Pairing = Callable[[Tensor, Tensor], Tensor]
-REACH = 10.0  # the density of a standard normal is below 1e-22 beyond
-DENSITIES = (8, 12, 18)  # nodes on a logarithmic scale; 12 are enough for the scale 1
+REACH = 10.0  # integrals are cut here: the standard normal density is below 1e-22 beyond
+DENSITIES = (8, 12, 18)  # nodes per unit of asinh(t); 12 are enough for a phi of scale 1
 CHUNK = 16  # pairs at once: their values of phi stay in cache
 
 
@@ -37,7 +37,7 @@ def integrate(
 ) -> Tensor:
     """One float64 value for each pair, its estimated error at most tolerance times size.
 
-    The determinant of a pair may be known better than its covariances tell it.
+    `det` = kxx kyy - kxy^2 may be given where it is known more accurately than from the covariances.
 
     Between cuts all is analytic, so errors fall geometrically with the nodes: from n to m nodes
     the change is the error at n, and its power m / n the error at m. Gradients at |rho| = 1 are
@@ -76,7 +76,7 @@ def integrate(
 def distance(
     phi: Function, kinks: Sequence[float], gram: Tensor, side: float, density: int
 ) -> Tensor:
-    """E[(phi(u) - side phi(v))^2] for rows of kxx, kxy, kyy and their determinant, known apart."""
+    """E[(phi(u) - side phi(v))^2] for rows of kxx, kxy, kyy and det = kxx kyy - kxy^2."""
 
     def square(u: Tensor, v: Tensor) -> Tensor:
         return (phi(u) - side * phi(v)) ** 2
@@ -94,7 +94,9 @@ def _in_chunks(of: Pairing, kinks: Sequence[float], gram: Tensor, density: int) 
     def part(gram: Tensor) -> Tensor:
         return _rotated(of, kinks, *gram.unbind(1), density)
 
-    if gram.requires_grad:  # compute each chunk again rather than keep every value of phi
+    if (
+        gram.requires_grad
+    ):  # recompute each chunk in the backward pass rather than store every value of phi
         part = partial(checkpoint, part, use_reentrant=False, preserve_rng_state=False)
     size = CHUNK if gram[:, 3].any() else 64 * CHUNK  # a line needs far fewer nodes than a plane
     return torch.cat([part(some) for some in gram.split(size)])

@@ -1,4 +1,4 @@
-r"""Hermite coefficients $a_k(V)$ of $\phi(\sqrt V t)$, and the norm of all that were left out."""
+r"""Hermite coefficients $a_k(V)$ of $\phi(\sqrt V t)$, and the norm of the truncated tail."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Function = Callable[[Tensor], Tensor]
 Sample = tuple[Tensor, Tensor, Tensor, Tensor]  # see _sampled
 
 TOLERANCE = 1e-13
-REACH = 13  # the root of the normal density is below 1e-18 beyond
-FINEST = 64  # panels of one unit of t
-NODES = 20  # of a panel; four fewer must find the same second moment
+REACH = 13  # integrals are cut here: the root of the normal density is below 1e-18 beyond
+FINEST = 64  # most panels per unit of t
+NODES = 20  # Gauss-Legendre nodes of a panel; a rule with four fewer must agree
 ROWS = 2**11  # variances expanded at once
 GRADED = 12  # pieces of a panel beside 0 or a kink, each a sixteenth of the one before: to 5e-14
-SCAN = 2**16  # points at which a phi that is constant at all nodes is looked at again
+SCAN = 2**16  # points at which a phi that is constant at all nodes is checked again
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +51,7 @@ class Expansion:
         return squares.flip(1).cumsum(1).flip(1).sqrt()
 
     def rest(self, order: int) -> Tensor:
-        """One of them: (n,)."""
+        """The tail if the last order were `order`: (n,)."""
         return torch.hypot(self.coefficients.detach()[:, order + 1 :].norm(dim=1), self.tail)
 
     @property
@@ -77,7 +77,7 @@ def expand(
     tolerance = attainable(tolerance, V.dtype)
     host = torch.device("cpu") if V.device.type == "mps" else V.device  # which has no float64
     steepest = math.sqrt(V.max().item()) if len(V) else 0.0
-    if steepest > FINEST * NODES:  # both rules would step over them, and agree
+    if steepest > FINEST * NODES:  # both rules would miss features of phi, and agree
         raise InputError(
             f"A variance of {steepest**2:.3g} is too large for averages of phi by quadrature, which see "
             f"features of unit size up to {float(FINEST * NODES) ** 2:.3g}: scale the points or sigma_w down."
@@ -98,7 +98,7 @@ def expand(
 
 
 def attainable(tolerance: float, dtype: torch.dtype) -> float:
-    """The tolerance, or what rounding leaves: coefficients are float64, their sums of this type."""
+    """The tolerance, or the rounding error if larger: coefficients are float64, sums have this dtype."""
     return max(tolerance, 1.5e-14, 8 * torch.finfo(dtype).eps)
 
 
@@ -114,7 +114,7 @@ def _expanded(
     root = safe_root(V)
     t, values, square, constant = _sampled(phi, root, cuts, panels, NODES)
     rough = _sampled(phi, root.detach(), cuts, panels, NODES - 4)
-    _check(phi, V, (t, values, square, constant), rough, tolerance, (cuts, panels))
+    _check_resolution(phi, V, (t, values, square, constant), rough, tolerance, (cuts, panels))
     rounding = 32 * torch.finfo(V.dtype).eps * square
     functions, blocks, rest, order = _hermite(t), [], square, 0
     while order < least or (order < most and (rest + rounding > tolerance * square).any()):
@@ -127,7 +127,7 @@ def _expanded(
 
 
 @torch.no_grad()
-def _check(
+def _check_resolution(
     phi: Function,
     V: Tensor,
     fine: Sample,
@@ -148,7 +148,9 @@ def _check(
         _require_constant(phi, root[constant].max(), tolerance)
     off = (square - rough_square).abs() + ((mean - rough_mean).abs() + edge) * square.sqrt()
     off = off + missed_square + missed_mean * square.sqrt()
-    off = torch.where(off > 0, off / square, 0.0)  # what vanishes at all nodes may not beside a cut
+    off = torch.where(
+        off > 0, off / square, 0.0
+    )  # square may be 0 at all nodes although phi is not 0 beside a cut
     if not (off <= tolerance + 1e-14).all():
         worst = off.nan_to_num(math.inf).argmax()
         raise InputError(
@@ -161,10 +163,10 @@ def _check(
 def _missed_beside_cuts(
     phi: Function, root: Tensor, cuts: tuple[float, ...], panels: int
 ) -> tuple[Tensor, Tensor]:
-    """What the nodes of a panel miss of E[phi] and E[phi^2] on either side of 0 and of each kink.
+    """Quadrature errors of E[phi] and E[phi^2] on either side of 0 and of each kink.
 
-    A function such as tanh(1e5 z) does all it does nearer to 0 than the first node, where both rules
-    of `_check` agree on a step. Pieces that shrink towards the cut see that.
+    A function such as tanh(1e5 z) varies only between 0 and the first node, so that both rules of
+    `_check_resolution` take it for a step. Pieces that shrink geometrically towards the cut resolve it.
     """
     x, weight = gauss_legendre(NODES, root)
     places = torch.stack([0 * root, *(b / root.clamp(min=abs(b) / (2 * REACH)) for b in cuts)], 1)
@@ -180,7 +182,7 @@ def _missed_beside_cuts(
         at = (pieces[:, :1] + widths * (x + 1) / 2).flatten()
         t = places[:, :, None, None] + lengths * at
         share = normal(t) * lengths.abs() * (widths * weight / 2).flatten()
-        values = called(phi, root[:, None, None, None] * t)
+        values = evaluate_finite(phi, root[:, None, None, None] * t)
         return (values * share).sum(-1), (values**2 * share).sum(-1)
 
     panel = moments(torch.tensor([[0.0, 1.0]]).to(root))
@@ -189,9 +191,9 @@ def _missed_beside_cuts(
 
 
 def _require_constant(phi: Function, root: Tensor, tolerance: float) -> None:
-    """Refuse a phi that is constant at all nodes only: a bump between them would count as nothing."""
+    """Refuse a phi that is constant at the nodes but not between them: the quadrature misses its bumps."""
     z = root * torch.linspace(-REACH, REACH, SCAN).to(root)
-    values = called(phi, z)
+    values = evaluate_finite(phi, z)
     bumps = (values - values[0]).abs() > tolerance * values.abs().max()
     if bumps.any():
         raise InputError(
@@ -222,7 +224,7 @@ def _sampled(
     half = 0.5 / panels
     middle = torch.arange(2 * REACH * panels).to(root) / panels - REACH + half
     t = middle[:, None] + half * x
-    values = called(phi, root[:, None, None] * t)
+    values = evaluate_finite(phi, root[:, None, None] * t)
     constant = (values == values[:, :1, :1]).flatten(1).all(1)
     squares = (values.detach() ** 2 * normal(t) * half * weight).sum(-1)
     ends = [(b / root.clamp(min=abs(b) / (2 * REACH))).clamp(-REACH, REACH) for b in cuts]
@@ -234,7 +236,7 @@ def _sampled(
         gaps = marks.diff(dim=1)
         at = (marks[:, :-1] + gaps * (x + 1) / 2).flatten(1)
         share = (gaps * weight / 2).flatten(1)
-        y = called(phi, root[:, None] * (centre[:, None] + at))
+        y = evaluate_finite(phi, root[:, None] * (centre[:, None] + at))
         there, here = _legendre(at / half, nodes), _legendre(x, nodes)
         front = (2 * torch.arange(nodes).to(x) + 1) / (2 * half)
         projected = torch.einsum("l,lns,ns,lq->nq", front, there, share * y, here)
@@ -271,8 +273,8 @@ def safe_root(x: Tensor) -> Tensor:
     return torch.where(x > 0, torch.where(x > 0, x, 1.0).sqrt(), 0.0)
 
 
-def called(phi: Function, z: Tensor) -> Tensor:
-    """phi(z), refused where it is not as many finite numbers."""
+def evaluate_finite(phi: Function, z: Tensor) -> Tensor:
+    """phi(z), which must be finite and have the shape of z."""
     try:
         values = phi(z)
     except OverflowError:

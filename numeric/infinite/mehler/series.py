@@ -12,7 +12,9 @@ from torch.autograd.function import once_differentiable
 from numeric.infinite.mehler.expansion import Expansion, safe_root
 from numeric.inputs import InputError
 
-NEGLIGIBLE = 1e-24  # a part of the largest term, below which terms are skipped, as those of odd phi
+NEGLIGIBLE = (
+    1e-24  # relative to the largest term: smaller ones are skipped, as the even terms of an odd phi
+)
 ROUNDING = (
     32  # in eps: coefficients are sums over hundreds of nodes, in whatever order a machine takes
 )
@@ -42,7 +44,7 @@ def pairs(
 
 
 def correlation(rows: Expansion, cols: Expansion, kxy: Tensor) -> Tensor:
-    """rho, and 0 beside a variance 0; what rounding puts beyond 1 is taken off, but not its gradient."""
+    """rho, 0 where a variance is 0, clipped to [-1, 1] without clipping its gradient."""
     if kxy.shape != (len(rows), len(cols)):
         raise InputError(
             f"{len(rows)} rows and {len(cols)} columns need covariances of that shape, "
@@ -66,14 +68,14 @@ def on_tile(rows: Expansion, cols: Expansion, rho: Tensor, order: int) -> Tensor
 
 
 def on_list(rows: Expansion, cols: Expansion, rho: Tensor) -> Tensor:
-    """The whole series for each row with the column beside it: (n,)."""
+    """The whole series for each row with the column of the same index: (n,)."""
     most = min(rows.order, cols.order)
     left, right = (side.coefficients[:, : most + 1].mT.contiguous() for side in (rows, cols))
     return _Horner.apply(left, right, rho)
 
 
 class _Horner(torch.autograd.Function):
-    """The sum over the first axis of left right rho^k, in place: a graph would keep every term."""
+    """The sum over the first axis of left right rho^k, in place: autograd would store every term."""
 
     @staticmethod
     def forward(ctx: Any, left: Tensor, right: Tensor, rho: Tensor) -> Tensor:
@@ -104,9 +106,9 @@ def _horner(left: Tensor, right: Tensor, rho: Tensor) -> Tensor:
 
 
 def _terms(left: Tensor, right: Tensor, rho: Tensor) -> list[tuple[int, int, Tensor]]:
-    """The orders that count, each with its distance to the one before and that power of rho."""
+    """The orders that are not negligible, each with its gap to the previous one and that power of rho."""
     size = left.flatten(1).norm(dim=1) * right.flatten(1).norm(dim=1)
-    kept = (size > NEGLIGIBLE * size.max()).nonzero()[:, 0].tolist()
-    gaps = [upper - lower for lower, upper in pairwise([0, *kept])]
+    orders = (size > NEGLIGIBLE * size.max()).nonzero()[:, 0].tolist()
+    gaps = [upper - lower for lower, upper in pairwise([0, *orders])]
     powers = {gap: rho if gap == 1 else rho**gap for gap in set(gaps)}
-    return [(k, gap, powers[gap]) for k, gap in zip(kept, gaps, strict=True)]
+    return [(k, gap, powers[gap]) for k, gap in zip(orders, gaps, strict=True)]

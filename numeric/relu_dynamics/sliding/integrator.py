@@ -1,4 +1,4 @@
-"""The run itself, with a progress bar, and a file from which it goes on."""
+"""Integration from change to change, with a progress bar and checkpoints."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from tqdm import tqdm
 from numeric.inputs import positive, require_writable, samples_on_a_line
 from numeric.relu_dynamics.gradient import Samples
 from numeric.relu_dynamics.neurons import Neurons
-from numeric.relu_dynamics.sliding.course import Course, Node
+from numeric.relu_dynamics.sliding.event_log import EventLog, LogEntry
 from numeric.relu_dynamics.sliding.solution import Solution
-from numeric.relu_dynamics.sliding.state import Net, State
+from numeric.relu_dynamics.sliding.state import SlidingNetwork, SlidingState
 from numeric.relu_dynamics.sliding.step import step
 from numeric.relu_dynamics.sliding.tables import Tables
 from numeric.runs import store
 
-PAUSE = 5.0  # seconds between two times that a run is kept
-STALL = 10_000  # changes, at most, in an instant
-INSTANT = 1e-9  # of the time so far
-RECENT = 8  # changes that tell how soon the next one may be
+PAUSE = 5.0  # seconds between two checkpoints
+STALL = 10_000  # most changes within a relative time INSTANT
+INSTANT = 1e-9  # relative to the time so far
+RECENT = 8  # last changes, from which the time to the next one is guessed
 
 
 def integrate(
@@ -40,7 +40,7 @@ def integrate(
 ) -> Solution:
     r"""Gradient flow of a and b, with c fixed, of $\frac1\alpha\sum_i c_i[a_i x - b_i]_+$ at samples (x, y).
 
-    With `keep`, a file, a run that was stopped goes on where it was, with the same result.
+    With a file `keep`, an interrupted run is resumed, with the same result.
     """
     x, y = samples_on_a_line(x, y, Neurons(a, b, c, alpha).a)
     end = positive("time", time)
@@ -48,25 +48,30 @@ def integrate(
     points, order = Samples.of(x)
     start = Neurons(a, b, c, alpha).predict(x) - y
     scale = float(torch.linalg.norm(start) + torch.linalg.norm(y))
-    net = Net(Tables.of(points), (c / alpha).numpy(), scale)
+    net = SlidingNetwork(Tables.of(points), (c / alpha).numpy(), scale)
     run = store.fingerprint("a and b", a, b, c, alpha, x, y, end)
     keep = None if keep is None else require_writable(keep)
     stored = None if keep is None else store.read(keep, run)
     if stored is None:
-        state = State.start(net, torch.stack([a, -b], 1).numpy(), y[order].numpy())
-        nodes = [Node.of(state, np.arange(len(a)), None)]
+        state = SlidingState.start(net, torch.stack([a, -b], 1).numpy(), y[order].numpy())
+        nodes = [LogEntry.of(state, np.arange(len(a)), None)]
     else:
-        nodes = Course(**{name: part.numpy() for name, part in stored.items()}).nodes()
+        nodes = EventLog(**{name: part.numpy() for name, part in stored.items()}).nodes()
     try:
         _proceed(net, nodes, end, progress, keep, run)
     finally:
         if keep is not None:
             store.write(keep, run, _fields(nodes))
-    return Solution(net, Course.of(nodes), order)
+    return Solution(net, EventLog.of(nodes), order)
 
 
 def _proceed(
-    net: Net, nodes: list[Node], end: float, progress: bool, path: Path | None, run: str
+    net: SlidingNetwork,
+    nodes: list[LogEntry],
+    end: float,
+    progress: bool,
+    path: Path | None,
+    run: str,
 ) -> None:
     last = clock.monotonic()
     bar = tqdm(total=end, initial=nodes[-1].time, desc="time", disable=not progress, leave=False)
@@ -80,8 +85,8 @@ def _proceed(
                 last = clock.monotonic()
 
 
-def _changes(net: Net, nodes: list[Node], end: float) -> Iterator[Node]:
-    state = Course.of(nodes).state(net, len(nodes) - 1)
+def _changes(net: SlidingNetwork, nodes: list[LogEntry], end: float) -> Iterator[LogEntry]:
+    state = EventLog.of(nodes).state(net, len(nodes) - 1)
     while state.time < end:
         recent = state.time - nodes[-min(len(nodes), RECENT)].time
         state, change = step(net, state, end, recent / RECENT or end)
@@ -90,8 +95,8 @@ def _changes(net: Net, nodes: list[Node], end: float) -> Iterator[Node]:
                 f"{STALL} changes at the time {state.time}, which may go on for ever: move the samples "
                 "or the neurons a little, or give a shorter time."
             )
-        yield Node.of(state, np.array([], int) if change is None else change.who, change)
+        yield LogEntry.of(state, np.array([], int) if change is None else change.who, change)
 
 
-def _fields(nodes: list[Node]) -> dict[str, Tensor]:
-    return {name: torch.from_numpy(part) for name, part in vars(Course.of(nodes)).items()}
+def _fields(nodes: list[LogEntry]) -> dict[str, Tensor]:
+    return {name: torch.from_numpy(part) for name, part in vars(EventLog.of(nodes)).items()}

@@ -17,8 +17,8 @@ FLOOR = 8 * np.finfo(float).eps
 
 
 @dataclass(frozen=True, eq=False)
-class Modes:
-    """The solution from given residuals on."""
+class LinearModes:
+    """The solution with given initial residuals, in closed form."""
 
     rates: Array  # (s,), at least 0
     vectors: Array  # (s, s), in columns, each as long as its share of the residuals
@@ -26,7 +26,7 @@ class Modes:
     occupied: Array  # (4s,): 1 where there are neurons, else 0
 
     @classmethod
-    def of(cls, tables: Tables, weights: Array, residuals: Array) -> Modes:
+    def of(cls, tables: Tables, weights: Array, residuals: Array) -> LinearModes:
         """From the sum of (c/alpha)^2 over the neurons in each mode, (4s,)."""
         motion, root = tables.motion, np.sqrt(weights)[:, None, None]
         stack = (root * motion).reshape(-1, len(residuals))
@@ -42,13 +42,13 @@ class Modes:
     def residuals(self, time: float) -> Array:
         return self.vectors @ np.exp(-self.rates * time)
 
-    def quiet(self, scale: float) -> float:
-        """When what moves neurons is rounding of residuals of this size."""
+    def time_to_rounding(self, scale: float) -> float:
+        """The time after which the forces are below the rounding error of residuals of this size."""
         root = np.sqrt(self.rates)
-        loud = root * np.sqrt((self.vectors**2).sum(0))
+        strength = root * np.sqrt((self.vectors**2).sum(0))
         floor = FLOOR * scale * root.max()
-        heard = loud > floor
-        return float((np.log(loud[heard] / floor) / self.rates[heard]).max(initial=0.0))
+        above = strength > floor
+        return float((np.log(strength[above] / floor) / self.rates[above]).max(initial=0.0))
 
     def force(self, time: float) -> Array:
         """A @ residuals: (4s, 2)."""

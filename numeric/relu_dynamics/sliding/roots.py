@@ -17,19 +17,19 @@ import numpy as np
 from numeric.relu_dynamics.sliding.modes import integrals
 from numeric.relu_dynamics.sliding.tables import Array
 
-FLOOR = 2.0**-44  # of the time reached: an interval this short is not halved again
+FLOOR = 2.0**-44  # relative to the time: shorter intervals are not halved again
 
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """n such functions."""
+    """n sums of exponentials, as in the module docstring."""
 
     rates: Array  # (s,)
     coefficients: Array  # (n, 1 + 2s): A, D and E
 
     @classmethod
     def of(cls, rates: Array, constant: Array, rising: Array, fading: Array) -> Sums:
-        """First those with A (n,) and D (n, s), then those with E (n', s)."""
+        """From functions with A (n,) and D (n, s) only, followed by functions with E (n', s) only."""
         s, n = len(rates), len(constant)
         table = np.zeros((n + len(fading), 1 + 2 * s))
         table[:n, 0], table[:n, 1 : 1 + s], table[n:, 1 + s :] = constant, rising, fading
@@ -40,16 +40,16 @@ class Sums:
         time = np.asarray(time)[..., None]
         late = self.rates - self.rates.min()
         decay, slow = np.exp(-self.rates * time), np.exp(-late * time)
-        found = np.zeros((*time.shape[:-1], 1 + 2 * len(self.rates), 3))
-        found[..., 0, 0] = 1
-        rise, fade = found[..., 1 : 1 + len(late), :], found[..., 1 + len(late) :, :]
+        terms = np.zeros((*time.shape[:-1], 1 + 2 * len(self.rates), 3))
+        terms[..., 0, 0] = 1
+        rise, fade = terms[..., 1 : 1 + len(late), :], terms[..., 1 + len(late) :, :]
         rise[..., 0] = integrals(self.rates, time)
         rise[..., 1] = decay
         rise[..., 2] = -self.rates * decay
         fade[..., 0] = slow
         fade[..., 1] = -late * slow
         fade[..., 2] = late**2 * slow
-        return found
+        return terms
 
     def parts(self) -> Array:
         """Coefficients of the concave and of the convex part: (2, n, 1 + 2s)."""
@@ -81,8 +81,8 @@ def earliest(sums: Sums, horizon: float, guess: float) -> tuple[float, int] | No
             if not shapes.any(0).all() and width > FLOOR * right:
                 right = left + width / 2
                 continue
-            if (found := _first(sums, pending, shapes[0], left, right)) is not None:
-                return found
+            if (root := _first(sums, pending, shapes[0], left, right)) is not None:
+                return root
         if right >= horizon:
             return None
         left, low, right = right, high, min(horizon, right + 2 * width)
@@ -130,7 +130,7 @@ def _first(
 
 
 def _solve(sums: Sums, table: Array, left: float, ends: Array, order: int) -> Array:
-    """Where derivatives of this order, above 0 at left and below at the ends, vanish: Newton in a bracket."""
+    """Roots of derivatives of this order, above 0 at `left`, below at `ends`: bracketed Newton steps."""
     low, high = np.full_like(ends, left), ends
     at = (low + high) / 2
     for _ in range(100):
@@ -141,8 +141,8 @@ def _solve(sums: Sums, table: Array, left: float, ends: Array, order: int) -> Ar
         step = np.divide(value, slope, out=np.full_like(at, np.inf), where=slope != 0)
         newton = at - step
         inside = (newton >= low) & (newton <= high)
-        found = np.where(inside, newton, (low + high) / 2)
-        if (np.abs(found - at) <= 8 * np.spacing(found)).all():
+        following = np.where(inside, newton, (low + high) / 2)
+        if (np.abs(following - at) <= 8 * np.spacing(following)).all():
             break
-        at = found
-    return found
+        at = following
+    return following

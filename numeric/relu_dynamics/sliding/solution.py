@@ -1,4 +1,4 @@
-"""The flow of a and b of a network on a line, at any time."""
+"""The exact flow of a and b of a network on a line, at any time."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from numeric.inputs import InputError
-from numeric.relu_dynamics.sliding.course import KINDS, NONE, Course
-from numeric.relu_dynamics.sliding.state import Net, State
+from numeric.relu_dynamics.sliding.event_log import KINDS, NONE, EventLog
+from numeric.relu_dynamics.sliding.state import SlidingNetwork, SlidingState
 from numeric.relu_dynamics.trajectory import Event, in_order
 
 
@@ -18,25 +18,25 @@ from numeric.relu_dynamics.trajectory import Event, in_order
 class Solution:
     """Exact up to rounding, in float64 on the CPU, with samples in the order in which they were given."""
 
-    net: Net
-    course: Course
+    net: SlidingNetwork
+    log: EventLog
     order: Tensor  # (s,): of the samples from right to left
 
     @property
     def times(self) -> Tensor:
         """(k,): the start, every change, and the end."""
-        return torch.from_numpy(self.course.times)
+        return torch.from_numpy(self.log.times)
 
     @cached_property
     def path(self) -> Tensor:
         """(k, s): residuals at those times."""
-        return self._as_given(torch.from_numpy(self.course.residuals))
+        return self._as_given(torch.from_numpy(self.log.residuals))
 
     @cached_property
     def events(self) -> tuple[Event, ...]:
-        """After the start, as `in_order` says; neurons that leave a sample together have one each."""
-        samples = self.order[torch.from_numpy(self.course.rays) % len(self.order)].tolist()
-        rows = zip(self.course.nodes(), samples, strict=True)
+        """All events after the start, sorted by `in_order`; neurons that leave together have one each."""
+        samples = self.order[torch.from_numpy(self.log.rays) % len(self.order)].tolist()
+        rows = zip(self.log.nodes(), samples, strict=True)
         return in_order(
             Event(node.time, i, sample, KINDS[node.kind])
             for node, sample in rows
@@ -62,13 +62,13 @@ class Solution:
         ray = torch.from_numpy(self._state(time).mode) - self.net.tables.rays
         return torch.where(ray < 0, NONE, self.order[ray % len(self.order)])
 
-    def _state(self, time: float) -> State:
-        end = self.course.times[-1].item()
+    def _state(self, time: float) -> SlidingState:
+        end = self.log.times[-1].item()
         if not 0 <= time <= end:
             raise InputError(f"time = {time} was given, but this run lasts from 0 to {end}.")
-        return self.course.at(self.net, float(time))
+        return self.log.at(self.net, float(time))
 
     def _as_given(self, residuals: Tensor) -> Tensor:
-        found = torch.empty_like(residuals)
-        found[..., self.order] = residuals
-        return found
+        in_given_order = torch.empty_like(residuals)
+        in_given_order[..., self.order] = residuals
+        return in_given_order

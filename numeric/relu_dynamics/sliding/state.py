@@ -1,4 +1,4 @@
-r"""Where all neurons are, and how each goes on from a ray.
+r"""The state of all neurons, and the mode in which a neuron continues from a ray.
 
 With $q_0$ and $q_1$ the speeds at which the field crosses a ray to its active side, as seen from the
 silent and from the active side, a neuron on it slides where $q_0 > 0 > q_1$ (Filippov), goes on in
@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from numeric.relu_dynamics.sliding.modes import Modes
+from numeric.relu_dynamics.sliding.modes import LinearModes
 from numeric.relu_dynamics.sliding.tables import Array, Tables, Whole
 
 ALL = slice(None)
@@ -23,8 +23,8 @@ SLACK = 8 * np.finfo(float).eps
 
 
 @dataclass(frozen=True, eq=False)
-class Net:
-    """What does not change."""
+class SlidingNetwork:
+    """The constants of a run: tables of the samples, readouts and scale."""
 
     tables: Tables
     push: Array  # (m,): c/alpha
@@ -32,8 +32,8 @@ class Net:
 
 
 @dataclass(frozen=True, eq=False)
-class State:
-    """At some time, right after whatever changed then."""
+class SlidingState:
+    """All neurons at some time, right after any change at that time."""
 
     time: float
     residuals: Array  # (s,)
@@ -43,7 +43,7 @@ class State:
     reach: Array  # (m, 2): how much drift across a fence brings the neuron beyond it
 
     @classmethod
-    def start(cls, net: Net, w: Array, y: Array) -> State:
+    def start(cls, net: SlidingNetwork, w: Array, y: Array) -> SlidingState:
         """w = (a, -b), (m, 2)."""
         residuals = net.push @ np.maximum(net.tables.heights(w), 0) - y
         mode, ray = net.tables.locate(w)
@@ -53,20 +53,26 @@ class State:
 
     @classmethod
     def of(
-        cls, net: Net, time: float, residuals: Array, drift: Array, mode: Whole, offset: Array
-    ) -> State:
+        cls,
+        net: SlidingNetwork,
+        time: float,
+        residuals: Array,
+        drift: Array,
+        mode: Whole,
+        offset: Array,
+    ) -> SlidingState:
         return cls(time, residuals, drift, mode, offset, _reach(net, net.push, mode, offset))
 
-    def modes(self, net: Net) -> Modes:
+    def modes(self, net: SlidingNetwork) -> LinearModes:
         weights = np.bincount(self.mode, net.push**2, len(net.tables.motion))
-        return Modes.of(net.tables, weights, self.residuals)
+        return LinearModes.of(net.tables, weights, self.residuals)
 
-    def weights(self, net: Net, who: Whole | slice = ALL) -> Array:
+    def weights(self, net: SlidingNetwork, who: Whole | slice = ALL) -> Array:
         """w = (a, -b), (m, 2), or of some."""
         return self.offset[who] - net.push[who, None] * self.drift[self.mode[who]]
 
-    def after(self, modes: Modes, time: float) -> State:
-        """While nobody changes his mode."""
+    def after(self, modes: LinearModes, time: float) -> SlidingState:
+        """The state a time later, if no neuron changes its mode."""
         return replace(
             self,
             time=self.time + time,
@@ -74,8 +80,8 @@ class State:
             drift=self.drift + modes.drift(time),
         )
 
-    def placed(self, net: Net, who: Whole, w: Array, mode: int) -> State:
-        """With these neurons at w, (k, 2), in another mode."""
+    def placed(self, net: SlidingNetwork, who: Whole, w: Array, mode: int) -> SlidingState:
+        """The state with some neurons moved to w, (k, 2), and to another mode."""
         modes, offset, reach = self.mode.copy(), self.offset.copy(), self.reach.copy()
         modes[who] = mode
         offset[who] = w + net.push[who, None] * self.drift[mode]
@@ -83,8 +89,8 @@ class State:
         return replace(self, mode=modes, offset=offset, reach=reach)
 
 
-def _reach(net: Net, push: Array, mode: Whole, offset: Array) -> Array:
-    """By more than rounding; infinite where there is no fence, or no motion."""
+def _reach(net: SlidingNetwork, push: Array, mode: Whole, offset: Array) -> Array:
+    """The drift needed to pass each fence by more than rounding; infinite without fence or motion."""
     fence, push = net.tables.fence[mode], np.abs(push)[:, None]
     height = np.einsum("med,md->me", fence, offset) + rounding(offset)[:, None]
     free = fence.any(2) & (push > 0)
@@ -93,7 +99,7 @@ def _reach(net: Net, push: Array, mode: Whole, offset: Array) -> Array:
 
 
 def rounding(parts: Array) -> Array:
-    """What may be lost of w by either of its parts: (..., 2) -> (...,)."""
+    """A bound of the rounding error of w: (..., 2) -> (...,)."""
     return SLACK * np.abs(parts).sum(-1)
 
 

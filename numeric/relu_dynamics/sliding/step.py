@@ -9,7 +9,7 @@ simultaneous changes do not matter to each other.
 A fence counts as reached when a neuron is beyond it by more than rounding, and an exit when a speed has
 changed its sign by more than rounding. So every change takes time, a neuron that only touches a ray
 stays in its sector, and none comes back to a ray that it has just left.
-Once all that moves neurons is rounding, nobody changes his mode any more.
+Once all forces are below rounding, no neuron changes its mode any more.
 """
 
 from __future__ import annotations
@@ -18,16 +18,22 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from numeric.relu_dynamics.sliding.modes import Modes
+from numeric.relu_dynamics.sliding.modes import LinearModes
 from numeric.relu_dynamics.sliding.roots import Sums, earliest
-from numeric.relu_dynamics.sliding.state import SLACK, Net, State, onward, rounding
+from numeric.relu_dynamics.sliding.state import (
+    SLACK,
+    SlidingNetwork,
+    SlidingState,
+    onward,
+    rounding,
+)
 from numeric.relu_dynamics.sliding.tables import DEAD, ORIGIN, Array, Whole
 from numeric.relu_dynamics.trajectory import Kind
 
 
 @dataclass(frozen=True, eq=False)
 class Change:
-    """Neurons that have come into another mode at once, or back into theirs if there is no kind."""
+    """Neurons that change their mode together; without a kind they return to their own mode."""
 
     who: Whole
     ray: int
@@ -44,7 +50,7 @@ class Fences:
     distance: Array  # (n,): in units of |c|/alpha
 
     @classmethod
-    def of(cls, net: Net, state: State) -> Fences:
+    def of(cls, net: SlidingNetwork, state: SlidingState) -> Fences:
         nearest = np.full((len(net.tables.motion), 2, 2), np.inf)
         negative = (net.push < 0).astype(int)
         for side in range(2):
@@ -54,13 +60,15 @@ class Fences:
         gone = sign * (net.tables.fence[mode, side] * drift).sum(1)
         return cls(mode, side, sign, nearest[mode, side, negative] - gone + rounding(drift))
 
-    def approach(self, net: Net, modes: Modes) -> Array:
+    def approach(self, net: SlidingNetwork, modes: LinearModes) -> Array:
         """How fast each distance grows, by modes of the residuals: (n, s)."""
-        felt = self.sign * net.tables.felt[self.mode, self.side]
-        fence = felt[:, None] * net.tables.fence[self.mode, self.side]
+        factor = self.sign * net.tables.crosses[self.mode, self.side]
+        fence = factor[:, None] * net.tables.fence[self.mode, self.side]
         return -np.einsum("nd,ndk->nk", fence, modes.fields[self.mode])
 
-    def reached(self, net: Net, state: State, force: Array, which: int) -> tuple[State, Change]:
+    def reached(
+        self, net: SlidingNetwork, state: SlidingState, force: Array, which: int
+    ) -> tuple[SlidingState, Change]:
         mode, side, sign = (part[which].item() for part in (self.mode, self.side, self.sign))
         fence, ray = net.tables.fence[mode, side], int(net.tables.beyond[mode, side])
         who = _members(net, state, mode, sign)
@@ -87,18 +95,20 @@ class Exits:
     sign: Array  # (n,)
 
     @classmethod
-    def of(cls, net: Net, fences: Fences) -> Exits:
+    def of(cls, net: SlidingNetwork, fences: Fences) -> Exits:
         held = fences.mode >= net.tables.rays  # each with one fence, the origin
         return cls(fences.mode[held] - net.tables.rays, fences.sign[held])
 
-    def hold(self, net: Net, modes: Modes) -> Array:
-        """What presses them to the ray from its silent and its active side: (2n, s)."""
+    def hold(self, net: SlidingNetwork, modes: LinearModes) -> Array:
+        """Speeds towards the ray on its silent and its active side, by modes of the residuals: (2n, s)."""
         sides = np.stack([net.tables.silent[self.ray], net.tables.active[self.ray]], 1)
         inward = self.sign[:, None, None] * np.array([[-1.0], [1.0]]) * net.tables.normal[self.ray]
         press = np.einsum("ned,nedk->nek", inward, modes.fields[sides])
         return (press + SLACK * np.abs(press)).reshape(-1, len(modes.rates))
 
-    def left(self, net: Net, state: State, which: int) -> tuple[State, Change]:
+    def left(
+        self, net: SlidingNetwork, state: SlidingState, which: int
+    ) -> tuple[SlidingState, Change]:
         ray, sign = int(self.ray[which // 2]), self.sign[which // 2]
         who = _members(net, state, net.tables.rays + ray, sign)
         side = net.tables.active if which % 2 else net.tables.silent
@@ -106,7 +116,9 @@ class Exits:
         return new, Change(who, ray, Kind.LEAVING)
 
 
-def step(net: Net, state: State, end: float, guess: float) -> tuple[State, Change | None]:
+def step(
+    net: SlidingNetwork, state: SlidingState, end: float, guess: float
+) -> tuple[SlidingState, Change | None]:
     """To the next change, or to the end; `guess` is about how far that is, and decides the effort only."""
     modes = state.modes(net)
     fences = Fences.of(net, state)
@@ -114,15 +126,15 @@ def step(net: Net, state: State, end: float, guess: float) -> tuple[State, Chang
     sums = Sums.of(
         modes.rates, fences.distance, fences.approach(net, modes), exits.hold(net, modes)
     )
-    horizon = min(end - state.time, modes.quiet(net.scale))
-    if (found := earliest(sums, horizon, guess)) is None:
+    horizon = min(end - state.time, modes.time_to_rounding(net.scale))
+    if (root := earliest(sums, horizon, guess)) is None:
         return replace(state.after(modes, end - state.time), time=end), None
-    time, which = found
+    time, which = root
     state, n = state.after(modes, time), len(fences.mode)
     if which < n:
         return fences.reached(net, state, modes.force(time), which)
     return exits.left(net, state, which - n)
 
 
-def _members(net: Net, state: State, mode: int, sign: float) -> Whole:
+def _members(net: SlidingNetwork, state: SlidingState, mode: int, sign: float) -> Whole:
     return np.flatnonzero((state.mode == mode) & (np.sign(net.push) == sign))

@@ -1,4 +1,4 @@
-r"""How a neuron moves in each of its modes and what ends them, as matrices that act on residuals.
+r"""The motion of a neuron in each of its modes, and the fences that end them, as matrices.
 
 Modes and rays are numbered as in `numeric.relu_dynamics.rays`: free in the sector of pattern q (mode q),
 or sliding on the ray between q and q + 1 (mode 2s + q). Mode 0 is dead, and holds the origin too.
@@ -25,7 +25,7 @@ __all__ = ["DEAD", "ORIGIN", "Array", "Tables", "Whole"]
 
 @dataclass(frozen=True, eq=False)
 class Tables:
-    """Of s samples from right to left, with residuals in this order."""
+    """Tables for s samples from right to left, with residuals in this order."""
 
     samples: Samples
     silent: Whole  # (2s,): the mode beside each ray in which its sample is not active
@@ -33,7 +33,9 @@ class Tables:
     normal: Array  # (2s, 2, 2): of each ray, to its active side; 0 for a side whose field never crosses it
     motion: Array  # (4s, 2, s): w' = -(c/alpha) motion @ rho
     fence: Array  # (4s, 2, 2): a mode lasts while <fence, w> > 0; rows of 0 are no fence
-    felt: Array  # (4s, 2): 0 where the field of a mode never goes to or from its fence, else 1
+    crosses: (
+        Array  # (4s, 2): 1 where motion in a mode can approach its fence, 0 where it is parallel
+    )
     size: Array  # (4s,): of motion, as an operator at most
     beyond: Whole  # (4s, 2): the ray behind each fence, or ORIGIN
 
@@ -46,12 +48,12 @@ class Tables:
         rays, s = Rays(samples, 1.0), len(samples.x)
         motion = rays.forces(torch.eye(s, dtype=torch.float64)).permute(2, 1, 0)
         fence, size = rays.fences.permute(2, 0, 1), motion.square().sum((1, 2)).sqrt()
-        felt = _felt(fence @ motion, samples.x)
+        crosses = _above_rounding(fence @ motion, samples.x)
         normal = rays.facing * torch.stack([-rays.direction[1], rays.direction[0]])  # (2, 2s)
         sides = torch.stack([rays.silent, rays.active], 1)  # (2s, 2)
         crossing = torch.einsum("dr,redj->rej", normal, motion[sides])
-        normal = normal.T[:, None] * _felt(crossing, samples.x)[:, :, None]
-        parts = (rays.silent, rays.active, normal, motion, fence, felt, size, rays.beyond.T)
+        normal = normal.T[:, None] * _above_rounding(crossing, samples.x)[:, :, None]
+        parts = (rays.silent, rays.active, normal, motion, fence, crosses, size, rays.beyond.T)
         return cls(samples, *(part.numpy(force=True).copy() for part in parts))
 
     def heights(self, w: Array) -> Array:
@@ -67,7 +69,7 @@ class Tables:
         return self.samples.patterns(a, -b).numpy() % self.rays, np.where(exact, ray, -1)
 
 
-def _felt(parts: Tensor, x: Tensor) -> Tensor:
-    """Whether any part is more than rounding, which all are where the only sample seen has 1 + x x' = 0."""
+def _above_rounding(parts: Tensor, x: Tensor) -> Tensor:
+    """Whether any part is above rounding; none is where the only active sample x' has 1 + x x' = 0."""
     noise = 4 * torch.finfo(x.dtype).eps * (1 + x**2).sqrt()
     return (parts.abs() > noise).any(-1).to(x)

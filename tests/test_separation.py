@@ -16,7 +16,7 @@ from analytic.expressions.backends import compile_mpmath
 from analytic.expressions.symbols import z
 from numeric.infinite import FullyConnected
 from numeric.infinite.layers import Layer
-from numeric.infinite.separation import part
+from numeric.infinite.separation import separate
 
 F64 = torch.float64
 CURVED = {
@@ -60,20 +60,20 @@ def test_distance_and_determinant_against_sixty_digits(act: Activation) -> None:
         kernel, spread, root, sizes, squares = (
             floats(column) for column in zip(*truth, strict=True)
         )
-    told, near = (
-        part(Layer(act), *map(floats, zip(*rows, strict=True)), kernel),
+    computed, near = (
+        separate(Layer(act), *map(floats, zip(*rows, strict=True)), kernel),
         root**2 < 0.01 * squares,
     )
     assert near.sum() >= 10
-    assert told.trusted[near].all()
-    assert ((told.spread.sqrt() - spread) / sizes.sqrt())[near].abs().max() < 2e-15
-    assert ((told.det.sqrt() - root) / squares.sqrt())[near].abs().max() < 2e-15
+    assert computed.trusted[near].all()
+    assert ((computed.spread.sqrt() - spread) / sizes.sqrt())[near].abs().max() < 2e-15
+    assert ((computed.det.sqrt() - root) / squares.sqrt())[near].abs().max() < 2e-15
 
 
 def test_what_is_too_steep_for_the_nodes_is_not_trusted() -> None:
     near = (1e9, 1e9 * (1 - 1e-10), 1e9 * (1 - 2e-10), 1e9**2 * 2e-10, math.exp(-0.1))
-    told = part(Layer(A.sine(1)), *(torch.tensor([v], dtype=F64) for v in near))
-    assert not told.trusted.any()
+    computed = separate(Layer(A.sine(1)), *(torch.tensor([v], dtype=F64) for v in near))
+    assert not computed.trusted.any()
 
 
 @pytest.mark.parametrize("bias", [0.0, 0.3])
@@ -104,9 +104,9 @@ def test_single_precision_keeps_its_digits_too() -> None:
     x = torch.cat([x, -x, x + 1e-4, 1.01 * x])
     for act in (A.erf, A.sine(1), A.tanh):
         net = FullyConnected((act, A.relu), 2, 1.1, 0.0)
-        told, true = net.ntk(x).double(), net.ntk(x.double())
+        computed, true = net.ntk(x).double(), net.ntk(x.double())
         size = (true.diagonal()[:, None] * true.diagonal()).sqrt()
-        assert ((told - true) / size).abs().max() < 64 * torch.finfo(torch.float32).eps
+        assert ((computed - true) / size).abs().max() < 64 * torch.finfo(torch.float32).eps
 
 
 def test_a_kink_of_ones_own_keeps_its_digits_where_points_meet() -> None:

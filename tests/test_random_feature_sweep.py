@@ -176,9 +176,9 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize(("more", "told"), BAD.values(), ids=BAD)
-def test_bad_sweeps_are_refused(more: dict, told: str) -> None:
-    with pytest.raises(InputError, match=told):
+@pytest.mark.parametrize(("more", "message"), BAD.values(), ids=BAD)
+def test_bad_sweeps_are_refused(more: dict, message: str) -> None:
+    with pytest.raises(InputError, match=message):
         sweep("signs", **more).run(progress=False)
 
 

@@ -10,7 +10,12 @@ from mpmath import mp
 from analytic.expressions.arguments import InputError
 from analytic.splines import INITIALISATIONS
 from numeric.estimate import Estimate, power_law
-from numeric.experiments.random_features import Independent, Network, RandomFeatures, Stratified
+from numeric.experiments.random_features import (
+    Independent,
+    RandomFeatureNetwork,
+    RandomFeatures,
+    Stratified,
+)
 
 X, Y = [-0.8, -0.4, 0.0, 0.5, 0.9], [0.3, -0.2, 0.5, 0.1, -0.4]
 VALUES = {
@@ -167,7 +172,7 @@ def test_prediction_in_parts_is_the_same(monkeypatch: pytest.MonkeyPatch) -> Non
     whole = network.predict(x)
     monkeypatch.setattr("numeric.experiments.random_features.network.BLOCK", 3_000)
     assert (network.predict(x) - whole).abs().max() < 1e-14
-    assert Network(network.hidden, network.coefficients).predict([]).shape == (0,)
+    assert RandomFeatureNetwork(network.hidden, network.coefficients).predict([]).shape == (0,)
 
 
 def test_a_point_given_twice_counts_once() -> None:
@@ -194,9 +199,9 @@ BAD_FITS = {
 }
 
 
-@pytest.mark.parametrize(("x", "y", "more", "told"), BAD_FITS.values(), ids=BAD_FITS)
-def test_bad_data_are_refused(x: list, y: list, more: dict, told: str) -> None:
-    with pytest.raises(InputError, match=told):
+@pytest.mark.parametrize(("x", "y", "more", "message"), BAD_FITS.values(), ids=BAD_FITS)
+def test_bad_data_are_refused(x: list, y: list, more: dict, message: str) -> None:
+    with pytest.raises(InputError, match=message):
         layer().fit(x, y, **more)
 
 
@@ -228,10 +233,10 @@ BAD_LAYERS = {
 
 
 @pytest.mark.parametrize(
-    ("name", "values", "m", "more", "told"), BAD_LAYERS.values(), ids=BAD_LAYERS
+    ("name", "values", "m", "more", "message"), BAD_LAYERS.values(), ids=BAD_LAYERS
 )
-def test_bad_layers_are_refused(name: str, values: dict, m: int, more: dict, told: str) -> None:
-    with pytest.raises(InputError, match=told):
+def test_bad_layers_are_refused(name: str, values: dict, m: int, more: dict, message: str) -> None:
+    with pytest.raises(InputError, match=message):
         RandomFeatures(INITIALISATIONS[name], values, m, **more)
 
 

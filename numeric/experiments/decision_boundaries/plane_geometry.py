@@ -20,8 +20,8 @@ from numeric.models.activation_derivatives import Slopes, slopes_of
 from numeric.models.perceptron import hidden_layers
 from numeric.runs import Run
 
-DEAD = 1e8  # nats of a slope below 1, of which 1e-8 is lost to rounding
-THIN = 1e-7  # height over length of a parallelogram whose area has lost 1e-9 of itself to rounding
+DEAD = 1e8  # -log of a slope at which the rounding of the log reaches 1e-8
+THIN = 1e-7  # height over length of a parallelogram below which its area loses more than 1e-9
 
 
 def margin(model: nn.Module) -> Callable[[Tensor], Tensor]:
@@ -38,10 +38,10 @@ def margin(model: nn.Module) -> Callable[[Tensor], Tensor]:
 def log_volume(model: nn.Module, x: Tensor) -> Tensor:
     r"""$\log\sqrt{\det g}$ at every hidden layer of a perceptron: (m, 2) -> (layers, m).
 
-    The area that both tangents span, by the chain rule through all layers at once, to 1e-8: many times
-    faster than `geometry.log_volume`, to which points with thinner parallelograms are left.
+    The area spanned by the two tangents, by the chain rule through all layers at once, to 1e-8: many
+    times faster than `geometry.log_volume`, which is used only where the parallelogram is too thin.
     """
-    found, features, tangents = [], x, torch.eye(2, dtype=x.dtype, device=x.device)
+    areas, features, tangents = [], x, torch.eye(2, dtype=x.dtype, device=x.device)
     with torch.no_grad():
         for name, (linear, phi) in hidden_layers(model).items():
             z, root = linear(features), math.sqrt(linear.out_features)
@@ -50,14 +50,14 @@ def log_volume(model: nn.Module, x: Tensor) -> Tensor:
             features = phi(z) / root
             area, thin = _log_area(tangents)
             if thin.any():
-                _refuse_dead(scale[thin], name)
+                _require_live_units(scale[thin], name)
                 area[thin] = _general(model, x[thin], name) - 2 * math.log(root)
-            found.append(area)
-    return torch.stack(found)
+            areas.append(area)
+    return torch.stack(areas)
 
 
-def _refuse_dead(scale: Tensor, layer: str) -> None:
-    """An error where fewer than two units still have a slope: its logs (m, n) have lost their digits."""
+def _require_live_units(scale: Tensor, layer: str) -> None:
+    """Refuse points at which fewer than two units have a slope above exp(-DEAD); log slopes are (m, n)."""
     second = scale.topk(min(2, scale.shape[1]), 1).values[:, -1]
     if (second < -DEAD).any():
         raise InputError(
@@ -76,7 +76,7 @@ def _slopes(phi: nn.Module) -> Slopes:
 
 
 def _log_area(tangents: Tensor) -> tuple[Tensor, Tensor]:
-    """Of the parallelogram that two vectors span, and where it is thin: (m, 2, n) -> (m,), (m,)."""
+    """Log area of the parallelogram of two vectors, and whether it is thin: (m, 2, n) -> (m,), (m,)."""
     lengths, order = tangents.norm(dim=2).sort(1, descending=True)
     long, short = tangents.gather(1, order[:, :, None].expand_as(tangents)).unbind(1)
     along = long / lengths[:, :1]
@@ -85,18 +85,18 @@ def _log_area(tangents: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _general(model: nn.Module, x: Tensor, layer: str) -> Tensor:
-    found = geometry.log_volume(model, x, layer=layer, progress=False)
-    if (found.rank < 2).any():
+    volume = geometry.log_volume(model, x, layer=layer, progress=False)
+    if (volume.rank < 2).any():
         raise InputError(
-            f"The metric is degenerate at {int((found.rank < 2).sum())} points: the layer is saturated "
+            f"The metric is degenerate at {int((volume.rank < 2).sum())} points: the layer is saturated "
             "there, or has one unit. Widen it, or train for less long."
         )
-    return found.value
+    return volume.value
 
 
 @dataclass(frozen=True, eq=False)
-class Field:
-    """Maps of a square, rows from below, at every hidden layer."""
+class GeometryMap:
+    """Geometry on a lattice of a square, rows from below, at every hidden layer."""
 
     lattice: Lattice
     log_volume: Tensor  # (layers, points, points)
@@ -106,8 +106,8 @@ class Field:
     boundary: Tensor  # (k, 2), where the margin is 0
 
 
-def field(model: nn.Module, lattice: Lattice) -> Field:
-    """Of one network."""
+def geometry_map(model: nn.Module, lattice: Lattice) -> GeometryMap:
+    """The geometry of one network."""
     x, lead, layers = lattice.x, margin(model), hidden_layers(model)
     curved = [geometry.ricci_scalar(model, x, layer=name) for name in layers]
     widths = x.new_tensor([linear.out_features for linear, _ in layers.values()])
@@ -117,10 +117,10 @@ def field(model: nn.Module, lattice: Lattice) -> Field:
         torch.stack([one.condition for one in curved]),
         lead(x),
     )
-    return Field(lattice, *map(lattice.square, maps), lattice.curve(lead))
+    return GeometryMap(lattice, *map(lattice.square, maps), lattice.curve(lead))
 
 
-def fields(run: Run, lattice: Lattice, progress: bool = True) -> dict[int, Field]:
-    """At every snapshot of a run."""
+def geometry_maps(run: Run, lattice: Lattice, progress: bool = True) -> dict[int, GeometryMap]:
+    """The geometry at every snapshot of a run."""
     steps = tqdm(run.steps, desc="fields", disable=not progress, leave=False)
-    return {step: field(run.model_at(step), lattice) for step in steps}
+    return {step: geometry_map(run.model_at(step), lattice) for step in steps}

@@ -30,8 +30,8 @@ SCALE, BIAS, WEIGHTS, BIASES = 1.7, 0.3, 0.9, 0.2
 class Poisoned(Scratch):
     """What is free holds NaN, so that nothing can be read that was not written."""
 
-    def keep(self, *kept: Tensor | None) -> None:
-        super().keep(*kept)
+    def keep(self, *tiles: Tensor | None) -> None:
+        super().keep(*tiles)
         for tile in self._free:
             tile.fill_(math.nan)
 
@@ -63,8 +63,8 @@ def test_a_fused_layer_is_the_plain_one(name: str, plain: bool, dtype: torch.dty
     for free in (memory, Fresh()):
         free.begin(kxy.shape)
         free.keep()
-        told = closed.step(tangent, plain)(*parts, SCALE, bare[0], weights, bare[1], free)
-        for one, true in zip(told, expected, strict=True):
+        computed = closed.step(tangent, plain)(*parts, SCALE, bare[0], weights, bare[1], free)
+        for one, true in zip(computed, expected, strict=True):
             off = (one.expand_as(true) - true).abs().max()
             assert off < 20 * torch.finfo(dtype).eps * true.abs().max()
     assert all(torch.equal(part, old) for part, old in zip(parts, before, strict=True))
