@@ -12,7 +12,7 @@ from mpmath import mp, mpf
 from analytic.expressions.expectation import Moment
 from analytic.expressions.symbols import V, z
 from analytic.expressions.twofold import Twofold, compile_twofold, functions
-from analytic.expressions.twofold.number import constant, settled
+from analytic.expressions.twofold.number import constant, renormalised
 
 RNG = np.random.default_rng(7)
 HIGH = np.concatenate([RNG.uniform(0.1, 30, 40), 10 ** RNG.uniform(-18, 18, 80)])
@@ -21,7 +21,7 @@ BACKENDS = pytest.mark.parametrize("xp", [np, torch], ids=["numpy", "torch"])
 
 
 def twofold(xp: Any, high: Any = HIGH, low: Any = LOW) -> Twofold:
-    return settled(xp, xp.asarray(high), xp.asarray(low))
+    return renormalised(xp, xp.asarray(high), xp.asarray(low))
 
 
 def exactly(x: Twofold) -> list[Any]:

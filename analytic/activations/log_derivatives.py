@@ -27,7 +27,7 @@ class LogDerivatives:
 
 def log_derivatives(moment: Formula, known: sp.Expr | None = None) -> LogDerivatives:
     """Of a moment as a function of V; `known` is eps, where a better form of it exists."""
-    G, textbook = (_generic(face) for face in (moment.floating, moment.expr))
+    G, textbook = (_generic(form) for form in (moment.floating, moment.expr))
     if G.has(Moment):
         return _of_moment(G)
     if known is not None:

@@ -51,7 +51,7 @@ gaussian = activation(
 
 def _gelu() -> Activation:
     a, b, c = kxx, kyy, kxy
-    rest = (a * b - c**2 + c**2 / (1 + a) + c**2 / (1 + b)) / sqrt(_D)
+    second = (a * b - c**2 + c**2 / (1 + a) + c**2 / (1 + b)) / sqrt(_D)
     near = (gram_det(a, b, c) + c**2 / (1 + a) + c**2 / (1 + b)) / sqrt(_stable_D)
     angle = atan2(sqrt(_stable_D), -c)
     m = sqrt(1 + a) * sqrt(1 + b)
@@ -62,7 +62,7 @@ def _gelu() -> Activation:
         - sin(angle) * (sqrt((1 + b) / (1 + a)) + sqrt((1 + a) / (1 + b)))
     )
     opposite = sp.And(c < 0, 4 * _stable_D < c**2)
-    kernel = c / 4 + c / (2 * pi) * asin(c / sqrt((1 + a) * (1 + b))) + rest / (2 * pi)
+    kernel = c / 4 + c / (2 * pi) * asin(c / sqrt((1 + a) * (1 + b))) + second / (2 * pi)
     slope = (
         Rational(1, 4)
         + asin(c / sqrt((1 + a) * (1 + b))) / (2 * pi)

@@ -67,12 +67,12 @@ def compile_torch(args: Sequence[sp.Symbol], expr: sp.Expr) -> Callback:
             dtype = torch.promote_types(dtype, other.dtype)
         tensors.sort(key=lambda t: (t.ndim == 0, t.device.type == "cpu"))  # scalars on the CPU last
         device = tensors[0].device if tensors else None
-        moved = [
+        converted = [
             _require_number(s, v) if s in host else torch.as_tensor(v, dtype=dtype, device=device)
             for s, v in zip(args, values, strict=True)
         ]
-        result = torch.as_tensor(body(*moved), dtype=dtype, device=device)
-        shapes = {v.shape for v in moved if torch.is_tensor(v)}
+        result = torch.as_tensor(body(*converted), dtype=dtype, device=device)
+        shapes = {v.shape for v in converted if torch.is_tensor(v)}
         if shapes == {result.shape}:
             return result
         return result.expand(torch.broadcast_shapes(*shapes))
@@ -130,7 +130,7 @@ def _lambdify(
     for node in expr.atoms(sp.Function):
         if (name := node.func.__name__) not in names and not isinstance(node, sp.Piecewise):
             raise NotImplementedError(
-                f"{name} has no form for arrays: evaluate it with mpmath, or give a `stable` face."
+                f"{name} has no form for arrays: evaluate it with mpmath, or give a `stable` form."
             )
     write = printer({"fully_qualified_modules": False})
     return sp.lambdify(args, expr, modules=[names], printer=write, cse=printer.share)

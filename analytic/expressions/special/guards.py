@@ -197,11 +197,11 @@ class bernoulli(sp.Function):
     def array(xp: Any, order: int, x: Any) -> Any:
         small = abs(x) < 1.0
         y = xp.where(small, 1.0, abs(x))
-        decay, rest = xp.exp(-y), xp.expm1(-y)
+        decay, decay_minus_1 = xp.exp(-y), xp.expm1(-y)
         if order == 0:
-            value = -y * decay / rest
+            value = -y * decay / decay_minus_1
             return xp.where(small, _bernoulli_series(0, x), xp.where(x < 0, y + value, value))
-        slope = decay * (y + rest) / rest**2
+        slope = decay * (y + decay_minus_1) / decay_minus_1**2
         return xp.where(small, -_bernoulli_series(1, x), xp.where(x < 0, 1 - slope, slope))
 
 

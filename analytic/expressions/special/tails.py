@@ -86,8 +86,8 @@ class tail_corner(sp.Function):
 
     @staticmethod
     def exact(n: Any, x: Any, y: Any) -> Any:
-        zero, *rest = (scaled_tail.exact(n, at) for at in (sp.S.Zero, x, y, x + y))
-        return zero - rest[0] - rest[1] + rest[2]
+        corners = [scaled_tail.exact(n, at) for at in (sp.S.Zero, x, y, x + y)]
+        return corners[0] - corners[1] - corners[2] + corners[3]
 
     def fdiff(self, argindex: int = 1) -> sp.Expr:
         n, *both = self.args
@@ -129,16 +129,16 @@ class tail_bend(sp.Function):
         near = (xp.where(inside, part, 0.5) for part in (x, y))
         series = bend_series([float(c) for c in tail_powers(1, _TERMS)], *near)
         low, high = xp.where(x < y, x, y), xp.where(x < y, y, x)
-        thin, slope = xp.where(low < 0.5, low, 0.0), 0.0 * low
+        thin, integral = xp.where(low < 0.5, low, 0.0), 0.0 * low
         for node, weight in _nodes():
             at = node * thin
             step = scaled_tail.array(xp, 3, at) - scaled_tail.array(xp, 3, at + high)
-            bend = 8 * high * scaled_tail.array(xp, 4, at) - step
-            slope = slope + weight * (1 - node) * bend
+            second = 8 * high * scaled_tail.array(xp, 4, at) - step
+            integral = integral + weight * (1 - node) * second
         ends = [scaled_tail.array(xp, 1, at) for at in (x, y, x + y)]
         sides = (p * (1 - 4 * scaled_tail.array(xp, 2, q)) for p, q in ((x, y), (y, x)))
         whole = (1 + 4 * x * y) / math.sqrt(math.pi) - ends[0] - ends[1] + ends[2] - sum(sides)
-        return xp.where(inside, series, xp.where(low < 0.5, 24 * thin**2 * slope, whole))
+        return xp.where(inside, series, xp.where(low < 0.5, 24 * thin**2 * integral, whole))
 
 
 def corner_series(terms: Sequence[Any], x: Any, y: Any) -> Any:

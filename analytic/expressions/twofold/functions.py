@@ -41,20 +41,20 @@ def _reduced(x: Twofold) -> tuple[Twofold, Twofold]:
     x = Twofold(xp, xp.where(inside, x.high, edge), xp.where(inside, x.low, 0.0))
     k = xp.round(x.high / _LOG_TWO.high)
     y = (x - Twofold(xp, k) * _LOG_TWO) * 0.5**_HALVINGS
-    rest = _horner(_INVERSE_FACTORIALS, y) * y
+    expm1_y = _horner(_INVERSE_FACTORIALS, y) * y
     for _ in range(_HALVINGS):
-        rest = rest * (rest + 2)
-    return rest, Twofold(xp, xp.exp2(k))
+        expm1_y = expm1_y * (expm1_y + 2)
+    return expm1_y, Twofold(xp, xp.exp2(k))
 
 
 def exp(x: Twofold) -> Twofold:
-    rest, power = _reduced(x)
-    return (rest + 1) * power
+    expm1_y, power = _reduced(x)
+    return (expm1_y + 1) * power
 
 
 def expm1(x: Twofold) -> Twofold:
-    rest, power = _reduced(x)
-    return rest * power + (power - 1)
+    expm1_y, power = _reduced(x)
+    return expm1_y * power + (power - 1)
 
 
 def log(x: Twofold) -> Twofold:
@@ -71,8 +71,8 @@ def atan(x: Twofold) -> Twofold:
     xp, steep = x.xp, x.high > 1
     small = where(steep, 1 / where(steep, x, 1.0), where(steep, 1.0, x))
     step = xp.round(small.high * _TABLE)
-    rest = (small - step / _TABLE) / (1 + small * (step / _TABLE))
-    angle = _horner(_ODD_INVERSES, -(rest * rest)) * rest
+    remainder = (small - step / _TABLE) / (1 + small * (step / _TABLE))
+    angle = _horner(_ODD_INVERSES, -(remainder * remainder)) * remainder
     index = xp.where(step == step, step, 0.0)  # NaN is no index; the remainder stays NaN
     index = index.long() if hasattr(index, "long") else index.astype(int)
     angle = angle + Twofold(xp, *(like(xp, x.high, part)[index] for part in _angles()))

@@ -33,11 +33,11 @@ class Twofold:
     def __add__(self, other: Any) -> Twofold:
         if isinstance(other, Twofold):
             high, low = two_sum(self.high, other.high)
-            return settled(self.xp or other.xp, high, low + (self.low + other.low))
+            return renormalised(self.xp or other.xp, high, low + (self.low + other.low))
         if _is(other, 0):
             return self
         high, low = two_sum(self.high, other)
-        return settled(self.xp, high, low + self.low)
+        return renormalised(self.xp, high, low + self.low)
 
     def __mul__(self, other: Any) -> Any:
         """Times the number 0 this is the int 0; times a power of two it is exact."""
@@ -45,19 +45,19 @@ class Twofold:
             high = self.high * other.high
             low = product_error(high, self.halves, other.halves)
             low = low + (self.high * other.low + self.low * other.high)
-            return settled(self.xp or other.xp, high, low)
+            return renormalised(self.xp or other.xp, high, low)
         if _is(other, 0):
             return 0
         if isinstance(other, int | float) and abs(math.frexp(other)[0]) == 0.5:
             return Twofold(self.xp, self.high * other, self.low * other)
         high = self.high * other
         low = product_error(high, self.halves, halves(other))
-        return settled(self.xp, high, low + self.low * other)
+        return renormalised(self.xp, high, low + self.low * other)
 
     def __truediv__(self, other: Any) -> Twofold:
         by = other if isinstance(other, Twofold) else Twofold(self.xp, other)
         near = self.high / by.high
-        return settled(self.xp or by.xp, near, (self - by * near).high / by.high)
+        return renormalised(self.xp or by.xp, near, (self - by * near).high / by.high)
 
     def __pow__(self, power: int | float) -> Any:
         if power < 0:
@@ -72,8 +72,10 @@ class Twofold:
 
     def sqrt(self) -> Twofold:
         root = self.xp.sqrt(self.high)
-        rest = self - Twofold(self.xp, *two_product(root, root))
-        return settled(self.xp, root, rest.high / (2 * self.xp.where(root > 0, root, 1.0)))
+        remainder = self - Twofold(self.xp, *two_product(root, root))
+        return renormalised(
+            self.xp, root, remainder.high / (2 * self.xp.where(root > 0, root, 1.0))
+        )
 
     def __neg__(self) -> Twofold:
         return Twofold(self.xp, -self.high, -self.low)
@@ -90,7 +92,7 @@ class Twofold:
     __radd__, __rmul__ = __add__, __mul__
 
 
-def settled(xp: Any, high: Any, low: Any) -> Twofold:
+def renormalised(xp: Any, high: Any, low: Any) -> Twofold:
     """high + low as a twofold number, renormalised so that low is below the last digit of high."""
     total = high + low
     return Twofold(xp, total, low - (total - high))
