@@ -35,11 +35,18 @@ def normal(*shape: int, seed: int) -> Tensor:
 X = normal(300, 4, seed=0)
 
 
+ULPS = 8 * torch.finfo(F64).eps  # products round by where their memory begins, a few times a layer
+
+
+def same(one: Tensor, other: Tensor) -> bool:
+    return bool(((one - other).abs() <= ULPS * other.abs().max()).all())
+
+
 def test_inference_mode_changes_nothing() -> None:
     gram, part = NET.ntk(X), NET.nngp(X, X[:9])
     with torch.inference_mode():
-        assert torch.equal(NET.ntk(X), gram)
-        assert torch.equal(NET.nngp(X.clone(), X[:9].clone()), part)
+        assert same(NET.ntk(X), gram)
+        assert same(NET.nngp(X.clone(), X[:9].clone()), part)
 
 
 def test_several_threads_may_call_at_once() -> None:
@@ -50,7 +57,7 @@ def test_several_threads_may_call_at_once() -> None:
     for caller in callers:
         caller.join()
     assert len(found) == 4
-    assert all(torch.equal(one, gram) for one in found)
+    assert all(same(one, gram) for one in found)
     assert torch.get_num_threads() == 2
 
 
@@ -64,7 +71,8 @@ def test_a_forked_process_has_threads_of_its_own() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # a fork beside threads, on purpose
         with multiprocessing.get_context("fork").Pool(1) as pool:
-            assert pool.map_async(_corner, [0]).get(timeout=60) == [corner]
+            (forked,) = pool.map_async(_corner, [0]).get(timeout=60)
+    assert abs(forked - corner) <= ULPS * corner
 
 
 KEEP = [A.relu, A.erf, A.gelu, A.relu_power("3/4"), A.absolute, A.sine(1), A.tanh, A.monomial(2)]
@@ -126,4 +134,4 @@ def test_wrong_starts_and_networks_are_told(start: object) -> None:
 def test_a_network_that_was_used_can_be_sent_to_another_process(act: Activation) -> None:
     net, x = FullyConnected(act, 2, 1.3, 0.2), torch.eye(3, dtype=torch.float64)
     gram = net.ntk(x)
-    assert torch.equal(pickle.loads(pickle.dumps(net)).ntk(x), gram)
+    assert same(pickle.loads(pickle.dumps(net)).ntk(x), gram)
