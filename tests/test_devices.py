@@ -216,10 +216,12 @@ def test_calls_run_where_their_inputs_are(name: str, device: Device) -> None:
 
 # Modules whose tensors are numbers of the host: tables, times, tasks, indices, what SciPy returns.
 ON_HOST = {
-    "bayes/dataset.py", "boundary/curves.py", "boundary/tasks.py", "deep_width/bias.py", "estimate.py",
-    "geometry/gauss.py", "geometry/memory.py", "learned/amari_wu.py", "relu_dynamics/descent.py",
-    "relu_dynamics/gathering.py", "relu_dynamics/mean_field.py", "relu_dynamics/readout.py",
-    "relu_dynamics/record.py", "training/course.py", "width.py",
+    "estimate.py", "experiments/bayes/dataset.py", "experiments/decision_boundaries/curves.py",
+    "experiments/decision_boundaries/tasks.py", "experiments/deep_width/bias.py",
+    "experiments/knots/gathering.py", "experiments/width.py", "geometry/gauss_equation.py",
+    "learned/amari_wu.py", "models/memory.py", "relu_dynamics/descent.py",
+    "relu_dynamics/mean_field.py", "relu_dynamics/readout.py", "relu_dynamics/record.py",
+    "runs/training_state.py",
 }  # fmt: skip
 FACTORIES = {
     "arange", "as_tensor", "empty", "eye", "from_numpy", "full", "linspace", "logspace", "ones", "rand",
