@@ -19,7 +19,7 @@ from torch.autograd.functional import jacobian
 
 from bench.clock import interleaved
 from bench.gram import GIGABYTE, peak
-from numeric import geometry, networks
+from numeric import geometry, models
 from numeric.estimate import power_law
 from numeric.geometry.scaled_qr import graded
 

@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -102,3 +103,8 @@ def test_what_is_thinned_exists(name: str) -> None:
     file, _, function = name.partition("::")
     tree = ast.parse((ROOT / "tests" / file).read_text("utf-8"))
     assert function in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.glob("bench/[a-z]*.py")), ids=lambda path: path.stem)
+def test_benchmarks_import_what_there_is(path: Path) -> None:
+    import_module(f"bench.{path.stem}")
