@@ -165,7 +165,7 @@ def network(d: int, width: int) -> nn.Module:
 
 def memory(name: str) -> str:
     """Of a process that computes one log volume and nothing else."""
-    net = getattr(networks, name)()
+    net = getattr(models, name)()
     x = torch.randn(1, 3, 32, 32, generator=_seeded())
     before, start = peak(), time.perf_counter()
     cpu = time.process_time()
