@@ -205,16 +205,16 @@ def hypothesis(device: Device, n: int) -> Any:
     return result.log_volume, result.accuracy, result.away, [one.mean for one in compared.values()]
 
 
-def field(device: Device, n: int) -> Any:
+def geometry_map(device: Device, n: int) -> Any:
     lattice = decision_boundaries.Lattice(1.5, 3 * n, device=device)
-    result = decision_boundaries.field(decision_boundaries.perceptron(4).to(device), lattice)
+    result = decision_boundaries.geometry_map(decision_boundaries.perceptron(4).to(device), lattice)
     return result.log_volume, result.ricci, result.margin, result.boundary
 
 
 EXPERIMENTS: dict[str, Call] = {
     "WidthSweep": widths, "KernelSweep": kernels, "RandomFeatures": features,
     "FeatureSweep": feature_sweep, "PosteriorVolume": posterior_volume, "Hypothesis": hypothesis,
-    "decision_boundaries.field": field,
+    "decision_boundaries.geometry_map": geometry_map,
 }  # fmt: skip
 
 

@@ -86,6 +86,7 @@ def test_progress_goes_equal_ways_of_the_residuals() -> None:
     assert (ways > whole / 4 * 0.7).all()
 
 
+@pytest.mark.sweep
 def test_frames_show_every_delta(panel: panels.Panel) -> None:
     page = panel.frames()
     frames = json.loads(re.search(r"const frames = (\{.*\}), root", page)[1])

@@ -37,15 +37,15 @@ STORES: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "descent": (
         lambda path: Descent(X, Y, NEURONS, 0.1, 5).run(progress=False, keep=path / "run.pt"),
-        "numeric.relu_dynamics.descent.Task.loss",
+        "numeric.relu_dynamics.descent.DescentTask.loss",
     ),
     "training": (
         lambda path: trained(3, keep=path / "run.pt"),
-        "numeric.runs.training_state.Course.update",
+        "numeric.runs.training_state.TrainingState.update",
     ),
     "hypothesis": (
         lambda path: Hypothesis(xor(), (3,), networks=2, keep=path, device="cpu").run(False),
-        "numeric.runs.training_state.Course.update",
+        "numeric.runs.training_state.TrainingState.update",
     ),
     "sweep": (
         lambda path: KernelSweep(NET, POINTS, (4,), 5, device="cpu", store=path).run(False),

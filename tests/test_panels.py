@@ -51,6 +51,7 @@ def test_the_degree_hides_where_it_does_not_matter(panel: panels.Panel) -> None:
     assert panel.widgets["q"].layout.display is None
 
 
+@pytest.mark.sweep
 def test_frames_are_whole_and_ask_for_nothing_from_outside(panel: panels.Panel) -> None:
     page = panel.frames()
     assert not re.search(r"(src|href)=.?https?:|url\(", page)

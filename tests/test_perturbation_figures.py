@@ -222,6 +222,7 @@ def test_every_corner_of_the_sliders_has_finite_numbers() -> None:
         assert all(np.isfinite(one.get_ydata()).all() for side in axes for one in side.lines)
 
 
+@pytest.mark.sweep
 def test_frames_are_whole_and_move_every_control(panel: panels.Panel) -> None:
     page = panel.frames(every=3)
     assert not re.search(r"(src|href)=.?https?:|url\(", page)

@@ -46,6 +46,8 @@ def test_torch_finds_the_same_slope(law: str) -> None:
 
 def test_a_law_of_ones_own_says_that_it_has_none() -> None:
     law = INITIALISATIONS["signs"]
-    own = Initialisation(**{**{f: getattr(law, f) for f in law.__dataclass_fields__}, "tilt": None})
+    own = Initialisation(
+        **{**{f: getattr(law, f) for f in law.__dataclass_fields__}, "kernel_slope": None}
+    )
     with pytest.raises(InputError, match="differentiate"):
         _ = own.slope

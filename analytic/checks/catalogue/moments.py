@@ -69,7 +69,8 @@ def _two_point(act: Activation) -> Iterator[Claim]:
     """The kernel by quadrature, and the slope from the kernel; by quadrature if it has no kernel."""
     parts = [part for part in ("kernel", "slope") if part in act.closed_forms]
     for part in parts[:1]:
-        yield _by_pairs(act, part, _points(act, GRAMS[0])[-1:])
+        points = _points(act, GRAMS[0])  # q = 2 and 3 beside 4: a sign to an even power is not seen
+        yield _by_pairs(act, part, points[-1:] if act.kinks else points)
     if len(parts) == 2:
         yield Claim(act.slope, "Price: d(kernel)/d(kxy)", _price(act), _points(act, *GRAMS))
 
