@@ -41,6 +41,7 @@ clean:
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit("kernel-geometry needs Python 3.11 or newer, as in: make PYTHON=python3.12" if sys.version_info < (3, 11) else 0)'
+	@echo 'Installing packages into .venv: a minute or two, once.'
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test,notebooks]'
 	@touch $@

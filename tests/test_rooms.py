@@ -105,6 +105,19 @@ def test_what_is_thinned_exists(name: str) -> None:
     assert function in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
 
 
+@pytest.mark.parametrize("package", ["analytic", "analytic.activations", "numeric"])
+def test_names_imported_when_asked_for_are_those_that_checkers_see(package: str) -> None:
+    """Lazy packages name their contents twice: for the interpreter, and under TYPE_CHECKING."""
+    module = import_module(package)
+    tree = ast.parse(Path(module.__file__).read_text("utf-8"))
+    (block,) = (node for node in tree.body if isinstance(node, ast.If))
+    homes = {alias.name: node.module for node in block.body for alias in node.names}
+    eager = {"Activation", "Formula", "InputError", "catalogue"} if package == "analytic" else set()
+    assert set(homes) == set(module.__all__) - eager
+    for name, home in homes.items():
+        assert getattr(module, name) is getattr(import_module(home), name)
+
+
 @pytest.mark.parametrize("path", sorted(ROOT.glob("bench/[a-z]*.py")), ids=lambda path: path.stem)
 def test_benchmarks_import_what_there_is(path: Path) -> None:
     import_module(f"bench.{path.stem}")
