@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Sequence
 from numbers import Real
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from analytic.expressions.arguments import InputError, whole
 
+ArrayLike = Tensor | np.ndarray | Sequence[float] | Sequence[Sequence[float]]  # of numbers
+
 __all__ = [
+    "ArrayLike",
     "InputError",
     "generator_for",
     "points",

@@ -34,7 +34,7 @@ def _of(package: str, *rooms: str) -> tuple[str, ...]:
 
 
 CORE = _of("analytic", "expressions", "activations", "geometry")
-SHARED = _of("numeric", "inputs", "estimate", "kernels", "models", "runs")
+SHARED = _of("numeric", "inputs", "progress", "estimate", "kernels", "models", "runs")
 BELOW = {  # the rooms that each room may import beside itself
     "analytic.lazy": (),
     "analytic.expressions": (),
@@ -45,10 +45,11 @@ BELOW = {  # the rooms that each room may import beside itself
     "analytic.checks": (*CORE, *_of("analytic", *RESULTS, "catalogue")),
     "analytic.ledger": (*CORE, *_of("analytic", *RESULTS, "catalogue", "checks")),
     "numeric.inputs": (),
+    "numeric.progress": (),
     "numeric.estimate": _of("numeric", "inputs"),
-    "numeric.kernels": _of("numeric", "inputs", "estimate"),
-    "numeric.models": _of("numeric", "inputs", "estimate"),
-    "numeric.runs": _of("numeric", "inputs", "estimate", "models"),
+    "numeric.kernels": _of("numeric", "inputs", "progress", "estimate"),
+    "numeric.models": _of("numeric", "inputs", "progress", "estimate"),
+    "numeric.runs": _of("numeric", "inputs", "progress", "estimate", "models"),
     **dict.fromkeys(_of("numeric", *CAPABILITIES), SHARED),
     "numeric.geodesics": (*SHARED, "numeric.geometry"),
     "numeric.experiments": (*SHARED, *_of("numeric", *CAPABILITIES)),
