@@ -55,7 +55,7 @@ class LogVolume:
 
 
 @dataclass(frozen=True, eq=False)
-class Spectrum:
+class MetricSpectrum:
     """Logs of the singular values of the Jacobian at each point, descending; -inf from the rank on."""
 
     log_singular: Tensor  # (n, min(p, d))
@@ -106,7 +106,7 @@ def spectrum(
     layer: str | None = None,
     memory: int = 2 * GIGABYTE,
     progress: bool = True,
-) -> Spectrum:
+) -> MetricSpectrum:
     """The singular values of the Jacobian at points (n, ...), each with full relative accuracy."""
     feature_map = FeatureMap.of(features, layer)
     values, rank, condition = _over_all_points(_spectra, feature_map, x, memory, progress)
@@ -115,7 +115,7 @@ def spectrum(
             values[point, : len(log_values)], rank[point] = log_values, len(log_values)
             condition[point] = (log_values[0] - log_values[-1]).exp()
     _check_rank(rank)
-    return Spectrum(values, rank, condition)
+    return MetricSpectrum(values, rank, condition)
 
 
 def _volumes(factors: _Factors) -> Result:
