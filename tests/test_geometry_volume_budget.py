@@ -14,7 +14,7 @@ from analytic.expressions.arguments import InputError
 from drawn_networks import WIDE, deep, drawn, points, spectrum_of, volume_of
 from numeric import geometry
 from numeric.geometry.jacobians import COPIES
-from numeric.models.memory_meter import Meter
+from numeric.models.memory import Meter
 
 WIDENING = deep(5, 20, 600)
 NARROWING = deep(40, 30, 6)

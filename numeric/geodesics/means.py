@@ -119,7 +119,7 @@ class _Candidate:
     def stepped(self, search: Search) -> _Candidate:
         """The next candidate: a Newton step, halved until the variance decreases."""
         step, gain = self._step()
-        bend = self.chart.transport(np.zeros_like(step[None]), step[None])
+        bend = self.chart.covariant_derivative(np.zeros_like(step[None]), step[None])
         bend = array(bend.acceleration(self.chart.tensor(step[None])))[0]
         part = 1.0
         while part >= SHORTEST:
@@ -145,8 +145,8 @@ class _Candidate:
             here = Variation.at(self.chart, geodesic.curve)
             slope += share * here.first[:d]
             second += share * here.follow(d)
-        stretch = array(self.chart.transport(np.zeros((1, d)), np.zeros((1, d))).stretch)[0]
-        values, fields = eigh(second, stretch.T @ stretch)
+        R = array(self.chart.covariant_derivative(np.zeros((1, d)), np.zeros((1, d))).R)[0]
+        values, fields = eigh(second, R.T @ R)
         # Where the Hessian is not clearly positive, go downhill by at most 1/CURVED logarithms.
         rates = np.where(values > FLAT, values, np.maximum(np.abs(values), CURVED))
         step = -fields @ (fields.T @ slope / rates)

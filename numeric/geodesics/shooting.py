@@ -103,9 +103,9 @@ def _solve(chart: Chart, v: Array, time: float, precision: float) -> OdeSolution
                 f"{format_point(chart.places(y)[0])}: it runs away, or into a singular point. Take a shorter "
                 "time."
             )
-        transport = chart.transport(y, u)
-        transport.require_nonsingular(chart.places(y))
-        return np.stack([u, array(transport.acceleration(chart.tensor(u)))]).ravel()
+        derivative = chart.covariant_derivative(y, u)
+        derivative.require_nonsingular(chart.places(y))
+        return np.stack([u, array(derivative.acceleration(chart.tensor(u)))]).ravel()
 
     start = np.stack([np.zeros_like(v), v]).ravel()
     size = np.abs(v).max() or 1.0

@@ -17,8 +17,8 @@ from tqdm import tqdm
 
 from numeric.geometry.gauss_equation import pairs
 from numeric.inputs import InputError
-from numeric.models.feature_map import EvaluatedMap
 from numeric.models.memory import keep_memory
+from numeric.models.model import EvaluatedMap
 from numeric.models.output_checks import check_first_derivative, check_second_derivative
 
 BLOCK = 2**18  # numbers of features computed in one pass

@@ -19,8 +19,8 @@ from tqdm import tqdm
 from numeric.geometry.derivatives import along
 from numeric.geometry.scaled_qr import compressed
 from numeric.inputs import InputError
-from numeric.models.feature_map import EvaluatedMap
-from numeric.models.memory_meter import Meter
+from numeric.models.memory import Meter
+from numeric.models.model import EvaluatedMap
 from numeric.models.output_checks import check_first_derivative
 
 COPIES = 8  # of a Jacobian that its factorisation may hold

@@ -19,7 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from numeric.geometry.derivatives import along, with_slope
 from numeric.inputs import InputError
-from numeric.models.feature_map import EvaluatedMap, hooked
+from numeric.models.model import EvaluatedMap, hooked
 from numeric.models.output_checks import farthest
 
 KINKED_MODULES = (

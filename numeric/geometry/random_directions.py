@@ -33,7 +33,7 @@ from numeric.geometry.ricci import (
     whitening_frame,
 )
 from numeric.inputs import whole
-from numeric.models.feature_map import EvaluatedMap, FeatureMap
+from numeric.models.model import EvaluatedMap, Model
 from numeric.models.repaired_operations import ReplacedOperations
 from numeric.models.saturating_activations import SATURATION_SAFE
 
@@ -52,11 +52,11 @@ def ricci_estimate(
 
     The standard error falls like probes^-1/2, from about the squared norm of the second fundamental form.
     """
-    probes, feature_map = whole("probes", probes, 2), FeatureMap.of(features, layer)
+    probes, opened = whole("probes", probes, 2), Model.of(features, layer)
     generator = torch.Generator().manual_seed(whole("seed", seed, 0))
-    with feature_map.on(x) as f:
+    with opened.on(x) as f:
         # before SATURATION_SAFE, whose operations would be suspected
-        require_no_kinks(layers_with_kinks(f, feature_map.module))
+        require_no_kinks(layers_with_kinks(f, opened.module))
         require_wide_layer(f.count, f.points.shape[1])
         with ReplacedOperations(SATURATION_SAFE):
             chunks = chunks_for_second_derivatives(f, f.count * (f.points.shape[1] + probes))

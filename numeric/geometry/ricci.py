@@ -45,8 +45,8 @@ from numeric.geometry.kinks import layers_with_kinks, piecewise_affine, require_
 from numeric.inputs import InputError
 from numeric.kernels import Kernel
 from numeric.kernels.two_point import metric_of_kernel
-from numeric.models.feature_map import EvaluatedMap, FeatureMap
 from numeric.models.hidden_layers import HiddenLayer
+from numeric.models.model import EvaluatedMap, Model
 from numeric.models.repaired_operations import ReplacedOperations
 from numeric.models.saturating_activations import SATURATION_SAFE
 
@@ -85,14 +85,14 @@ def metric(features: Any, x: Tensor, layer: str | None = None, progress: bool = 
     """
     if isinstance(features, Kernel):
         return metric_of_kernel(features, x)
-    feature_map = FeatureMap.of(features, layer)
-    hidden = HiddenLayer.at(feature_map, x)
+    opened = Model.of(features, layer)
+    hidden = HiddenLayer.at(opened, x)
     if hidden is None:
-        with feature_map.on(x) as f, ReplacedOperations(SATURATION_SAFE):
+        with opened.on(x) as f, ReplacedOperations(SATURATION_SAFE):
             chunks = chunks_for_first_derivatives(f, f.count * f.points.shape[1])
             parts = [_gram(jacobian(f, chunk)) for chunk in progress_bar(chunks, progress)]
     else:
-        chunks = feature_map.check_points(x).split(max(1, CHUNK_SIZE // hidden.weights.numel()))
+        chunks = opened.check_points(x).split(max(1, CHUNK_SIZE // hidden.weights.numel()))
         parts = [_gram(hidden.jacobian(chunk)) for chunk in chunks]
     return torch.cat(parts).to(x.dtype)
 
@@ -105,17 +105,17 @@ def ricci_scalar(
     features: Any, x: Tensor, layer: str | None = None, progress: bool = True
 ) -> Ricci:
     """The Ricci scalar at points (n, ...); degenerate metrics and maps with kinks are refused."""
-    feature_map = FeatureMap.of(features, layer)
-    hidden = HiddenLayer.at(feature_map, x)
+    opened = Model.of(features, layer)
+    hidden = HiddenLayer.at(opened, x)
     if hidden is None:
-        with feature_map.on(x) as f:
+        with opened.on(x) as f:
             # before SATURATION_SAFE, whose operations would be suspected
-            require_no_kinks(layers_with_kinks(f, feature_map.module))
+            require_no_kinks(layers_with_kinks(f, opened.module))
             require_wide_layer(f.count, f.points.shape[1])
             with ReplacedOperations(SATURATION_SAFE):
                 value, condition, rank, size, error = _any_map(f, progress)
     else:
-        points = feature_map.check_points(x)
+        points = opened.check_points(x)
         require_no_kinks([hidden.name] if hidden.jumps() else [])
         require_wide_layer(*hidden.weights.shape)
         check_hessian_fits(*hidden.weights.shape)

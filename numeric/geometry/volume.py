@@ -26,8 +26,8 @@ from numeric.geometry.jacobians import COPIES, ENTRY, Scaled, jacobians, toleran
 from numeric.geometry.layerwise_volume import SAFE, recompute_layerwise
 from numeric.geometry.scaled_qr import Graded, graded
 from numeric.inputs import InputError, whole
-from numeric.models.feature_map import FeatureMap
 from numeric.models.hidden_layers import HiddenLayer
+from numeric.models.model import Model
 from numeric.models.repaired_operations import ReplacedOperations
 from numeric.models.saturating_activations import SATURATION_SAFE
 
@@ -91,9 +91,9 @@ def log_volume(
 
     `memory` is the budget in bytes, beside the model and its points.
     """
-    feature_map = FeatureMap.of(features, layer)
-    value, rank, condition = _over_all_points(_volumes, feature_map, x, memory, progress)
-    for point, product in recompute_layerwise(feature_map, x, rank, condition, memory, progress):
+    opened = Model.of(features, layer)
+    value, rank, condition = _over_all_points(_volumes, opened, x, memory, progress)
+    for point, product in recompute_layerwise(opened, x, rank, condition, memory, progress):
         value[point], rank[point] = product.log_volume, product.rank
         condition[point] = condition.new_tensor(product.log_condition()).exp()
     _check_rank(rank)
@@ -108,9 +108,9 @@ def spectrum(
     progress: bool = True,
 ) -> MetricSpectrum:
     """The singular values of the Jacobian at points (n, ...), each with full relative accuracy."""
-    feature_map = FeatureMap.of(features, layer)
-    values, rank, condition = _over_all_points(_spectra, feature_map, x, memory, progress)
-    for point, product in recompute_layerwise(feature_map, x, rank, condition, memory, progress):
+    opened = Model.of(features, layer)
+    values, rank, condition = _over_all_points(_spectra, opened, x, memory, progress)
+    for point, product in recompute_layerwise(opened, x, rank, condition, memory, progress):
         if (log_values := product.log_singular()) is not None:
             values[point, : len(log_values)], rank[point] = log_values, len(log_values)
             condition[point] = (log_values[0] - log_values[-1]).exp()
@@ -138,18 +138,18 @@ def _spectra(factors: _Factors) -> Result:
 
 def _over_all_points(
     measure: Callable[[_Factors], Result],
-    feature_map: FeatureMap,
+    opened: Model,
     x: Tensor,
     memory: int,
     progress: bool,
 ) -> Result:
     """Apply `measure` to the factors of the Jacobians of all points, and join the results."""
     whole("memory", memory)
-    if hidden := HiddenLayer.at(feature_map, x):
-        scaled_rows = _hidden_rows(hidden, feature_map.check_points(x), memory, progress)
+    if hidden := HiddenLayer.at(opened, x):
+        scaled_rows = _hidden_rows(hidden, opened.check_points(x), memory, progress)
         parts = [measure(_factor(logs, rows, None)) for logs, rows in scaled_rows]
     else:
-        with feature_map.on(x) as f, ReplacedOperations(SATURATION_SAFE):
+        with opened.on(x) as f, ReplacedOperations(SATURATION_SAFE):
             row_tolerance, scaled_rows = tolerance(f), jacobians(f, memory, progress)
             parts = [measure(_factor(logs, rows, row_tolerance)) for logs, rows in scaled_rows]
     return tuple(torch.cat(part) for part in zip(*parts, strict=True))

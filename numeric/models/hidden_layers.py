@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from numeric.inputs import InputError
 from numeric.models.activation_derivatives import Slopes, slopes_of, slopes_of_activation
-from numeric.models.feature_map import FeatureMap
+from numeric.models.model import Model
 from numeric.models.shallow import ShallowNetwork
 
 OFFSET = 1e-9  # distance from a kink at which phi' is compared on both sides
@@ -31,7 +31,7 @@ class HiddenLayer:
     flattens: bool = False  # whether points of any shape are flattened first
 
     @classmethod
-    def of(cls, features: FeatureMap) -> HiddenLayer | None:
+    def of(cls, features: Model) -> HiddenLayer | None:
         """From a `ShallowNetwork`, or a Linear and an activation at the start of a Sequential; else None."""
         body = features.body
         if isinstance(body, ShallowNetwork):
@@ -54,7 +54,7 @@ class HiddenLayer:
         return cls(weights, biases.double(), slopes, 1.0, name, flattens=flattened)
 
     @classmethod
-    def at(cls, features: FeatureMap, x: Any) -> HiddenLayer | None:
+    def at(cls, features: Model, x: Any) -> HiddenLayer | None:
         """The same, if the layer reads all coordinates of points x (n, ...); else None."""
         layer = cls.of(features)
         if layer is None or not isinstance(x, Tensor) or x.ndim < 2:
@@ -125,4 +125,4 @@ def changed(part: nn.Module) -> bool:
 
 def hidden_layer(features: Any, layer: str | None = None) -> HiddenLayer | None:
     """The hidden layer that a feature map is, or None."""
-    return HiddenLayer.of(FeatureMap.of(features, layer))
+    return HiddenLayer.of(Model.of(features, layer))

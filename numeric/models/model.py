@@ -1,6 +1,6 @@
 """How a module or a callable becomes a map on a batch of flat points, at any of its layers.
 
-    with FeatureMap.of(model, layer="1").on(x) as f:
+    with Model.of(model, layer="1").on(x) as f:
         f.points                # (n, d), detached
         f(f.points)             # (n, p), to be differentiated by torch.func or torch.autograd
 
@@ -45,7 +45,7 @@ class EvaluatedMap:
 
 
 @dataclass(frozen=True, eq=False)
-class FeatureMap:
+class Model:
     """A callable, the module inside it if any, and the layer whose output are the features."""
 
     body: Callable[..., Any]
@@ -53,7 +53,7 @@ class FeatureMap:
     layer: str | None = None
 
     @classmethod
-    def of(cls, features: Any, layer: str | None = None) -> FeatureMap:
+    def of(cls, features: Any, layer: str | None = None) -> Model:
         """From a module, a method of a module, or any callable (n, ...) -> (n, ...)."""
         if isinstance(features, cls):
             return features if layer is None else cls.of(features.body, layer)
