@@ -15,6 +15,7 @@ from drawn_networks import WIDE, deep, drawn, points, spectrum_of, volume_of
 from numeric import geometry
 from numeric.geometry.jacobians import COPIES
 from numeric.models.memory import Meter
+from test_progress import terminal_for
 
 WIDENING = deep(5, 20, 600)
 NARROWING = deep(40, 30, 6)
@@ -123,9 +124,10 @@ def test_an_empty_batch_and_other_shapes_are_refused(x: Any) -> None:
             volume_of(features, x)
 
 
-def test_progress_is_shown_and_hidden(capfd: pytest.CaptureFixture) -> None:
+def test_progress_is_shown_and_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = terminal_for(monkeypatch)
     net, x = deep(3, 6, 6), points(2, 3)
-    geometry.log_volume(net, x)
-    assert "derivatives" in capfd.readouterr().err
     geometry.log_volume(net, x, progress=False)
-    assert not capfd.readouterr().err
+    assert not shown.getvalue()
+    geometry.log_volume(net, x)
+    assert "derivatives" in shown.getvalue()

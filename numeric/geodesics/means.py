@@ -15,7 +15,6 @@ import numpy as np
 import torch
 from scipy.linalg import eigh
 from torch import Tensor
-from tqdm import tqdm
 
 from numeric.geodesics.chart import Chart, array, open_chart
 from numeric.geodesics.elements import Array, Curve
@@ -24,6 +23,7 @@ from numeric.geodesics.refinement import NotConverged
 from numeric.geodesics.search import STANDARD, Search, find_geodesics, refined_geodesic
 from numeric.geodesics.variation import Variation
 from numeric.inputs import InputError
+from numeric.progress import progress_bar
 
 STEPS = 40  # of Newton's method
 FLAT = 1e-3  # eigenvalues of the Hessian below this are not used for Newton steps; in flat space all are 1
@@ -61,7 +61,7 @@ def mean(
         share = _shares(weights, len(flat))
         start = torch.as_tensor(share).to(flat) @ (flat - flat[0]) + flat[0]
         here = _Candidate.searched(chart.recentred(start), points, flat, share, search)
-        bar = tqdm(range(STEPS), desc="mean", unit="step", disable=not progress, leave=False)
+        bar = progress_bar(range(STEPS), of="steps to the mean", show=progress)
         for step in bar:
             bar.set_postfix(gradient=f"{here.gradient:.1e}")
             if here.gradient <= chart.unit**0.6 * math.sqrt(here.variance):

@@ -6,12 +6,12 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
 from numeric.geodesics.chart import array, open_chart, require_single_point, stack_points
 from numeric.geodesics.geodesic import Geodesic
 from numeric.geodesics.search import SEGMENTS, STANDARD, Search, find_geodesics, relaxed_geodesic
 from numeric.inputs import whole
+from numeric.progress import progress_bar
 
 
 def between(
@@ -54,7 +54,7 @@ def distances(
     with open_chart(features, points, layer) as (chart, flat):
         result = torch.zeros(len(flat), len(flat), dtype=flat.dtype, device=flat.device)
         pairs = [(i, j) for i in range(len(flat)) for j in range(i)]
-        for i, j in tqdm(pairs, desc="geodesics", disable=not progress, leave=False):
+        for i, j in progress_bar(pairs, of="geodesics", show=progress):
             local = chart.recentred(flat[j])
             shortest = find_geodesics(local, points[j], array(flat[i] - flat[j]), search)[0]
             result[i, j] = result[j, i] = shortest.length

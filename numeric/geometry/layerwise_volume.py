@@ -21,13 +21,13 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from tqdm import trange
 
 from numeric.geometry.jacobians import COPIES, ENTRY
 from numeric.geometry.scaled_qr import LARGEST, factored, unit_columns, upper
 from numeric.models.activation_derivatives import slopes_of
 from numeric.models.hidden_layers import changed, flattens
 from numeric.models.model import Model
+from numeric.progress import progress_bar
 
 SAFE = 1e5  # condition up to which a plain QR is right to 1e-10
 ROUNDS = 8  # of power iteration
@@ -54,7 +54,7 @@ def recompute_layerwise(
         layers = ((deepcopy(linear).cpu(), deepcopy(phi).cpu()) for linear, phi in stack.layers)
         stack = LayerStack(tuple(layers))
     inputs = x.detach()[points].flatten(1).cpu()
-    for k in trange(len(points), desc="layers", disable=not progress, leave=False):
+    for k in progress_bar(range(len(points)), of="points, layer by layer", show=progress):
         if (product := stack.at(inputs[k])) is not None:
             yield points[k], product
 

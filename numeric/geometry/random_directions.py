@@ -21,7 +21,6 @@ from numeric.geometry.derivatives import (
     along_two,
     chunks_for_second_derivatives,
     jacobian,
-    progress_bar,
 )
 from numeric.geometry.gauss_equation import normal_part
 from numeric.geometry.kinks import layers_with_kinks, require_no_kinks
@@ -36,6 +35,7 @@ from numeric.inputs import whole
 from numeric.models.model import EvaluatedMap, Model
 from numeric.models.repaired_operations import ReplacedOperations
 from numeric.models.saturating_activations import SATURATION_SAFE
+from numeric.progress import progress_bar
 
 MAX_QR_CONDITION = 1e4  # of the Jacobian, above which projection by QR is too inaccurate
 
@@ -61,7 +61,8 @@ def ricci_estimate(
         with ReplacedOperations(SATURATION_SAFE):
             chunks = chunks_for_second_derivatives(f, f.count * (f.points.shape[1] + probes))
             parts = [
-                _estimate(f, points, probes, generator) for points in progress_bar(chunks, progress)
+                _estimate(f, points, probes, generator)
+                for points in progress_bar(chunks, of="chunks of points", show=progress)
             ]
     value, stderr, condition, rank = (torch.cat(part) for part in zip(*parts, strict=True))
     require_full_rank(rank, x)

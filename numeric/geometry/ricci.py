@@ -31,7 +31,6 @@ from numeric.geometry.derivatives import (
     chunks_for_second_derivatives,
     jacobian,
     jacobian_and_hessian,
-    progress_bar,
 )
 from numeric.geometry.frames import Pivots, select_pivots, whiten
 from numeric.geometry.gauss_equation import (
@@ -49,6 +48,7 @@ from numeric.models.hidden_layers import HiddenLayer
 from numeric.models.model import EvaluatedMap, Model
 from numeric.models.repaired_operations import ReplacedOperations
 from numeric.models.saturating_activations import SATURATION_SAFE
+from numeric.progress import progress_bar
 
 MAX_SECOND_DERIVATIVES = 2**27  # at one point: 1 GB
 SAFETY = 8.0  # times the difference of two computations, which may be small by chance
@@ -90,7 +90,10 @@ def metric(features: Any, x: Tensor, layer: str | None = None, progress: bool = 
     if hidden is None:
         with opened.on(x) as f, ReplacedOperations(SATURATION_SAFE):
             chunks = chunks_for_first_derivatives(f, f.count * f.points.shape[1])
-            parts = [_gram(jacobian(f, chunk)) for chunk in progress_bar(chunks, progress)]
+            parts = [
+                _gram(jacobian(f, chunk))
+                for chunk in progress_bar(chunks, of="chunks of points", show=progress)
+            ]
     else:
         chunks = opened.check_points(x).split(max(1, CHUNK_SIZE // hidden.weights.numel()))
         parts = [_gram(hidden.jacobian(chunk)) for chunk in chunks]
@@ -132,7 +135,9 @@ def _any_map(f: EvaluatedMap, progress: bool) -> tuple[Tensor, ...]:
     """Value, condition, rank, squared norm of the second fundamental form, and error: (n,) each."""
     d = f.points.shape[1]
     chunks = chunks_for_second_derivatives(f, check_hessian_fits(f.count, d))
-    results = [_by_gauss_equation(f, x) for x in progress_bar(chunks, progress)]
+    results = [
+        _by_gauss_equation(f, x) for x in progress_bar(chunks, of="chunks of points", show=progress)
+    ]
     if d > 1 and not any(any_second for _, any_second in results) and piecewise_affine(f):
         require_no_kinks(["slopes that jump where second derivatives are 0"])
     return tuple(

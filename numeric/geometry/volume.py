@@ -20,7 +20,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
 from numeric.geometry.jacobians import COPIES, ENTRY, Scaled, jacobians, tolerance
 from numeric.geometry.layerwise_volume import SAFE, recompute_layerwise
@@ -30,6 +29,7 @@ from numeric.models.hidden_layers import HiddenLayer
 from numeric.models.model import Model
 from numeric.models.repaired_operations import ReplacedOperations
 from numeric.models.saturating_activations import SATURATION_SAFE
+from numeric.progress import progress_bar
 
 GIGABYTE = 2**30
 MILD = 30.0  # condition number up to which a Gram matrix is accurate to 1e-12
@@ -171,7 +171,7 @@ def _hidden_rows(layer: HiddenLayer, x: Tensor, memory: int, progress: bool) -> 
             f"memory = {memory} bytes was given, but the Jacobian of {tuple(layer.weights.shape)} and its "
             f"factors need {size}: give at least that."
         )
-    with tqdm(total=len(x), desc="points", disable=not progress, leave=False) as bar:
+    with progress_bar(of="points", show=progress, total=len(x)) as bar:
         for chunk in x.split(memory // size):
             scale, slope, _ = layer.slopes(layer.preactivations(chunk))
             logs = scale + (layer.factor * slope).abs().log()
