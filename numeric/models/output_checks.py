@@ -47,6 +47,8 @@ def run_or_explain(run: Callable[..., Any], x: Tensor) -> Any:
     """run(x), with an error that names the shape of the batch if it fails."""
     try:
         return run(x)
+    except InputError:  # says already what is wrong
+        raise
     except Exception as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise InputError(
