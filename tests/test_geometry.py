@@ -207,7 +207,7 @@ def test_a_map_without_slope_at_a_point_is_refused_there() -> None:
         (torch.zeros(3, 2, dtype=torch.int64), r"double\(\)"),
         (torch.zeros(3, 2, dtype=torch.complex128), r"double\(\)"),
         (torch.full((3, 2), torch.inf, **DOUBLE), "NaN or infinite"),
-        ([[0.0, 1.0]], "list"),
+        ([["0", "1"]], "array of numbers"),
         (torch.zeros(3, 2), "float32"),
         (torch.zeros(3, 4, **DOUBLE), "4"),
     ],

@@ -117,7 +117,9 @@ def test_a_point_with_infinite_derivatives_is_named() -> None:
         volume_of(lambda x: x.sqrt(), x)
 
 
-@pytest.mark.parametrize("x", [torch.zeros(0, 2, **WIDE), torch.zeros(3, **WIDE), [[1.0, 2.0]]])
+@pytest.mark.parametrize(
+    "x", [torch.zeros(0, 2, **WIDE), torch.zeros(3, **WIDE), [1.0, 2.0], "[[1.0, 2.0]]"]
+)
 def test_an_empty_batch_and_other_shapes_are_refused(x: Any) -> None:
     for features in (lambda x: x**2, drawn(nn.Sequential(nn.Linear(2, 4), nn.Tanh()))):
         with pytest.raises(InputError, match="x"):

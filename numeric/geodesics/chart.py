@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -21,9 +20,10 @@ from torch import Tensor
 from numeric.geodesics.elements import Array
 from numeric.geodesics.maps import AutodiffMap, HiddenLayerMap, Map
 from numeric.geometry.kinks import layers_with_kinks
-from numeric.inputs import InputError
+from numeric.inputs import ArrayLike, InputError
+from numeric.models.arguments import as_tensor
 from numeric.models.hidden_layers import HiddenLayer
-from numeric.models.model import Model
+from numeric.models.model import Model, ModelLike
 from numeric.models.output_checks import (
     check_first_derivative,
     check_second_derivative,
@@ -131,9 +131,11 @@ class Chart:
 
 
 @contextmanager
-def open_chart(features: Any, points: Tensor, layer: str | None) -> Iterator[tuple[Chart, Tensor]]:
+def open_chart(
+    model: ModelLike, points: Tensor, layer: str | None
+) -> Iterator[tuple[Chart, Tensor]]:
     """A chart around the first of points (n, ...), and all of them flat, (n, d)."""
-    opened = Model.of(features, layer)
+    opened = Model.of(model, layer)
     with opened.on(points) as f:
         d = f.points.shape[1]
         if f.count < d:
@@ -160,30 +162,37 @@ def open_chart(features: Any, points: Tensor, layer: str | None) -> Iterator[tup
         yield Chart(differentiable, f.points[0], tuple(kinks)), f.points
 
 
-def stack_points(**points: Any) -> Tensor:
+def stack_points(**arrays: ArrayLike) -> Tensor:
     """Stack points; refuse those that differ in shape, dtype or device."""
-    for name, point in points.items():
-        if not isinstance(point, Tensor) or point.ndim < 1:
-            raise InputError(
-                f"{name} = {point!r} was given, but a point is a tensor of at least one coordinate, in "
-                "the shape that the map takes, without the first axis of a batch."
-            )
+    points = {name: as_point(name, point) for name, point in arrays.items()}
     kinds = {(tuple(p.shape), p.dtype, p.device) for p in points.values()}
     if len(kinds) > 1:
         listed = ", ".join(
             f"{n} {tuple(p.shape)} {p.dtype} on {p.device}" for n, p in points.items()
         )
-        raise InputError(f"Points must be of one shape, type and device, but given were {listed}.")
+        raise InputError(f"Points must be of one shape, type and device, not {listed}.")
     return torch.stack(list(points.values()))
 
 
-def require_single_point(features: Any, layer: str | None, **points: Tensor) -> None:
+def as_point(name: str, values: ArrayLike) -> Tensor:
+    """One point as a tensor; refuse what has no coordinates."""
+    point = as_tensor(name, values)
+    if point.ndim < 1 or not point.numel():
+        raise InputError(
+            f"{name} = {values!r} was given, but a point has at least one coordinate, in the shape that the "
+            "map takes, without the first axis of a batch."
+        )
+    return point
+
+
+def require_single_point(model: ModelLike, layer: str | None, **points: Tensor) -> None:
     """Refuse batches where one point is needed: the map acts on each row separately."""
+    opened = Model.of(model, layer)
     name, point = next(iter(points.items()))
     if point.ndim < 2 or len(point) < 2:
         return
     try:
-        with Model.of(features, layer).on(point):
+        with opened.on(point):
             pass
     except InputError:  # the rows are not separate points of the map
         return

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import torch
@@ -20,9 +19,17 @@ from numeric.geodesics.chart import Chart, array, open_chart
 from numeric.geodesics.elements import Array, Curve
 from numeric.geodesics.geodesic import Geodesic
 from numeric.geodesics.refinement import NotConverged
-from numeric.geodesics.search import STANDARD, Search, find_geodesics, refined_geodesic
+from numeric.geodesics.search import (
+    STANDARD,
+    Search,
+    find_geodesics,
+    refined_geodesic,
+    require_search,
+)
 from numeric.geodesics.variation import Variation
-from numeric.inputs import InputError
+from numeric.inputs import ArrayLike, InputError
+from numeric.models.arguments import as_tensor
+from numeric.models.model import ModelLike
 from numeric.progress import progress_bar
 
 STEPS = 40  # of Newton's method
@@ -45,19 +52,28 @@ class Mean:
 
 
 def mean(
-    features: Any,
-    points: Tensor,
-    weights: Any = None,
+    model: ModelLike,
+    points: ArrayLike,
+    weights: ArrayLike | None = None,
     *,
     layer: str | None = None,
     search: Search = STANDARD,
     progress: bool = True,
 ) -> Mean:
-    """Of points (n, ...), with weights (n,) that are 0 or above; equal ones by default.
+    """The Riemannian mean of points (n, ...): the least weighted sum of squared distances.
 
-    Far from the points there may be other means; the descent starts at the mean of coordinates.
+    Weights (n,) are 0 or above, equal ones by default; the other arguments are those of
+    `geodesics.between`. Far from the points there may be other means; the descent starts at the mean of
+    coordinates. Returned is a `Mean`. Refused are what `between` refuses, maps with kinks, and weights that
+    are negative or all 0; `NotConverged` is raised where the descent does not end.
+
+    >>> result = mean(lambda x: torch.exp(x), [[0.0], [2.0]], search=Search(starts=1))
+    >>> round(result.point.exp().item(), 6)  # halfway between 1 and e^2
+    4.194528
     """
-    with open_chart(features, points, layer) as (chart, flat):
+    require_search(search)
+    points = as_tensor("points", points)
+    with open_chart(model, points, layer) as (chart, flat):
         share = _shares(weights, len(flat))
         start = torch.as_tensor(share).to(flat) @ (flat - flat[0]) + flat[0]
         here = _Candidate.searched(chart.recentred(start), points, flat, share, search)
@@ -73,8 +89,8 @@ def mean(
                 here = fresh
             here = here.stepped(search)
     raise NotConverged(
-        f"The mean is not found in {STEPS} steps: the gradient at the last one is {here.gradient:.2g}, the "
-        f"root of the variance {math.sqrt(here.variance):.2g}. Points may be too far apart for one mean."
+        f"The mean does not converge in {STEPS} steps: the gradient at the last one is {here.gradient:.2g}, "
+        f"the root of the variance {math.sqrt(here.variance):.2g}. Points may be too far apart for one mean."
     )
 
 
@@ -133,7 +149,7 @@ class _Candidate:
                 return candidate
             part /= 2
         raise NotConverged(
-            f"The mean comes to no rest: no step lowers the variance {self.variance:.6g}, whose gradient is "
+            f"The mean does not converge: no step lowers the variance {self.variance:.6g}, whose gradient is "
             f"{self.gradient:.2g}. A point may be so far away that geodesics to it are not unique."
         )
 
@@ -167,10 +183,10 @@ class _Candidate:
         return _Candidate(chart, self.share, geodesics)
 
 
-def _shares(weights: Any, n: int) -> Array:
+def _shares(weights: ArrayLike | None, n: int) -> Array:
     if weights is None:
         return np.full(n, 1 / n)
-    weights = array(weights) if isinstance(weights, Tensor) else np.asarray(weights, float)
+    weights = array(as_tensor("weights", weights))
     if weights.shape != (n,) or not np.isfinite(weights).all() or (weights < 0).any():
         raise InputError(
             f"weights = {weights} were given, but {n} points need {n} finite weights of 0 or above."

@@ -114,7 +114,7 @@ def _failure_message(
         else "if the map has a kink there, use relax; else raise the tolerance"
     )
     return (
-        f"The path comes to no rest at the point {point}, {t:.3g} of the way along: it turns by "
+        f"The path does not converge at the point {point}, {t:.3g} of the way along: it turns by "
         f"{residuals.residual:.2g}, a geodesic by 0, up to the tolerance {tolerance:.2g}, and the condition "
         f"number of the Jacobian is {residuals.condition[at]:.2g}; {why}."
     )

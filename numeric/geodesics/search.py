@@ -23,7 +23,7 @@ from numeric.geodesics.elements import Array, Curve
 from numeric.geodesics.geodesic import Geodesic
 from numeric.geodesics.refinement import UNKNOWNS, refine_curve
 from numeric.geodesics.variation import Variation, energy, length
-from numeric.inputs import InputError, whole
+from numeric.inputs import InputError, positive, whole
 
 DEGREE = 12  # of a piece
 PIECES = 4  # before refinement
@@ -42,24 +42,29 @@ CHORDS = 4  # in a segment, so that its length is right where it crosses a kink
 PARTS = 2  # of a segment at first, when its length is integrated
 EXACT = 1e-8  # relative error allowed in a part
 HALVINGS = 20  # most halvings of a part
-INSIDE = 1e-6  # share of a part that is kept off its ends, where a kink may lie
+INSIDE = 1e-6  # share of a part left out at its ends, where a kink may lie
 
 
 @dataclass(frozen=True)
 class Search:
-    """Starting curves, the straight line and random arcs, and the tolerance of the residual."""
+    """Starting curves, the straight line and random arcs, and the tolerance of the residual.
+
+    The tolerance is an angle; by default 5e-7, or what the smoothness of the map allows. Refused are starts
+    below 1, seeds below 0 and tolerances that are not above 0.
+
+    >>> Search(starts=2)
+    Search(starts=2, seed=0, tolerance=None)
+    """
 
     starts: int = 4
     seed: int = 0
-    tolerance: float | None = (
-        None  # of the residual; by default 5e-7, or what the smoothness of the map allows
-    )
+    tolerance: float | None = None
 
     def __post_init__(self) -> None:
         whole("starts", self.starts)
         whole("seed", self.seed, 0)
-        if self.tolerance is not None and not 0 < self.tolerance < math.inf:
-            raise InputError(f"tolerance = {self.tolerance} was given, but it must be above 0.")
+        if self.tolerance is not None:
+            positive("tolerance", self.tolerance)
 
     def lines(self, times: Array, end: Array) -> list[Array]:
         """Nodes (n, d) of each start; arcs bulge by about half the distance in coordinates."""
@@ -71,6 +76,14 @@ class Search:
 
 
 STANDARD = Search()
+
+
+def require_search(search: Search) -> None:
+    """Refuse anything else where a `Search` is meant."""
+    if not isinstance(search, Search):
+        raise InputError(
+            f"search = {search!r} was given, but a geodesics.Search is needed, such as Search(starts=4)."
+        )
 
 
 def find_geodesics(chart: Chart, p: Tensor, end: Array, search: Search) -> list[Geodesic]:

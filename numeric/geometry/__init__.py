@@ -21,16 +21,8 @@ curvature, and d + 3 probes for its estimate.
 from numeric.geometry.random_directions import ricci_estimate
 from numeric.geometry.ricci import Ricci, metric, ricci_scalar
 from numeric.geometry.volume import LogVolume, MetricSpectrum, log_volume, spectrum
-from numeric.models.model import Model
 
 __all__ = [
-    "LogVolume",
-    "MetricSpectrum",
-    "Model",
-    "Ricci",
-    "log_volume",
-    "metric",
-    "ricci_estimate",
-    "ricci_scalar",
+    "LogVolume", "MetricSpectrum", "Ricci", "log_volume", "metric", "ricci_estimate", "ricci_scalar",
     "spectrum",
 ]  # fmt: skip

@@ -40,10 +40,10 @@ ScaledMatrix = tuple[
 
 
 def recompute_layerwise(
-    features: Model, x: Tensor, rank: Tensor, condition: Tensor, memory: int, progress: bool
+    model: Model, x: Tensor, rank: Tensor, condition: Tensor, memory: int, progress: bool
 ) -> Iterator[tuple[int, MatrixProduct]]:
     """Recompute ill-conditioned points layer by layer, if the factors fit into `memory`."""
-    stack = LayerStack.of(features, x)
+    stack = LayerStack.of(model, x)
     if stack is None or stack.bytes() > memory:
         return
     doubtful = ~(condition <= SAFE) | (rank < stack.narrowest)
@@ -66,17 +66,17 @@ class LayerStack:
     layers: tuple[tuple[nn.Linear, nn.Module], ...]
 
     @classmethod
-    def of(cls, features: Model, x: Tensor) -> LayerStack | None:
+    def of(cls, model: Model, x: Tensor) -> LayerStack | None:
         """From a Sequential up to the requested layer; None if it has other parts or points are not flat."""
-        body = features.body
+        body = model.body
         if type(body) is not nn.Sequential or changed(body):
             return None
         parts = dict(body.named_children())
         names = list(parts)
-        if features.layer is not None:
-            if features.layer not in parts:
+        if model.layer is not None:
+            if model.layer not in parts:
                 return None
-            names = names[: names.index(features.layer) + 1]
+            names = names[: names.index(model.layer) + 1]
         used = [parts[name] for name in names if type(parts[name]) not in IDENTITIES]
         if any(map(changed, used)):
             return None

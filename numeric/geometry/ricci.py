@@ -1,7 +1,7 @@
 r"""Metric and Ricci scalar of any feature map, in closed form where it is one hidden layer.
 
-    metric(features, x)         # g = J^T J
-    ricci_scalar(features, x)   # .value, .condition, .rank, .error
+    metric(model, x)            # g = J^T J
+    ricci_scalar(model, x)      # .value, .condition, .rank, .error
 
 Accuracy, relative to 40-digit values: one hidden layer 1e-13 at any condition number of its Jacobian J
 (`closed_form`); any other map at worst about 1e-15 times that condition number if it comes from badly scaled
@@ -19,7 +19,6 @@ like d^2 between 4 and 32 inputs, on the way to the d^3 of a product of matrices
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -41,11 +40,12 @@ from numeric.geometry.gauss_equation import (
     without_curvature,
 )
 from numeric.geometry.kinks import layers_with_kinks, piecewise_affine, require_no_kinks
-from numeric.inputs import InputError
+from numeric.inputs import ArrayLike, InputError
 from numeric.kernels import Kernel
 from numeric.kernels.two_point import metric_of_kernel
+from numeric.models.arguments import as_tensor
 from numeric.models.hidden_layers import HiddenLayer
-from numeric.models.model import EvaluatedMap, Model
+from numeric.models.model import EvaluatedMap, Model, ModelLike
 from numeric.models.repaired_operations import ReplacedOperations
 from numeric.models.saturating_activations import SATURATION_SAFE
 from numeric.progress import progress_bar
@@ -77,15 +77,30 @@ class Frame:
     condition: Tensor  # (m,)
 
 
-def metric(features: Any, x: Tensor, layer: str | None = None, progress: bool = True) -> Tensor:
-    r"""g = J^T J: points (n, ...) of d coordinates in all -> (n, d, d), of the dtype of x.
+def metric(
+    model: ModelLike | Kernel, x: ArrayLike, layer: str | None = None, progress: bool = True
+) -> Tensor:
+    r"""The metric that a model or a Kernel pulls back to its inputs.
 
-    Of a Kernel it is $\partial_x\partial_y k(x, y)$ at y = x, in closed form where the kernel knows its
-    metric, else by torch's derivatives.
+    $g = J^T J$ of a model with Jacobian J, and $\partial_x\partial_y k(x, y)$ at y = x of a Kernel: in closed
+    form for one hidden layer and where the kernel knows its metric, else by torch's derivatives.
+
+    The model is a module or a function (m, ...) -> (m, ...), taken up to `layer` if one is named; the
+    points x have shape (n, ...), with d coordinates in all. Returned are matrices (n, d, d), in the dtype
+    of x. Refused are points that do not fit the model, and maps that torch cannot differentiate.
+
+    >>> metric(lambda x: torch.cat([x, x**2], 1), [[0.0], [1.0]]).flatten().tolist()  # 1 + 4 x^2
+    [1.0, 5.0]
     """
-    if isinstance(features, Kernel):
-        return metric_of_kernel(features, x)
-    opened = Model.of(features, layer)
+    x = as_tensor("x", x)
+    if isinstance(model, Kernel):
+        if layer is not None:
+            raise InputError(
+                f"layer = {layer!r} was given, but a kernel has no layers: leave it out."
+            )
+        Model.of(model).check_points(x)
+        return metric_of_kernel(model, x)
+    opened = Model.of(model, layer)
     hidden = HiddenLayer.at(opened, x)
     if hidden is None:
         with opened.on(x) as f, ReplacedOperations(SATURATION_SAFE):
@@ -105,10 +120,23 @@ def _gram(J: Tensor) -> Tensor:
 
 
 def ricci_scalar(
-    features: Any, x: Tensor, layer: str | None = None, progress: bool = True
+    model: ModelLike, x: ArrayLike, layer: str | None = None, progress: bool = True
 ) -> Ricci:
-    """The Ricci scalar at points (n, ...); degenerate metrics and maps with kinks are refused."""
-    opened = Model.of(features, layer)
+    r"""The Ricci scalar of a model's metric, by the Gauss equation; no third derivatives are needed.
+
+    $R = \sum_{a\ne b} \langle P H_{aa}, P H_{bb}\rangle - |P H_{ab}|^2$ with P the projection to the normal
+    space and H the Hessian in an orthonormal frame; the unit d-sphere has R = d (d - 1).
+
+    The model is a module or a function (m, ...) -> (m, ...), taken up to `layer` if one is named; the
+    points x have shape (n, ...). Returned are values, condition numbers and ranks of the Jacobian, and
+    estimated errors, (n,) each. Refused are degenerate metrics, maps with kinks, and points where rounding
+    leaves no digit.
+
+    >>> sphere = lambda x: torch.cat([2 * x, (x**2).sum(1, True) - 1], 1) / ((x**2).sum(1, True) + 1)
+    >>> ricci_scalar(sphere, [[0.3, -0.2], [1.0, 2.0]]).value.round(decimals=6).tolist()
+    [2.0, 2.0]
+    """
+    opened, x = Model.of(model, layer), as_tensor("x", x)
     hidden = HiddenLayer.at(opened, x)
     if hidden is None:
         with opened.on(x) as f:

@@ -16,7 +16,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -24,14 +23,15 @@ from torch import Tensor
 from numeric.geometry.jacobians import COPIES, ENTRY, Scaled, jacobians, tolerance
 from numeric.geometry.layerwise_volume import SAFE, recompute_layerwise
 from numeric.geometry.scaled_qr import Graded, graded
-from numeric.inputs import InputError, whole
+from numeric.inputs import ArrayLike, InputError, whole
+from numeric.models.arguments import as_tensor
 from numeric.models.hidden_layers import HiddenLayer
-from numeric.models.model import Model
+from numeric.models.memory import GIGABYTE
+from numeric.models.model import Model, ModelLike
 from numeric.models.repaired_operations import ReplacedOperations
 from numeric.models.saturating_activations import SATURATION_SAFE
 from numeric.progress import progress_bar
 
-GIGABYTE = 2**30
 MILD = 30.0  # condition number up to which a Gram matrix is accurate to 1e-12
 ROUNDS = 6  # of power iteration
 PANEL = 128  # rows of a Gram matrix at a time, from their diagonal on
@@ -81,17 +81,26 @@ class _Factors:
 
 
 def log_volume(
-    features: Any,
-    x: Tensor,
+    model: ModelLike,
+    x: ArrayLike,
     layer: str | None = None,
     memory: int = 2 * GIGABYTE,
     progress: bool = True,
 ) -> LogVolume:
-    """The log of the product of the nonzero singular values of the Jacobian, at points (n, ...).
+    r"""The log of the volume element of a model's metric, exact at any scale.
 
-    `memory` is the budget in bytes, beside the model and its points.
+    $\log\sqrt{\det g} = \sum_k \log s_k$ over the nonzero singular values of the Jacobian.
+
+    The model is a module or a function (m, ...) -> (m, ...), taken up to `layer` if one is named; the
+    points x have shape (n, ...); `memory` is a budget in bytes, beside the model and its points. Returned
+    are log volumes, ranks and condition numbers, (n,) each. Refused are points and maps that cannot be
+    differentiated, a budget that is too small, and maps that are constant at all points.
+
+    >>> polar = lambda x: x[:, :1] * torch.cat([x[:, 1:].cos(), x[:, 1:].sin()], 1)
+    >>> log_volume(polar, [[2.0, 0.3]]).value.exp().round(decimals=6).tolist()  # r dr dphi
+    [2.0]
     """
-    opened = Model.of(features, layer)
+    opened, x = Model.of(model, layer), as_tensor("x", x)
     value, rank, condition = _over_all_points(_volumes, opened, x, memory, progress)
     for point, product in recompute_layerwise(opened, x, rank, condition, memory, progress):
         value[point], rank[point] = product.log_volume, product.rank
@@ -101,14 +110,22 @@ def log_volume(
 
 
 def spectrum(
-    features: Any,
-    x: Tensor,
+    model: ModelLike,
+    x: ArrayLike,
     layer: str | None = None,
     memory: int = 2 * GIGABYTE,
     progress: bool = True,
 ) -> MetricSpectrum:
-    """The singular values of the Jacobian at points (n, ...), each with full relative accuracy."""
-    opened = Model.of(features, layer)
+    """The singular values of the Jacobian, roots of the metric's eigenvalues, each with all digits.
+
+    Arguments and refusals are those of `log_volume`. Returned are logs of singular values (n, min(p, d))
+    for p features of d inputs, ranks and condition numbers (n,).
+
+    >>> result = spectrum(lambda x: torch.cat([3 * x, 4 * x], 1), [[1.0]])
+    >>> result.log_singular.exp().round(decimals=6).tolist()
+    [[5.0]]
+    """
+    opened, x = Model.of(model, layer), as_tensor("x", x)
     values, rank, condition = _over_all_points(_spectra, opened, x, memory, progress)
     for point, product in recompute_layerwise(opened, x, rank, condition, memory, progress):
         if (log_values := product.log_singular()) is not None:

@@ -1,4 +1,4 @@
-"""Memory: kept from one chunk of points for the next, and the peak of a piece of torch code on any device."""
+"""Memory: reused from one chunk of points to the next, and the peak of a piece of torch code, measured."""
 
 from __future__ import annotations
 

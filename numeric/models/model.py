@@ -66,7 +66,7 @@ class Model:
         """Open a module, a method of a module, or any callable (n, ...) -> (n, ...).
 
         `layer` is the name of a submodule, as in `named_modules`, whose output is taken instead of the last
-        one. Returned is a `Model`; one that is given already is cut at the layer. Refused are things that
+        one. Returned is a `Model`; a `Model` is cut at the layer. Refused are things that
         cannot be called, layers of a function, and names of no layer.
 
         >>> net = nn.Sequential(nn.Linear(2, 3), nn.Tanh(), nn.Linear(3, 1))
@@ -101,7 +101,7 @@ class Model:
         """The same model, cut at another layer."""
         return Model.of(self.body, layer)
 
-    def __call__(self, x: Tensor) -> Any:
+    def __call__(self, x: Tensor) -> Tensor:
         """The output, in the present mode and with gradients; with a layer, its first output.
 
         What follows the layer is not computed. `on` and `evaluate` refuse layers that run several times.
@@ -218,7 +218,7 @@ class Model:
             )
         return chosen
 
-    def functional_call(self, parameters: Mapping[str, Tensor], x: Tensor) -> Any:
+    def functional_call(self, parameters: Mapping[str, Tensor], x: Tensor) -> Tensor:
         """The output with other parameters, by `torch.func.functional_call`: cut models and methods too.
 
         Parameters that are not named keep their values. Any of torch's transforms may be applied. Refused are
