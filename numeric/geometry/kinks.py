@@ -91,8 +91,8 @@ def require_no_kinks(names: Sequence[str]) -> None:
         raise InputError(
             f"The features have kinks, by {', '.join(names[:3])}{', ...' if len(names) > 3 else ''}. "
             "Between them a piecewise linear map is flat, and on them second derivatives do not exist: "
-            "metric and log_volume exist, a Ricci scalar does not. Take a smooth activation, such as GELU, SiLU, "
-            "Softplus or Tanh, and no comparing, sorting, rounding or steps."
+            "metric and log_volume exist, a Ricci scalar does not. Take a smooth activation, such as GELU, "
+            "SiLU, Softplus or Tanh, and no comparing, sorting, rounding or steps."
         )
 
 
