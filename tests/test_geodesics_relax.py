@@ -169,7 +169,7 @@ def test_a_shorter_path_through_the_pole_is_not_passed_over() -> None:
         geodesics.between(spherical, p, q, search=Search(starts=2))
 
 
-def test_a_tolerance_out_of_reach_is_told() -> None:
+def test_a_tolerance_out_of_reach_is_refused() -> None:
     """At a kink the path is only relaxed; a smooth step as steep as a kink cannot be refined."""
 
     def seen(x: Tensor) -> Tensor:

@@ -128,7 +128,7 @@ def test_kinks_of_a_function_change_the_speed() -> None:
         geodesics.shoot(fold, point(1.0, 0.0), point(-2.0, 1.0))
 
 
-def test_singular_points_and_runaways_are_told(monkeypatch) -> None:
+def test_singular_points_and_runaways_are_refused(monkeypatch) -> None:
     def cubic(x: Tensor) -> Tensor:
         return torch.stack([x[:, 0] ** 3, x[:, 1]], 1)
 

@@ -84,7 +84,7 @@ def doubled_where_positive(z: Tensor) -> Tensor:
 
 E2 = torch.tensor([0.0, 1.0], **DOUBLE)
 INTO, OUT = network(2, 6)[0], network(6, 6)
-BENT = {
+KINKED_MAPS = {
     "abs": torch.abs,
     "abs ": abs,
     "clamp": lambda z: z.clamp(-0.3, 0.3),
@@ -133,13 +133,13 @@ STEPPED = {
 }
 
 
-@pytest.mark.parametrize("name", BENT)
+@pytest.mark.parametrize("name", KINKED_MAPS)
 def test_kinks_inside_a_smooth_map_are_found(name: str) -> None:
     """Second derivatives are not 0, so they do not reveal the kinks."""
     x = 4 * points(3, 2) - 3.6
     for at in (x, x[:1], x[:1].repeat(2, 1)):
         with pytest.raises(InputError, match=f"kinks, by .*{name.strip()}"):
-            geometry.ricci_scalar(lambda y: OUT(BENT[name](INTO(y))), at)
+            geometry.ricci_scalar(lambda y: OUT(KINKED_MAPS[name](INTO(y))), at)
 
 
 @pytest.mark.parametrize("name", STEPPED)
@@ -212,7 +212,7 @@ def umbrella(x: Tensor) -> Tensor:
     return torch.stack([u, v**2, u * v], 1)
 
 
-def test_degenerate_points_are_told() -> None:
+def test_degenerate_points_are_refused() -> None:
     x = points(4, 2)
     x[2] = 0
     with pytest.raises(InputError, match=r"rank 1 of 2 at point 2 .* 1 of 4 points"):
