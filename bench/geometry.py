@@ -134,10 +134,10 @@ def errors() -> Iterator[str]:
             with mp.workdps(100):
                 rows, biases = net.weights.tolist(), net.biases.tolist()
                 R = float(Units.of(tanh, rows, biases, x[0].tolist()).scalar())
-            found = geometry.ricci_scalar(net, x)
-            conditions.append(found.condition.item())
-            worst = max(worst, abs(found.value.item() / R - 1))
-            if found.condition < 1e12:  # beyond, no other map is told from a degenerate one
+            closed = geometry.ricci_scalar(net, x)
+            conditions.append(closed.condition.item())
+            worst = max(worst, abs(closed.value.item() / R - 1))
+            if closed.condition < 1e12:  # beyond, any other map counts as degenerate
                 plain = geometry.ricci_scalar(lambda y, net=net: net(y), x)
                 any_map = max(any_map, abs(plain.value.item() / R - 1))
         other = f", by the Gauss equation of any map {any_map:.0e}" if any_map else ""
@@ -171,17 +171,17 @@ def cost_law() -> Iterator[str]:
             (middle, (256, 512, 1024, 2048), lambda n, make=make: make(200, n, 2)),
             ("d", (4, 8, 16, 32), lambda n, make=make: make(20, 256, n)),
         )
-        told = [f"{what}^{_slope(sizes, job)}" for what, sizes, job in laws]
-        yield f"cost law, {name}: {' '.join(told)}"
+        exponents = [f"{what}^{_slope(sizes, job)}" for what, sizes, job in laws]
+        yield f"cost law, {name}: {' '.join(exponents)}"
 
 
 def _slope(sizes: Sequence[int], make: Callable[[int], Job]) -> str:
-    found = power_law(sizes, interleaved(tuple(map(make, sizes)), time.process_time, 3))
-    return f"{found.value:.1f}±{found.stderr:.1f}"
+    law = power_law(sizes, interleaved(tuple(map(make, sizes)), time.process_time, 3))
+    return f"{law.value:.1f}±{law.stderr:.1f}"
 
 
 def _best(jobs: dict[int, Job]) -> tuple[float, int]:
-    """The least time, and the batch size that it was found with."""
+    """The least time, and its batch size."""
     times = interleaved(tuple(jobs.values()), time.process_time, 2)
     return min(zip(times, jobs, strict=True))
 

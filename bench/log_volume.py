@@ -106,7 +106,7 @@ def published(net: nn.Module, x: Tensor) -> Tensor:
 
 
 def decades() -> Iterator[str]:
-    """A Kronecker product has products of singular values, so that small factors tell the large one."""
+    """A Kronecker product has products of singular values, so that its volume is known from small factors."""
     nats, factors, logs, exact = DECADES * math.log(10), [], [], mp.mpf(0)
     for k, n in enumerate((40, 50)):
         factors.append(torch.randn(n, 28, generator=_seeded(k)).double())
@@ -115,12 +115,12 @@ def decades() -> Iterator[str]:
         exact += 28 * exact_log_volume(logs[k], factors[k])
     rows, scales = torch.kron(*factors), (logs[0][:, None] + logs[1]).flatten()
     matrix = rows * scales.exp()[:, None]
-    found = {
+    volumes = {
         "ours": graded(scales, rows).log_volume,
         "SVD": torch.linalg.svdvals(matrix).log().sum(),
         "plain QR": torch.geqrf(matrix)[0].diagonal().abs().log().sum(),
     }
-    errors = ", ".join(f"{k} {float(abs(v.item() - exact)):.0e}" for k, v in found.items())
+    errors = ", ".join(f"{k} {float(abs(v.item() - exact)):.0e}" for k, v in volumes.items())
     ours, qr = interleaved(
         (partial(graded, scales, rows), partial(torch.geqrf, matrix)), time.process_time, 3
     )
@@ -145,15 +145,15 @@ def cost_law() -> Iterator[str]:
         "units": [(1, n, 400) for n in (2000, 4000, 8000, 16000)],
         "inputs": [(1, 4000, d) for d in (200, 400, 800, 1600)],
     }
-    told = []
+    exponents = []
     for k, (name, sizes) in enumerate(cases.items()):
         jobs = []
         for n, width, d in sizes:
             x = torch.rand(n, d, generator=_seeded(), **DOUBLE)
             jobs.append(partial(geometry.log_volume, network(d, width), x, progress=False))
         times = interleaved(tuple(jobs), time.process_time, 3)
-        told.append(f"{name}^{power_law([size[k] for size in sizes], times).value:.1f}")
-    yield f"cost of a hidden layer's log volume: {' '.join(told)}"
+        exponents.append(f"{name}^{power_law([size[k] for size in sizes], times).value:.1f}")
+    yield f"cost of a hidden layer's log volume: {' '.join(exponents)}"
 
 
 def network(d: int, width: int) -> nn.Module:
@@ -169,11 +169,11 @@ def memory(name: str) -> str:
     x = torch.randn(1, 3, 32, 32, generator=_seeded())
     before, start = peak(), time.perf_counter()
     cpu = time.process_time()
-    found = geometry.log_volume(net, x, memory=BUDGET)
+    volume = geometry.log_volume(net, x, memory=BUDGET)
     return (
         f"{name}, untrained, float32, 2048 features of 3 x 32 x 32 inputs: log volume "
-        f"{found.value.item():.3f}, rank {found.rank.item()}, condition {found.condition.item():.0e}; peak "
-        f"{peak() / GIGABYTE:.2f} GB resident, {before / GIGABYTE:.2f} of them before; "
+        f"{volume.value.item():.3f}, rank {volume.rank.item()}, condition {volume.condition.item():.0e}; "
+        f"peak {peak() / GIGABYTE:.2f} GB resident, {before / GIGABYTE:.2f} of them before; "
         f"{time.perf_counter() - start:.0f} s, {time.process_time() - cpu:.0f} s of CPU time"
     )
 

@@ -32,5 +32,5 @@ def volume_of(*args: Any, **kwargs: Any) -> geometry.LogVolume:
     return geometry.log_volume(*args, progress=False, **kwargs)
 
 
-def spectrum_of(*args: Any, **kwargs: Any) -> geometry.Spectrum:
+def spectrum_of(*args: Any, **kwargs: Any) -> geometry.MetricSpectrum:
     return geometry.spectrum(*args, progress=False, **kwargs)

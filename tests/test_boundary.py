@@ -12,7 +12,7 @@ from analytic.expressions.arguments import InputError
 from numeric.experiments.decision_boundaries import (
     Disc,
     Lattice,
-    Together,
+    ParallelNetworks,
     cross_entropies,
     distance,
     margin,
@@ -54,7 +54,7 @@ def test_networks_side_by_side_train_as_if_alone(shape: tuple, optimizer: type) 
     data = tuple(torch.stack(part, 1) for part in zip(*draws, strict=True))
     kind = {"steps": 60, "batch": 8, "device": "cpu", "progress": False}
     make = partial(optimizer, lr=0.05, weight_decay=1e-3)
-    together = train(Together(nets), cross_entropies, data, make, **kind)
+    together = train(ParallelNetworks(nets), cross_entropies, data, make, **kind)
     alone = [train(n, F.cross_entropy, d, make, **kind) for n, d in zip(nets, draws, strict=True)]
     torch.testing.assert_close(
         together.losses, sum(run.losses for run in alone), rtol=1e-12, atol=0
@@ -67,7 +67,7 @@ def test_networks_side_by_side_train_as_if_alone(shape: tuple, optimizer: type) 
 
 
 def test_one_of_many_is_a_copy() -> None:
-    together = Together([perceptron(3, seed) for seed in range(2)])
+    together = ParallelNetworks([perceptron(3, seed) for seed in range(2)])
     x = torch.randn(5, 2, 2, **WIDE)
     for k in range(2):
         torch.testing.assert_close(together.network(k)(x[:, k]), together(x)[:, k])
@@ -131,8 +131,8 @@ BAD = {
     "no layers": (lambda: perceptron(()), "one hidden layer"),
     "width": (lambda: perceptron((3, 0)), "width = 0"),
     "outputs": (lambda: perceptron(3, outputs=0), "outputs"),
-    "unlike": (lambda: Together([perceptron(3), perceptron(4)]), "one shape"),
-    "none": (lambda: Together([]), "one at least"),
+    "unlike": (lambda: ParallelNetworks([perceptron(3), perceptron(4)]), "one shape"),
+    "none": (lambda: ParallelNetworks([]), "one at least"),
     "no hidden": (lambda: hidden_layers(nn.Sequential(nn.Linear(2, 2))), "perceptron"),
     "lattice": (lambda: Lattice(1.0, 1), "points"),
     "infinite": (lambda: Lattice(math.inf), "reach = inf"),

@@ -169,7 +169,7 @@ def test_a_shorter_path_through_the_pole_is_not_passed_over() -> None:
         geodesics.between(spherical, p, q, search=Search(starts=2))
 
 
-def test_a_tolerance_out_of_reach_is_told() -> None:
+def test_a_tolerance_out_of_reach_is_refused() -> None:
     """At a kink the path is only relaxed; a smooth step as steep as a kink cannot be refined."""
 
     def seen(x: Tensor) -> Tensor:
@@ -219,7 +219,7 @@ def test_steps_that_leave_the_domain_do_not_matter() -> None:
         (point(0.0, math.nan), point(1.0, 0.0), "NaN"),
         (point(0.0, 0.0), point(1.0, math.inf), "infinite"),
         (torch.tensor(0.0), torch.tensor(1.0), "at least one coordinate"),
-        ((0.0, 0.0), (1.0, 0.0), "tensor"),
+        ("(0, 0)", (1.0, 0.0), "p = .* an array of numbers is needed"),
         (torch.tensor([0, 0]), torch.tensor([1, 0]), "double"),
     ],
 )

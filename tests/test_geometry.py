@@ -8,7 +8,7 @@ from analytic.activations import erf
 from analytic.expressions.arguments import InputError
 from numeric import geometry
 from numeric.geometry import closed_form
-from numeric.models.feature_map import FeatureMap
+from numeric.models.model import Model
 from numeric.models.shallow import ShallowNetwork
 
 DOUBLE = {"dtype": torch.float64}
@@ -118,7 +118,7 @@ def test_methods_and_networks_of_the_suite_are_feature_maps() -> None:
     )
     plain = geometry.metric(lambda y: shallow(y), x)
     torch.testing.assert_close(plain, shallow.metric(x), rtol=1e-13, atol=1e-15)
-    again = FeatureMap.of(FeatureMap.of(net, "2"))
+    again = Model.of(Model.of(net, "2"))
     torch.testing.assert_close(geometry.metric(again, x), geometry.metric(net, x, layer="2"))
 
 
@@ -207,7 +207,7 @@ def test_a_map_without_slope_at_a_point_is_refused_there() -> None:
         (torch.zeros(3, 2, dtype=torch.int64), r"double\(\)"),
         (torch.zeros(3, 2, dtype=torch.complex128), r"double\(\)"),
         (torch.full((3, 2), torch.inf, **DOUBLE), "NaN or infinite"),
-        ([[0.0, 1.0]], "list"),
+        ([["0", "1"]], "array of numbers"),
         (torch.zeros(3, 2), "float32"),
         (torch.zeros(3, 4, **DOUBLE), "4"),
     ],

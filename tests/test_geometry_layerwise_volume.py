@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from drawn_networks import WIDE, drawn, points, spectrum_of, volume_of
 from numeric.geometry.layerwise_volume import LayerStack
-from numeric.models.feature_map import FeatureMap
-from numeric.models.memory_meter import Meter
+from numeric.models.memory import Meter
+from numeric.models.model import Model
 
 PHI: dict[type[nn.Module], tuple[Callable, Callable]] = {  # in mpmath, with derivatives
     nn.Tanh: (mp.tanh, lambda z: 1 / mp.cosh(z) ** 2),
@@ -114,7 +114,7 @@ def test_layers_whose_scales_come_in_the_opposite_order() -> None:
     values = exact(net, x[0])
     assert abs(volume_of(net, x).value.item() - math.fsum(values)) < 1e-12
     assert abs(spectrum_of(net, x).log_singular[0] - torch.tensor(values, **WIDE)).max() < 1e-12
-    product = LayerStack.of(FeatureMap.of(net), x).at(x[0])
+    product = LayerStack.of(Model.of(net), x).at(x[0])
     assert product.log_singular() is None
     assert abs(product.log_condition() - (values[0] - values[1])) < 1e-9
 
@@ -123,14 +123,14 @@ def test_layers_that_lose_directions_are_left_to_the_jacobian() -> None:
     net, x = network(nn.Tanh, 20, 3, 6, 5), points(2, 3)
     net[2].weight.data[:, 3:] = 0
     net[0].weight.data[2] = net[0].weight.data[0] + net[0].weight.data[1]
-    assert LayerStack.of(FeatureMap.of(net), x).at(x[0]) is None
+    assert LayerStack.of(Model.of(net), x).at(x[0]) is None
     assert (volume_of(net, x).rank <= 2).all()
 
 
 @pytest.mark.parametrize("shape", [(50, 200, 200, 5), (40, 60, 90), (20, 30, 30, 30, 30, 20)])
 def test_memory_is_foreseen(shape: tuple[int, ...]) -> None:
     net, x = network(nn.Tanh, 5, *shape), points(1, shape[0])
-    stack = LayerStack.of(FeatureMap.of(net), x)
+    stack = LayerStack.of(Model.of(net), x)
     with Meter() as meter:
         product = stack.at(x[0])
         values = product.log_singular()
@@ -160,5 +160,5 @@ def test_what_is_recognised_as_a_chain() -> None:
         (hooked, None, flat),
         (nn.Tanh(), None, flat),
     ]
-    assert all(LayerStack.of(FeatureMap.of(net, layer), x) is not None for net, layer, x in yes)
-    assert all(LayerStack.of(FeatureMap.of(net, layer), x) is None for net, layer, x in no)
+    assert all(LayerStack.of(Model.of(net, layer), x) is not None for net, layer, x in yes)
+    assert all(LayerStack.of(Model.of(net, layer), x) is None for net, layer, x in no)

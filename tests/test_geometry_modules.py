@@ -146,7 +146,7 @@ def test_features_of_fewer_digits_than_the_points_count_as_such() -> None:
             quantity(rounded, points(3, 2))
 
 
-def test_half_precision_inside_is_told_from_a_wrong_derivative() -> None:
+def test_half_precision_inside_is_distinguished_from_a_wrong_derivative() -> None:
     net = drawn(nn.Sequential(nn.Linear(2, 6), nn.Tanh())).float()
 
     def mixed(y: Tensor) -> Tensor:

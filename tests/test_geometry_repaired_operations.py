@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from analytic.expressions.arguments import InputError
 from numeric import geometry
 from numeric.geometry.derivatives import along_two
-from numeric.models import activation_derivatives, repaired_operations
+from numeric.models import activation_derivatives
 from numeric.models.repaired_operations import ReplacedOperations
 from numeric.models.saturating_activations import SATURATION_SAFE
 
@@ -54,7 +54,7 @@ def test_a_wrong_second_derivative_is_noticed(monkeypatch: pytest.MonkeyPatch) -
     torch.manual_seed(2)
     net = nn.Sequential(nn.Linear(2, 6), nn.LayerNorm(6), nn.Linear(6, 5), nn.Tanh()).double()
     geometry.ricci_scalar(net, points())
-    monkeypatch.setattr(repaired_operations, "REPAIRED", {})
+    monkeypatch.setattr("numeric.models.model.REPAIRED", {})
     with pytest.raises(InputError, match="second derivative"):
         geometry.ricci_scalar(net, points())
 

@@ -14,7 +14,8 @@ from analytic.expressions.arguments import InputError
 from drawn_networks import WIDE, deep, drawn, points, spectrum_of, volume_of
 from numeric import geometry
 from numeric.geometry.jacobians import COPIES
-from numeric.models.memory_meter import Meter
+from numeric.models.memory import Meter
+from test_progress import terminal_for
 
 WIDENING = deep(5, 20, 600)
 NARROWING = deep(40, 30, 6)
@@ -116,16 +117,19 @@ def test_a_point_with_infinite_derivatives_is_named() -> None:
         volume_of(lambda x: x.sqrt(), x)
 
 
-@pytest.mark.parametrize("x", [torch.zeros(0, 2, **WIDE), torch.zeros(3, **WIDE), [[1.0, 2.0]]])
+@pytest.mark.parametrize(
+    "x", [torch.zeros(0, 2, **WIDE), torch.zeros(3, **WIDE), [1.0, 2.0], "[[1.0, 2.0]]"]
+)
 def test_an_empty_batch_and_other_shapes_are_refused(x: Any) -> None:
     for features in (lambda x: x**2, drawn(nn.Sequential(nn.Linear(2, 4), nn.Tanh()))):
         with pytest.raises(InputError, match="x"):
             volume_of(features, x)
 
 
-def test_progress_is_shown_and_hidden(capfd: pytest.CaptureFixture) -> None:
+def test_progress_is_shown_and_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = terminal_for(monkeypatch)
     net, x = deep(3, 6, 6), points(2, 3)
-    geometry.log_volume(net, x)
-    assert "derivatives" in capfd.readouterr().err
     geometry.log_volume(net, x, progress=False)
-    assert not capfd.readouterr().err
+    assert not shown.getvalue()
+    geometry.log_volume(net, x)
+    assert "derivatives" in shown.getvalue()

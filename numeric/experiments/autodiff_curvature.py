@@ -25,7 +25,7 @@ from analytic.finite.units import Units
 from numeric.geometry.derivatives import prepare
 from numeric.geometry.ricci import ricci_scalar
 from numeric.inputs import InputError
-from numeric.models.feature_map import FeatureMap
+from numeric.models.model import Model
 from numeric.models.shallow import ShallowNetwork
 
 Derive = Callable[[Callable[..., Tensor]], Callable[..., Tensor]]  # torch.func.jacrev or jacfwd
@@ -78,7 +78,7 @@ def ricci_by_nesting(
         return torch.einsum("ij,ij->", torch.linalg.inv(metric(point)), ricci)
 
     prepare()
-    with FeatureMap.of(features, layer).on(x) as f:
+    with Model.of(features, layer).on(x) as f:
         return vmap(scalar, chunk_size=batch)(f.points)
 
 

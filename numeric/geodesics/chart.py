@@ -1,11 +1,17 @@
-"""Interface of torch and scipy: a feature map in displacements from one of a few points, as numpy arrays."""
+r"""Interface of torch and scipy: a feature map in displacements from one of a few points, as numpy arrays.
+
+Covariant derivatives along a curve need only first and second derivatives of the map. At a point x with
+velocity v let J = QR be the Jacobian and H the Hessian of the features. On the orthonormal axes Q of the
+tangent space a field V along the curve has the covariant derivative $DV = R V' + N V$ with
+$N = Q^T H(v, \cdot)$, since $\frac{d}{dt}(J V) = J V' + H(v, V)$ has it as its tangent part. So a geodesic
+has $R x'' + N x' = 0$: no Christoffel symbols, no derivative of the metric.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -13,12 +19,72 @@ from torch import Tensor
 
 from numeric.geodesics.elements import Array
 from numeric.geodesics.maps import AutodiffMap, HiddenLayerMap, Map
-from numeric.geodesics.transport import Transport
 from numeric.geometry.kinks import layers_with_kinks
-from numeric.inputs import InputError
-from numeric.models.feature_map import FeatureMap
+from numeric.inputs import ArrayLike, InputError
+from numeric.models.arguments import as_tensor
 from numeric.models.hidden_layers import HiddenLayer
-from numeric.models.output_checks import check_first_derivative, check_second_derivative
+from numeric.models.model import Model, ModelLike
+from numeric.models.output_checks import (
+    check_first_derivative,
+    check_second_derivative,
+    format_point,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class CovariantDerivative:
+    """The matrices of the covariant derivative at m points with velocities."""
+
+    Q: Tensor  # (m, p, d)
+    R: Tensor  # (m, d, d)
+    N: Tensor  # (m, d, d), Q^T H(v, .)
+    H: Tensor  # (m, p, d), H(v, .)
+
+    @classmethod
+    def along(
+        cls, features: AutodiffMap | HiddenLayerMap, x: Tensor, v: Tensor
+    ) -> CovariantDerivative:
+        """From points (m, d) and velocities (m, d)."""
+        J, H = features.jacobian_and_hessian(x, v)
+        bad = ~(J.isfinite().all(2) & H.isfinite().all(2)).all(1)
+        if bad.any():
+            raise InputError(
+                f"The map or a derivative of it is NaN or infinite at the point {format_point(x[bad][0])}, "
+                "which a path came to: mend the map there, or choose points whose path keeps away."
+            )
+        Q, R = torch.linalg.qr(J)
+        return cls(Q, R, Q.mT @ H, H)
+
+    def condition(self) -> Tensor:
+        """Condition number of the Jacobian, (m,); infinite where it is singular up to rounding."""
+        values = torch.linalg.svdvals(self.R)
+        least = max(self.Q.shape[1:]) * torch.finfo(values.dtype).eps * values[:, 0]
+        return torch.where(values[:, -1] > least, values[:, 0] / values[:, -1], torch.inf)
+
+    def require_nonsingular(self, x: Tensor) -> None:
+        """Refuse points x (m, d) at which the Jacobian is singular."""
+        singular = self.condition().isinf()
+        if singular.any():
+            raise InputError(
+                f"The metric is singular at the point {format_point(x[singular][0])}, so that some "
+                "directions there have no length: take more features, or points whose path avoids it."
+            )
+
+    def acceleration(self, v: Tensor) -> Tensor:
+        """x'' of a geodesic, (m, d)."""
+        force = self.N @ v.to(self.N)[:, :, None]
+        return -torch.linalg.solve_triangular(self.R, force, upper=True)[..., 0]
+
+    def curvature_form(
+        self, features: AutodiffMap | HiddenLayerMap, x: Tensor, v: Tensor
+    ) -> Tensor:
+        r"""$\langle R(V, v)v, V\rangle$ as a form in V, (m, d, d), by the equation of Gauss.
+
+        It is $\langle II(v, v), H(V, V)\rangle - |II(v, V)|^2$, with II the normal part of H.
+        """
+        normal = self.H - self.Q @ self.N
+        second_form = (normal @ v.to(normal)[:, :, None])[..., 0]
+        return features.contract_hessian(x, second_form) - normal.mT @ normal
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,13 +112,13 @@ class Chart:
         """Points at displacements: (m, d) -> (m, d)."""
         return self.origin + self.tensor(y)
 
-    def transport(self, y: Array, v: Array) -> Transport:
+    def covariant_derivative(self, y: Array, v: Array) -> CovariantDerivative:
         """The covariant derivative at displacements (m, d) with velocities (m, d)."""
-        return Transport.along(self.features, self.places(y), self.tensor(v))
+        return CovariantDerivative.along(self.features, self.places(y), self.tensor(v))
 
     def require_nonsingular(self, y: Array) -> None:
         """Refuse displacements (m, d) at which the metric is singular."""
-        self.transport(y, np.zeros_like(y)).require_nonsingular(self.places(y))
+        self.covariant_derivative(y, np.zeros_like(y)).require_nonsingular(self.places(y))
 
     def speeds(self, y: Array, v: Array) -> Array:
         """|J v|: (m, d), (m, d) -> (m,)."""
@@ -65,19 +131,21 @@ class Chart:
 
 
 @contextmanager
-def open_chart(features: Any, points: Tensor, layer: str | None) -> Iterator[tuple[Chart, Tensor]]:
+def open_chart(
+    model: ModelLike, points: Tensor, layer: str | None
+) -> Iterator[tuple[Chart, Tensor]]:
     """A chart around the first of points (n, ...), and all of them flat, (n, d)."""
-    feature_map = FeatureMap.of(features, layer)
-    with feature_map.on(points) as f:
+    opened = Model.of(model, layer)
+    with opened.on(points) as f:
         d = f.points.shape[1]
         if f.count < d:
             raise InputError(
                 f"{d} coordinates and {f.count} features: the metric is singular everywhere, and points "
                 "may have distance 0. Take a wider layer."
             )
-        hidden = HiddenLayer.at(feature_map, points)
+        hidden = HiddenLayer.at(opened, points)
         differentiable = AutodiffMap(f) if hidden is None else HiddenLayerMap(f, hidden)
-        kinks = layers_with_kinks(f, feature_map.module)
+        kinks = layers_with_kinks(f, opened.module)
         if hidden is not None and hidden.jumps():
             kinks = [hidden.name]
 
@@ -94,30 +162,37 @@ def open_chart(features: Any, points: Tensor, layer: str | None) -> Iterator[tup
         yield Chart(differentiable, f.points[0], tuple(kinks)), f.points
 
 
-def stack_points(**points: Any) -> Tensor:
+def stack_points(**arrays: ArrayLike) -> Tensor:
     """Stack points; refuse those that differ in shape, dtype or device."""
-    for name, point in points.items():
-        if not isinstance(point, Tensor) or point.ndim < 1:
-            raise InputError(
-                f"{name} = {point!r} was given, but a point is a tensor of at least one coordinate, in "
-                "the shape that the map takes, without the first axis of a batch."
-            )
+    points = {name: as_point(name, point) for name, point in arrays.items()}
     kinds = {(tuple(p.shape), p.dtype, p.device) for p in points.values()}
     if len(kinds) > 1:
         listed = ", ".join(
             f"{n} {tuple(p.shape)} {p.dtype} on {p.device}" for n, p in points.items()
         )
-        raise InputError(f"Points must be of one shape, type and device, but given were {listed}.")
+        raise InputError(f"Points must be of one shape, type and device, not {listed}.")
     return torch.stack(list(points.values()))
 
 
-def require_single_point(features: Any, layer: str | None, **points: Tensor) -> None:
+def as_point(name: str, values: ArrayLike) -> Tensor:
+    """One point as a tensor; refuse what has no coordinates."""
+    point = as_tensor(name, values)
+    if point.ndim < 1 or not point.numel():
+        raise InputError(
+            f"{name} = {values!r} was given, but a point has at least one coordinate, in the shape that the "
+            "map takes, without the first axis of a batch."
+        )
+    return point
+
+
+def require_single_point(model: ModelLike, layer: str | None, **points: Tensor) -> None:
     """Refuse batches where one point is needed: the map acts on each row separately."""
+    opened = Model.of(model, layer)
     name, point = next(iter(points.items()))
     if point.ndim < 2 or len(point) < 2:
         return
     try:
-        with FeatureMap.of(features, layer).on(point):
+        with opened.on(point):
             pass
     except InputError:  # the rows are not separate points of the map
         return

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from numeric.geodesics.elements import Array, Curve
-from numeric.inputs import InputError
+from numeric.inputs import ArrayLike, InputError
+from numeric.models.arguments import as_tensor
 
 CONJUGATE = 1e-6  # |stability| up to which ends count as conjugate: rounding and discretisation
 TINY = 1e-300  # avoids a division by 0
@@ -70,22 +69,22 @@ class Geodesic:
         """The velocity at t = 0, which is the logarithm of the end point; in the shape of a point."""
         return self.velocity(0.0)
 
-    def at(self, t: Any) -> Tensor:
-        """Points at times from 0 to 1: numbers in any shape -> (*shape of t, *shape of a point)."""
+    def at(self, t: ArrayLike | float) -> Tensor:
+        """Points at times from 0 to 1, others are refused: any shape -> (*shape of t, *shape of a point)."""
         return self.origin + self._shaped(t, 0)
 
-    def velocity(self, t: Any) -> Tensor:
+    def velocity(self, t: ArrayLike | float) -> Tensor:
         """Their derivatives by t, in the same shape."""
         return self._shaped(t, 1)
 
-    def _shaped(self, t: Any, order: int) -> Tensor:
+    def _shaped(self, t: ArrayLike | float, order: int) -> Tensor:
         t = times(t, 1.0)
         return like(self.origin, self.curve.at(t.ravel(), order), t.shape)
 
 
-def times(t: Any, last: float) -> Array:
+def times(t: ArrayLike | float, last: float) -> Array:
     """Times as an array; those outside [0, last] are refused."""
-    t = np.asarray(t.detach().cpu() if isinstance(t, Tensor) else t, float)
+    t = as_tensor("t", t).detach().cpu().double().numpy()
     if not ((t >= 0) & (t <= last)).all():
         raise InputError(f"t = {t} was given, but the path runs from t = 0 to t = {last:g}.")
     return t

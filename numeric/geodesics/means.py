@@ -9,21 +9,28 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import torch
 from scipy.linalg import eigh
 from torch import Tensor
-from tqdm import tqdm
 
 from numeric.geodesics.chart import Chart, array, open_chart
 from numeric.geodesics.elements import Array, Curve
 from numeric.geodesics.geodesic import Geodesic
 from numeric.geodesics.refinement import NotConverged
-from numeric.geodesics.search import STANDARD, Search, find_geodesics, refined_geodesic
+from numeric.geodesics.search import (
+    STANDARD,
+    Search,
+    find_geodesics,
+    refined_geodesic,
+    require_search,
+)
 from numeric.geodesics.variation import Variation
-from numeric.inputs import InputError
+from numeric.inputs import ArrayLike, InputError
+from numeric.models.arguments import as_tensor
+from numeric.models.model import ModelLike
+from numeric.progress import progress_bar
 
 STEPS = 40  # of Newton's method
 FLAT = 1e-3  # eigenvalues of the Hessian below this are not used for Newton steps; in flat space all are 1
@@ -45,23 +52,32 @@ class Mean:
 
 
 def mean(
-    features: Any,
-    points: Tensor,
-    weights: Any = None,
+    model: ModelLike,
+    points: ArrayLike,
+    weights: ArrayLike | None = None,
     *,
     layer: str | None = None,
     search: Search = STANDARD,
     progress: bool = True,
 ) -> Mean:
-    """Of points (n, ...), with weights (n,) that are 0 or above; equal ones by default.
+    """The Riemannian mean of points (n, ...): the least weighted sum of squared distances.
 
-    Far from the points there may be other means; the descent starts at the mean of coordinates.
+    Weights (n,) are 0 or above, equal ones by default; the other arguments are those of
+    `geodesics.between`. Far from the points there may be other means; the descent starts at the mean of
+    coordinates. Returned is a `Mean`. Refused are what `between` refuses, maps with kinks, and weights that
+    are negative or all 0; `NotConverged` is raised where the descent does not end.
+
+    >>> result = mean(lambda x: torch.exp(x), [[0.0], [2.0]], search=Search(starts=1))
+    >>> round(result.point.exp().item(), 6)  # halfway between 1 and e^2
+    4.194528
     """
-    with open_chart(features, points, layer) as (chart, flat):
+    require_search(search)
+    points = as_tensor("points", points)
+    with open_chart(model, points, layer) as (chart, flat):
         share = _shares(weights, len(flat))
         start = torch.as_tensor(share).to(flat) @ (flat - flat[0]) + flat[0]
         here = _Candidate.searched(chart.recentred(start), points, flat, share, search)
-        bar = tqdm(range(STEPS), desc="mean", unit="step", disable=not progress, leave=False)
+        bar = progress_bar(range(STEPS), of="steps to the mean", show=progress)
         for step in bar:
             bar.set_postfix(gradient=f"{here.gradient:.1e}")
             if here.gradient <= chart.unit**0.6 * math.sqrt(here.variance):
@@ -73,8 +89,8 @@ def mean(
                 here = fresh
             here = here.stepped(search)
     raise NotConverged(
-        f"The mean is not found in {STEPS} steps: the gradient at the last one is {here.gradient:.2g}, the "
-        f"root of the variance {math.sqrt(here.variance):.2g}. Points may be too far apart for one mean."
+        f"The mean does not converge in {STEPS} steps: the gradient at the last one is {here.gradient:.2g}, "
+        f"the root of the variance {math.sqrt(here.variance):.2g}. Points may be too far apart for one mean."
     )
 
 
@@ -119,7 +135,7 @@ class _Candidate:
     def stepped(self, search: Search) -> _Candidate:
         """The next candidate: a Newton step, halved until the variance decreases."""
         step, gain = self._step()
-        bend = self.chart.transport(np.zeros_like(step[None]), step[None])
+        bend = self.chart.covariant_derivative(np.zeros_like(step[None]), step[None])
         bend = array(bend.acceleration(self.chart.tensor(step[None])))[0]
         part = 1.0
         while part >= SHORTEST:
@@ -133,7 +149,7 @@ class _Candidate:
                 return candidate
             part /= 2
         raise NotConverged(
-            f"The mean comes to no rest: no step lowers the variance {self.variance:.6g}, whose gradient is "
+            f"The mean does not converge: no step lowers the variance {self.variance:.6g}, whose gradient is "
             f"{self.gradient:.2g}. A point may be so far away that geodesics to it are not unique."
         )
 
@@ -145,8 +161,8 @@ class _Candidate:
             here = Variation.at(self.chart, geodesic.curve)
             slope += share * here.first[:d]
             second += share * here.follow(d)
-        stretch = array(self.chart.transport(np.zeros((1, d)), np.zeros((1, d))).stretch)[0]
-        values, fields = eigh(second, stretch.T @ stretch)
+        R = array(self.chart.covariant_derivative(np.zeros((1, d)), np.zeros((1, d))).R)[0]
+        values, fields = eigh(second, R.T @ R)
         # Where the Hessian is not clearly positive, go downhill by at most 1/CURVED logarithms.
         rates = np.where(values > FLAT, values, np.maximum(np.abs(values), CURVED))
         step = -fields @ (fields.T @ slope / rates)
@@ -167,10 +183,10 @@ class _Candidate:
         return _Candidate(chart, self.share, geodesics)
 
 
-def _shares(weights: Any, n: int) -> Array:
+def _shares(weights: ArrayLike | None, n: int) -> Array:
     if weights is None:
         return np.full(n, 1 / n)
-    weights = array(weights) if isinstance(weights, Tensor) else np.asarray(weights, float)
+    weights = array(as_tensor("weights", weights))
     if weights.shape != (n,) or not np.isfinite(weights).all() or (weights < 0).any():
         raise InputError(
             f"weights = {weights} were given, but {n} points need {n} finite weights of 0 or above."

@@ -40,8 +40,8 @@ class GeodesicResidual:
         nodes, d = curve.rule.nodes, curve.values.shape[2]
         middles = (nodes[1:] + nodes[:-1]) / 2
         y, v, a = (curve.inside(middles, order) for order in range(3))
-        transport = chart.transport(y.reshape(-1, d), v.reshape(-1, d))
-        R, N = (array(part).reshape(*y.shape, d) for part in (transport.stretch, transport.drift))
+        derivative = chart.covariant_derivative(y.reshape(-1, d), v.reshape(-1, d))
+        R, N = (array(part).reshape(*y.shape, d) for part in (derivative.R, derivative.N))
         off = np.linalg.norm((R @ a[..., None] + N @ v[..., None])[..., 0], axis=2)
         size = length(chart, curve)
         widths = np.diff(curve.breaks)
@@ -54,7 +54,7 @@ class GeodesicResidual:
             curve.places(middles),
             off * np.outer(widths, np.diff(nodes)) / 2 / size,
             EPSILON * twice * values.max(1) * widths / size,
-            array(transport.condition()).reshape(off.shape),
+            array(derivative.condition()).reshape(off.shape),
         )
 
     @property
@@ -114,7 +114,7 @@ def _failure_message(
         else "if the map has a kink there, use relax; else raise the tolerance"
     )
     return (
-        f"The path comes to no rest at the point {point}, {t:.3g} of the way along: it turns by "
+        f"The path does not converge at the point {point}, {t:.3g} of the way along: it turns by "
         f"{residuals.residual:.2g}, a geodesic by 0, up to the tolerance {tolerance:.2g}, and the condition "
         f"number of the Jacobian is {residuals.condition[at]:.2g}; {why}."
     )

@@ -1,4 +1,4 @@
-r"""Geodesics from a point in given directions: the exponential map.
+r"""Geodesics from a point along initial velocities: the exponential map.
 
 On orthonormal axes of the tangent space the equation is $R x'' = -N x'$, whose solution keeps its speed
 $|R x'|$; how far the computed speed changes is a free check, which also detects kinks of the map.
@@ -6,20 +6,21 @@ $|R x'|$; how far the computed speed changes is a free check, which also detects
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any
+from numbers import Real
 
 import numpy as np
 from scipy.integrate import OdeSolution, solve_ivp
 from torch import Tensor
 
-from numeric.geodesics.chart import Chart, array, open_chart, require_single_point
+from numeric.geodesics.chart import Chart, array, as_point, open_chart, require_single_point
 from numeric.geodesics.elements import Array
 from numeric.geodesics.geodesic import like, times
 from numeric.geodesics.refinement import NotConverged
-from numeric.inputs import InputError
+from numeric.inputs import ArrayLike, InputError, positive
+from numeric.models.arguments import as_tensor
+from numeric.models.model import ModelLike
 from numeric.models.output_checks import format_point
 
 CALLS = 10_000  # most evaluations of the right hand side
@@ -42,36 +43,50 @@ class Ray:
         """The end points, exponentials of time times velocity: (..., *shape)."""
         return self.at(self.time)
 
-    def at(self, t: Any) -> Tensor:
+    def at(self, t: ArrayLike | float) -> Tensor:
         """Points at times in any shape: (*shape of t, ..., *shape of a point)."""
         return self.origin + self._state(t, 0)
 
-    def velocity(self, t: Any) -> Tensor:
+    def velocity(self, t: ArrayLike | float) -> Tensor:
         """Their derivatives by t, in the same shape."""
         return self._state(t, 1)
 
-    def _state(self, t: Any, part: int) -> Tensor:
+    def _state(self, t: ArrayLike | float, part: int) -> Tensor:
         t = times(t, self.time)
         state = self.solution(t.ravel()).T.reshape(t.size, 2, -1)
         return like(self.start, state[:, part], t.shape)
 
 
 def shoot(
-    features: Any,
-    p: Tensor,
-    v: Tensor,
+    model: ModelLike,
+    p: ArrayLike,
+    v: ArrayLike,
     time: float = 1.0,
     *,
     layer: str | None = None,
     tolerance: float | None = None,
 ) -> Ray:
-    """Geodesics from p with velocities v, in the shape of p or (..., *shape of p).
+    r"""Geodesics from p with velocities v: the exponential map.
 
-    The tolerance is the relative error of a step; by default 1e-11 in float64, 1e-5 in float32.
+    $x'' + \Gamma(x', x') = 0$ from x = p and x' = v, for times from 0 to `time`.
+
+    The model is a module or a function (m, ...) -> (m, ...), taken up to `layer` if one is named; p is one
+    point, and v has its shape or (..., *shape of p). The tolerance is the relative error of a step; by
+    default 1e-11 in float64, 1e-5 in float32. Returned is a `Ray`. Refused are batches of points, maps with
+    kinks, singular points and times that are not above 0; `NotConverged` is raised where the path is lost
+    or its speed changes.
+
+    >>> import torch
+    >>> polar = lambda x: x[:, :1] * torch.cat([x[:, 1:].cos(), x[:, 1:].sin()], 1)
+    >>> ray = shoot(polar, [1.0, 0.0], [0.0, 1.0])  # a tangent of the unit circle, of length 1
+    >>> [round(x, 6) for x in (ray.end[0].item() ** 2, ray.length.item())]
+    [2.0, 1.0]
     """
-    _check_arguments(p, v, time, tolerance)
-    require_single_point(features, layer, p=p)
-    with open_chart(features, p[None], layer) as (chart, _):
+    p, v = as_point("p", p), as_tensor("v", v)
+    time = positive("time", time)
+    _check_velocities(p, v, tolerance)
+    require_single_point(model, layer, p=p)
+    with open_chart(model, p[None], layer) as (chart, _):
         if chart.kinks:
             raise InputError(
                 f"The map has kinks, by {', '.join(chart.kinks[:3])}. They refract paths, which the "
@@ -79,16 +94,16 @@ def shoot(
             )
         flat = array(v).reshape(-1, p.numel())
         precision = tolerance or chart.unit**0.7
-        solution = _solve(chart, flat, float(time), precision)
-        drift, speed = _drift(chart, solution, flat, float(time))
+        solution = _solve(chart, flat, time, precision)
+        drift, speed = _drift(chart, solution, flat, time)
     if not drift <= (limit := max(chart.unit**0.4, 1e3 * precision)):
         raise NotConverged(
             f"The speed of the geodesic changes by {drift:.2g} of itself, and not by less than {limit:.2g}: "
             "the map has kinks, as ReLU has, where paths are refracted, so that relax finds shortest ones "
             "but none can be shot; or the time is too long for the tolerance."
         )
-    length = like(v.new_empty(()), float(time) * speed, v.shape[: v.ndim - p.ndim])
-    return Ray(length, drift, float(time), p.detach(), v.detach(), solution)
+    length = like(v.new_empty(()), time * speed, v.shape[: v.ndim - p.ndim])
+    return Ray(length, drift, time, p.detach(), v.detach(), solution)
 
 
 def _solve(chart: Chart, v: Array, time: float, precision: float) -> OdeSolution:
@@ -103,9 +118,9 @@ def _solve(chart: Chart, v: Array, time: float, precision: float) -> OdeSolution
                 f"{format_point(chart.places(y)[0])}: it runs away, or into a singular point. Take a shorter "
                 "time."
             )
-        transport = chart.transport(y, u)
-        transport.require_nonsingular(chart.places(y))
-        return np.stack([u, array(transport.acceleration(chart.tensor(u)))]).ravel()
+        derivative = chart.covariant_derivative(y, u)
+        derivative.require_nonsingular(chart.places(y))
+        return np.stack([u, array(derivative.acceleration(chart.tensor(u)))]).ravel()
 
     start = np.stack([np.zeros_like(v), v]).ravel()
     size = np.abs(v).max() or 1.0
@@ -136,11 +151,8 @@ def _drift(chart: Chart, solution: OdeSolution, v: Array, time: float) -> tuple[
     return float((change / np.where(speed[0] > 0, speed[0], 1.0)).max()), speed[0]
 
 
-def _check_arguments(p: Any, v: Any, time: Any, tolerance: Any) -> None:
-    for name, tensor in (("p", p), ("v", v)):
-        if not isinstance(tensor, Tensor) or tensor.ndim < 1 or not tensor.numel():
-            raise InputError(f"{name} = {tensor!r} was given, but a tensor of numbers is needed.")
-    if v.ndim < p.ndim or v.shape[v.ndim - p.ndim :] != p.shape:
+def _check_velocities(p: Tensor, v: Tensor, tolerance: float | None) -> None:
+    if not v.numel() or v.ndim < p.ndim or v.shape[v.ndim - p.ndim :] != p.shape:
         raise InputError(
             f"Velocities of shape {tuple(v.shape)} were given, but those at a point of shape "
             f"{tuple(p.shape)} have that shape, or several first axes."
@@ -149,7 +161,5 @@ def _check_arguments(p: Any, v: Any, time: Any, tolerance: Any) -> None:
         raise InputError(
             f"Velocities must be finite, and {p.dtype} on {p.device} as p is, not {v.dtype} on {v.device}."
         )
-    if not isinstance(time, int | float) or not 0 < time < math.inf:
-        raise InputError(f"time = {time!r} was given, but it must be above 0 and finite.")
-    if tolerance is not None and not 0 < tolerance < 1:
-        raise InputError(f"tolerance = {tolerance} was given, but it must lie between 0 and 1.")
+    if tolerance is not None and not (isinstance(tolerance, Real) and 0 < tolerance < 1):
+        raise InputError(f"tolerance = {tolerance!r} was given, but it must lie between 0 and 1.")

@@ -32,8 +32,8 @@ class Variation:
 
     energy: float
     first: Array  # (n d,)
-    rigid: Array  # (n d, n d), of |DV|^2
-    tide: Array  # (n d, n d), of <R(V, x')x', V>
+    stiffness: Array  # (n d, n d), of |DV|^2
+    curvature: Array  # (n d, n d), of <R(V, x')x', V>
     inner: slice  # all but the ends
     width: int  # of the band on each side of the diagonal
 
@@ -42,9 +42,11 @@ class Variation:
         """For any curve; if it is not a geodesic, the second variation is the covariant one."""
         e, k, d = curve.values.shape
         y, v = curve.values.reshape(-1, d), curve.velocities.reshape(-1, d)
-        transport = chart.transport(y, v)
-        tide = array(transport.tide(chart.features, chart.places(y), chart.tensor(v)))
-        R, N = (array(part).reshape(e, k, d, d) for part in (transport.stretch, transport.drift))
+        derivative = chart.covariant_derivative(y, v)
+        curvature = array(
+            derivative.curvature_form(chart.features, chart.places(y), chart.tensor(v))
+        )
+        R, N = (array(part).reshape(e, k, d, d) for part in (derivative.R, derivative.N))
         every = np.arange(k)
         D = np.einsum("eqab,eqj->eqajb", R, curve.slopes)
         D[:, every, :, every] += N.swapaxes(0, 1)
@@ -52,22 +54,24 @@ class Variation:
         speed = (R @ curve.velocities[..., None]).reshape(e, k * d)
         weights = np.repeat(curve.weights, d, 1)
         weighted = (weights[:, :, None] * D).swapaxes(1, 2)
-        tide = curve.weights[:, :, None, None] * tide.reshape(e, k, d, d)
+        curvature = curve.weights[:, :, None, None] * curvature.reshape(e, k, d, d)
         n = ((k - 1) * e + 1) * d
-        first, rigid, tides = np.zeros(n), np.zeros((n, n)), np.zeros((n, n))
+        first, stiffness, curvatures = np.zeros(n), np.zeros((n, n)), np.zeros((n, n))
         for piece in range(e):
             here = slice(piece * (k - 1) * d, (piece * (k - 1) + k) * d)
             first[here] += weighted[piece] @ speed[piece]
-            rigid[here, here] += weighted[piece] @ D[piece]
+            stiffness[here, here] += weighted[piece] @ D[piece]
             blocks = np.zeros((k, d, k, d))
-            blocks[every, :, every] = tide[piece]
-            tides[here, here] += blocks.reshape(k * d, k * d)
-        return cls(float((weights * speed**2).sum()), first, rigid, tides, slice(d, n - d), k * d)
+            blocks[every, :, every] = curvature[piece]
+            curvatures[here, here] += blocks.reshape(k * d, k * d)
+        return cls(
+            float((weights * speed**2).sum()), first, stiffness, curvatures, slice(d, n - d), k * d
+        )
 
     def _inner(self) -> tuple[Array, Array]:
         """The second variation with the ends fixed, and its part |DV|^2."""
-        rigid = self.rigid[self.inner, self.inner]
-        return rigid - self.tide[self.inner, self.inner], rigid
+        stiffness = self.stiffness[self.inner, self.inner]
+        return stiffness - self.curvature[self.inner, self.inner], stiffness
 
     def _band(self, matrix: Array) -> Array:
         """The upper half of the band, in scipy's format."""
@@ -80,25 +84,25 @@ class Variation:
 
     def follow(self, d: int) -> Array:
         """The second variation in the first node, minimised over inner nodes (Schur complement): (d, d)."""
-        second = self.rigid - self.tide
+        second = self.stiffness - self.curvature
         coupled = second[self.inner, :d]
         answer = np.linalg.solve(second[self.inner, self.inner], coupled)
         return second[:d, :d] - coupled.T @ answer
 
     def step(self) -> tuple[Array, float]:
         """Newton's step downhill with the ends fixed, and its length in |DV|."""
-        second, rigid = self._inner()
+        second, stiffness = self._inner()
         slope, shift = self.first[self.inner], 0.0
         while True:
             try:
-                cholesky_banded(self._band(second + (shift - FLAT) * rigid))
+                cholesky_banded(self._band(second + (shift - FLAT) * stiffness))
                 break
             except LinAlgError:
                 if shift > STIFF:
                     raise
                 shift = max(SHIFT, 4 * shift)
-        step = -solveh_banded(self._band(second + shift * rigid), slope)
-        return step, math.sqrt(max(0.0, step @ rigid @ step))
+        step = -solveh_banded(self._band(second + shift * stiffness), slope)
+        return step, math.sqrt(max(0.0, step @ stiffness @ step))
 
 
 def speeds(chart: Chart, curve: Curve) -> Array:

@@ -20,10 +20,9 @@ curvature, and d + 3 probes for its estimate.
 
 from numeric.geometry.random_directions import ricci_estimate
 from numeric.geometry.ricci import Ricci, metric, ricci_scalar
-from numeric.geometry.volume import LogVolume, Spectrum, log_volume, spectrum
-from numeric.models.feature_map import FeatureMap
+from numeric.geometry.volume import LogVolume, MetricSpectrum, log_volume, spectrum
 
 __all__ = [
-    "FeatureMap", "LogVolume", "Ricci", "Spectrum", "log_volume", "metric", "ricci_estimate",
-    "ricci_scalar", "spectrum",
+    "LogVolume", "MetricSpectrum", "Ricci", "log_volume", "metric", "ricci_estimate", "ricci_scalar",
+    "spectrum",
 ]  # fmt: skip

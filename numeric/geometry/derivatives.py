@@ -7,23 +7,21 @@ Arrays have the features last and are float64.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import cache
 
 import torch
 from torch import Tensor
 from torch.func import jvp
-from tqdm import tqdm
 
 from numeric.geometry.gauss_equation import pairs
 from numeric.inputs import InputError
-from numeric.models.feature_map import EvaluatedMap
 from numeric.models.memory import keep_memory
+from numeric.models.model import EvaluatedMap
 from numeric.models.output_checks import check_first_derivative, check_second_derivative
 
 BLOCK = 2**18  # numbers of features computed in one pass
 CHUNK_SIZE = 2**18  # numbers of derivatives in one chunk of points
-BAR_DELAY = 2.0  # seconds before a progress bar appears
 
 Map = Callable[[Tensor], Tensor]
 
@@ -59,11 +57,6 @@ def chunks_for_second_derivatives(f: EvaluatedMap, per_point: int) -> tuple[Tens
     """Split the points into chunks, after checking torch's first and second derivatives by differences."""
     check_second_derivative(f, along, f.points)
     return chunks_for_first_derivatives(f, per_point)
-
-
-def progress_bar(chunks: Sequence[Tensor], progress: bool) -> Iterator[Tensor]:
-    """Iterate over chunks, with a progress bar if it takes longer than `BAR_DELAY`."""
-    return iter(tqdm(chunks, desc="points", disable=not progress, leave=False, delay=BAR_DELAY))
 
 
 def jacobian(f: EvaluatedMap, x: Tensor) -> Tensor:

@@ -14,14 +14,14 @@ from functools import partial
 
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
 from numeric.geometry.derivatives import along
 from numeric.geometry.scaled_qr import compressed
 from numeric.inputs import InputError
-from numeric.models.feature_map import EvaluatedMap
-from numeric.models.memory_meter import Meter
+from numeric.models.memory import Meter
+from numeric.models.model import EvaluatedMap
 from numeric.models.output_checks import check_first_derivative
+from numeric.progress import progress_bar
 
 COPIES = 8  # of a Jacobian that its factorisation may hold
 ENTRY = 8  # bytes of a float64
@@ -29,7 +29,8 @@ MAX_LANES = 16  # rows at once in reverse mode; more are no faster
 ROW_PRECISION = 32  # relative error of a row of a deep network's Jacobian, in epsilons of the dtype
 
 Scaled = tuple[Tensor, Tensor]  # log scales (m, n) and rows (m, n, d)
-Differentiate = Callable[[Tensor, tqdm], Scaled]
+Count = Callable[[int], object]  # takes how many derivatives more are done
+Differentiate = Callable[[Tensor, Count], Scaled]
 
 
 @dataclass(frozen=True)
@@ -52,17 +53,17 @@ def jacobians(f: EvaluatedMap, memory: int, progress: bool = True) -> Iterator[S
     """Yield matrices with the singular values of the Jacobians, for a chunk of points at a time."""
     plan = _plan(f, memory)
     total = plan.passes * len(f.points)
-    done = 0
-    with tqdm(total=total, desc="derivatives", disable=not progress, leave=False) as bar:
+    first = 0
+    with progress_bar(of="derivatives", show=progress, total=total) as bar:
         for x in f.points.split(plan.points):
-            logs, rows = plan.differentiate(x, bar)
+            logs, rows = plan.differentiate(x, bar.update)
             bad = ~rows.isfinite().all((1, 2))
             if bad.any():
                 raise InputError(
-                    f"The map's derivatives at point {done + int(bad.nonzero()[0])} are NaN or infinite: "
+                    f"The map's derivatives at point {first + int(bad.nonzero()[0])} are NaN or infinite: "
                     "move the point, or mend the map there."
                 )
-            done += len(x)
+            first += len(x)
             yield logs, rows
 
 
@@ -98,7 +99,7 @@ def _clamp(value: int, largest: int) -> int:
     return max(1, min(value, largest))
 
 
-def _forward(f: EvaluatedMap, lanes: int, x: Tensor, bar: tqdm) -> Scaled:
+def _forward(f: EvaluatedMap, lanes: int, x: Tensor, done: Count) -> Scaled:
     """A pass for each point and coordinate, `lanes` at once."""
     m, d = x.shape
     rows = x.new_empty(m, f.count, d, dtype=torch.float64)
@@ -106,21 +107,21 @@ def _forward(f: EvaluatedMap, lanes: int, x: Tensor, bar: tqdm) -> Scaled:
     for block in torch.arange(m * d, device=x.device).split(lanes):
         point, axis = block // d, block % d
         rows[point, :, axis] = along(f, x[point], units[axis]).double()
-        bar.update(len(block))
+        done(len(block))
     return rows.new_zeros(rows.shape[:2]), rows
 
 
-def _reverse(f: EvaluatedMap, lanes: int, x: Tensor, bar: tqdm) -> Scaled:
+def _reverse(f: EvaluatedMap, lanes: int, x: Tensor, done: Count) -> Scaled:
     """A pass for each feature, `lanes` at once, and for all points."""
     rows = x.new_empty(len(x), f.count, x.shape[1], dtype=torch.float64)
     x, out = _graph(f, x)
     for block in torch.arange(f.count, device=x.device).split(lanes):
         rows[:, block] = _vjp(x, out, block).movedim(0, 1).double()
-        bar.update(len(block) * len(x))
+        done(len(block) * len(x))
     return rows.new_zeros(rows.shape[:2]), rows
 
 
-def _reduced(f: EvaluatedMap, lanes: int, capacity: int, x: Tensor, bar: tqdm) -> Scaled:
+def _reduced(f: EvaluatedMap, lanes: int, capacity: int, x: Tensor, done: Count) -> Scaled:
     """Reverse mode for one point; the rows are compressed to d of them whenever `capacity` is reached."""
     d, row_tolerance = x.shape[1], tolerance(f)
     rows = x.new_empty(0, d, dtype=torch.float64)
@@ -132,7 +133,7 @@ def _reduced(f: EvaluatedMap, lanes: int, capacity: int, x: Tensor, bar: tqdm) -
             logs, rows = compressed(logs, rows, row_tolerance)
         rows = torch.cat([rows, new])
         logs = torch.cat([logs, logs.new_zeros(len(new))])
-        bar.update(len(block))
+        done(len(block))
     return logs[None], rows[None]
 
 

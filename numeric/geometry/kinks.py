@@ -19,7 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from numeric.geometry.derivatives import along, with_slope
 from numeric.inputs import InputError
-from numeric.models.feature_map import EvaluatedMap, hooked
+from numeric.models.model import EvaluatedMap, hooked
 from numeric.models.output_checks import farthest
 
 KINKED_MODULES = (
@@ -90,9 +90,9 @@ def require_no_kinks(names: Sequence[str]) -> None:
     if names:
         raise InputError(
             f"The features have kinks, by {', '.join(names[:3])}{', ...' if len(names) > 3 else ''}. "
-            "Between them a piecewise linear map is flat, and curvature sits on the kinks, where no "
-            "derivative sees it: metric and log_volume exist, a Ricci scalar does not. Take a smooth "
-            "activation, such as GELU, SiLU, Softplus or Tanh, and no comparing, sorting, rounding or steps."
+            "Between them a piecewise linear map is flat, and on them second derivatives do not exist: "
+            "metric and log_volume exist, a Ricci scalar does not. Take a smooth activation, such as GELU, "
+            "SiLU, Softplus or Tanh, and no comparing, sorting, rounding or steps."
         )
 
 

@@ -4,8 +4,13 @@ $J = D_L W_L \cdots D_1 W_1$ with $D = \mathrm{diag}(e^l)$. Multiplied out, a ro
 in which the steep ones leave the flat ones no digits. So the factors are kept apart: from the narrowest
 layer on,
 $D_l W_l Q_{l-1} = Q_l R_l$ by the QR of `scaled_qr`, and likewise back to the inputs by transposes. The
-volume is the product of all $|\det R_l|$, each accurate by itself. `matrix_products` computes the
-singular values.
+volume is the product of all $|\det R_l|$, each accurate by itself.
+
+The singular values are those of a product of square matrices $A\,\mathrm{diag}(e^h)\,B$ with well conditioned
+A and B. With the scales h descending and $B Z = L U$, no entry of
+$\mathrm{diag}(e^h) L\,\mathrm{diag}(e^{-h})$ is large, so the QR of its product with A is accurate. Each
+factor thus maps an orthonormal basis Z to the next one times a triangle, and a product of triangles keeps
+the relative accuracy of each row. Scales are kept as logarithms throughout.
 """
 
 from __future__ import annotations
@@ -16,28 +21,29 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from tqdm import trange
 
-from numeric.geometry.matrix_products import Factor, MatrixProduct
-from numeric.geometry.scaled_qr import factored
+from numeric.geometry.jacobians import COPIES, ENTRY
+from numeric.geometry.scaled_qr import LARGEST, factored, unit_columns, upper
 from numeric.models.activation_derivatives import slopes_of
-from numeric.models.feature_map import FeatureMap
 from numeric.models.hidden_layers import changed, flattens
+from numeric.models.model import Model
+from numeric.progress import progress_bar
 
 SAFE = 1e5  # condition up to which a plain QR is right to 1e-10
-COPIES, ENTRY = 8, 8  # of a matrix that its factorisation may hold, and bytes of a float64
+ROUNDS = 8  # of power iteration
+GROWTH = 1e6  # largest entry allowed in L, U and the product; relative errors grow by as much
 IDENTITIES = (nn.Identity, nn.Dropout, nn.AlphaDropout)  # in eval mode
 
-Scaled = tuple[
+ScaledMatrix = tuple[
     Tensor, Tensor | None
-]  # log scales (n,) and a matrix (n, m), or None for the unit matrix
+]  # log scales (n,), and (n, m) or None for the unit matrix
 
 
 def recompute_layerwise(
-    features: FeatureMap, x: Tensor, rank: Tensor, condition: Tensor, memory: int, progress: bool
+    model: Model, x: Tensor, rank: Tensor, condition: Tensor, memory: int, progress: bool
 ) -> Iterator[tuple[int, MatrixProduct]]:
     """Recompute ill-conditioned points layer by layer, if the factors fit into `memory`."""
-    stack = LayerStack.of(features, x)
+    stack = LayerStack.of(model, x)
     if stack is None or stack.bytes() > memory:
         return
     doubtful = ~(condition <= SAFE) | (rank < stack.narrowest)
@@ -48,7 +54,7 @@ def recompute_layerwise(
         layers = ((deepcopy(linear).cpu(), deepcopy(phi).cpu()) for linear, phi in stack.layers)
         stack = LayerStack(tuple(layers))
     inputs = x.detach()[points].flatten(1).cpu()
-    for k in trange(len(points), desc="layers", disable=not progress, leave=False):
+    for k in progress_bar(range(len(points)), of="points, layer by layer", show=progress):
         if (product := stack.at(inputs[k])) is not None:
             yield points[k], product
 
@@ -60,17 +66,17 @@ class LayerStack:
     layers: tuple[tuple[nn.Linear, nn.Module], ...]
 
     @classmethod
-    def of(cls, features: FeatureMap, x: Tensor) -> LayerStack | None:
+    def of(cls, model: Model, x: Tensor) -> LayerStack | None:
         """From a Sequential up to the requested layer; None if it has other parts or points are not flat."""
-        body = features.body
+        body = model.body
         if type(body) is not nn.Sequential or changed(body):
             return None
         parts = dict(body.named_children())
         names = list(parts)
-        if features.layer is not None:
-            if features.layer not in parts:
+        if model.layer is not None:
+            if model.layer not in parts:
                 return None
-            names = names[: names.index(features.layer) + 1]
+            names = names[: names.index(model.layer) + 1]
         used = [parts[name] for name in names if type(parts[name]) not in IDENTITIES]
         if any(map(changed, used)):
             return None
@@ -111,7 +117,7 @@ class LayerStack:
             return None
         return MatrixProduct((*(factor.transposed for factor in reversed(back)), *ahead))
 
-    def _steps(self, h: Tensor) -> Iterator[Scaled]:
+    def _steps(self, h: Tensor) -> Iterator[ScaledMatrix]:
         for linear, phi in self.layers:
             weights = linear.weight.detach().double()
             z = weights @ h
@@ -123,14 +129,14 @@ class LayerStack:
             yield logs, weights
 
 
-def _transposed(steps: Sequence[Scaled]) -> Iterator[Scaled]:
+def _transposed(steps: Sequence[ScaledMatrix]) -> Iterator[ScaledMatrix]:
     """W^T diag(e^l) from the last layer to the first, each as two matrices with scaled rows."""
     for logs, weights in reversed(steps):
         yield logs, None
         yield logs.new_zeros(weights.shape[1]), weights.mT
 
 
-def _propagate(steps: Iterable[Scaled], width: int) -> list[Factor] | None:
+def _propagate(steps: Iterable[ScaledMatrix], width: int) -> list[Factor] | None:
     """Factors of the product of the steps on all directions of a layer, or None if its rank is deficient."""
     factors: list[Factor] = []
     basis = None
@@ -142,3 +148,98 @@ def _propagate(steps: Iterable[Scaled], width: int) -> list[Factor] | None:
             return None
         factors.append(Factor(graded.triangle, graded.scales, axes.mT))
     return factors
+
+
+@dataclass(frozen=True, eq=False)
+class Factor:
+    """A diag(e^h) B."""
+
+    left: Tensor  # (k, k)
+    scales: Tensor  # (k,)
+    right: Tensor  # (k, k)
+
+    @property
+    def transposed(self) -> Factor:
+        """The transpose."""
+        return Factor(self.right.mT, self.scales, self.left.mT)
+
+    @property
+    def inverse(self) -> Factor:
+        return Factor(torch.linalg.inv(self.right), -self.scales, torch.linalg.inv(self.left))
+
+    @property
+    def log_volume(self) -> float:
+        sides = (torch.linalg.slogdet(side).logabsdet for side in (self.left, self.right))
+        return (self.scales.sum() + sum(sides)).item()
+
+    def times(self, v: Tensor) -> tuple[float, Tensor]:
+        """Log of the length, and direction, of the product with a vector."""
+        v = self.right @ v
+        logs = self.scales + v.abs().log()
+        top = logs.amax()
+        v = self.left @ ((logs - top).exp() * v.sign())
+        length = v.norm()
+        return (top + length.log()).item(), v / length
+
+
+@dataclass(frozen=True, eq=False)
+class MatrixProduct:
+    """A product of factors, of which the first is applied first."""
+
+    factors: tuple[Factor, ...]
+
+    @property
+    def rank(self) -> int:
+        return len(self.factors[0].scales)
+
+    @property
+    def log_volume(self) -> float:
+        return sum(factor.log_volume for factor in self.factors)
+
+    def log_condition(self) -> float:
+        """Log of the condition number, by power iteration with the product and with its inverse."""
+        inverse = [factor.inverse for factor in reversed(self.factors)]
+        return _log_norm(self.factors) + _log_norm(inverse)
+
+    def log_singular(self) -> Tensor | None:
+        """(k,), descending; None where the orders of the factors' scales differ too much for accuracy."""
+        basis = torch.eye(len(self.factors[0].scales)).to(self.factors[0].scales)
+        logs, rows = basis.new_zeros(len(basis)), basis  # the product is diag(e^logs) rows so far
+        for factor in self.factors:
+            h, order = factor.scales.sort(descending=True)
+            lower, high = _eliminated((factor.right @ basis)[order])
+            basis, triangle = torch.linalg.qr(factor.left[:, order] @ (lower * _ratio(h).mT))
+            triangle = (triangle * _ratio(h)) @ high
+            diagonal = triangle.diagonal()
+            rows = (triangle / diagonal.abs()[:, None] * _ratio(logs)) @ rows
+            logs = logs + h + diagonal.abs().log()
+            largest = torch.stack([lower, high, rows]).abs().amax()
+            if not largest < GROWTH:
+                return None
+        return unit_columns(logs, upper(rows.mT)).log_singular
+
+
+def _log_norm(factors: list[Factor] | tuple[Factor, ...]) -> float:
+    v = torch.ones_like(factors[0].scales)
+    v, total = v / v.norm(), 0.0
+    for _ in range(ROUNDS):
+        total = 0.0
+        for factor in (*factors, *(factor.transposed for factor in reversed(factors))):
+            log, v = factor.times(v)
+            total += log
+    return total / 2
+
+
+def _ratio(logs: Tensor) -> Tensor:
+    """e^(l_j - l_i), row i and column j."""
+    return (logs - logs[:, None]).clamp(max=LARGEST).exp()
+
+
+def _eliminated(matrix: Tensor) -> tuple[Tensor, Tensor]:
+    """L and U without pivoting: the rows are already in the order of the scales."""
+    lower, high = torch.eye(len(matrix)).to(matrix), matrix.clone()
+    for k in range(len(matrix) - 1):
+        lower[k + 1 :, k] = high[k + 1 :, k] / high[k, k]
+        high[k + 1 :] -= lower[k + 1 :, k : k + 1] * high[k]
+        high[k + 1 :, k] = 0
+    return lower, high

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -21,7 +20,6 @@ from numeric.geometry.derivatives import (
     along_two,
     chunks_for_second_derivatives,
     jacobian,
-    progress_bar,
 )
 from numeric.geometry.gauss_equation import normal_part
 from numeric.geometry.kinks import layers_with_kinks, require_no_kinks
@@ -32,36 +30,48 @@ from numeric.geometry.ricci import (
     require_wide_layer,
     whitening_frame,
 )
-from numeric.inputs import whole
-from numeric.models.feature_map import EvaluatedMap, FeatureMap
+from numeric.inputs import ArrayLike, whole
+from numeric.models.arguments import as_tensor
+from numeric.models.model import EvaluatedMap, Model, ModelLike
 from numeric.models.repaired_operations import ReplacedOperations
 from numeric.models.saturating_activations import SATURATION_SAFE
+from numeric.progress import progress_bar
 
 MAX_QR_CONDITION = 1e4  # of the Jacobian, above which projection by QR is too inaccurate
 
 
 def ricci_estimate(
-    features: Any,
-    x: Tensor,
+    model: ModelLike,
+    x: ArrayLike,
     layer: str | None = None,
     probes: int = 256,
     seed: int = 0,
     progress: bool = True,
 ) -> Ricci:
-    """The Ricci scalar at points (n, ...), a mean over `probes` pairs of directions with its standard error.
+    r"""The Ricci scalar of maps with many inputs, a mean over pairs of random directions.
 
-    The standard error falls like probes^-1/2, from about the squared norm of the second fundamental form.
+    $R = E[\langle PH(u,u), PH(v,v)\rangle - |PH(u,v)|^2]$ with u and v from $N(0, g^{-1})$. The standard
+    error falls like probes^-1/2, from about the squared norm of the second fundamental form.
+
+    Model, points x (n, ...) and layer are those of `ricci_scalar`, and so is what is refused; `probes` is
+    the number of pairs, at least 2, and the seed fixes them. Returned are values, standard errors,
+    condition numbers and ranks, (n,) each.
+
+    >>> estimate = ricci_estimate(lambda x: torch.cat([x, x[:, :1] ** 2], 1), [[0.3, -0.2]], probes=4)
+    >>> estimate.value.shape, estimate.stderr.shape
+    (torch.Size([1]), torch.Size([1]))
     """
-    probes, feature_map = whole("probes", probes, 2), FeatureMap.of(features, layer)
+    probes, opened, x = whole("probes", probes, 2), Model.of(model, layer), as_tensor("x", x)
     generator = torch.Generator().manual_seed(whole("seed", seed, 0))
-    with feature_map.on(x) as f:
+    with opened.on(x) as f:
         # before SATURATION_SAFE, whose operations would be suspected
-        require_no_kinks(layers_with_kinks(f, feature_map.module))
+        require_no_kinks(layers_with_kinks(f, opened.module))
         require_wide_layer(f.count, f.points.shape[1])
         with ReplacedOperations(SATURATION_SAFE):
             chunks = chunks_for_second_derivatives(f, f.count * (f.points.shape[1] + probes))
             parts = [
-                _estimate(f, points, probes, generator) for points in progress_bar(chunks, progress)
+                _estimate(f, points, probes, generator)
+                for points in progress_bar(chunks, of="chunks of points", show=progress)
             ]
     value, stderr, condition, rank = (torch.cat(part) for part in zip(*parts, strict=True))
     require_full_rank(rank, x)

@@ -1,7 +1,7 @@
 r"""Metric and Ricci scalar of any feature map, in closed form where it is one hidden layer.
 
-    metric(features, x)         # g = J^T J
-    ricci_scalar(features, x)   # .value, .condition, .rank, .error
+    metric(model, x)            # g = J^T J
+    ricci_scalar(model, x)      # .value, .condition, .rank, .error
 
 Accuracy, relative to 40-digit values: one hidden layer 1e-13 at any condition number of its Jacobian J
 (`closed_form`); any other map at worst about 1e-15 times that condition number if it comes from badly scaled
@@ -19,7 +19,6 @@ like d^2 between 4 and 32 inputs, on the way to the d^3 of a product of matrices
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -31,7 +30,6 @@ from numeric.geometry.derivatives import (
     chunks_for_second_derivatives,
     jacobian,
     jacobian_and_hessian,
-    progress_bar,
 )
 from numeric.geometry.frames import Pivots, select_pivots, whiten
 from numeric.geometry.gauss_equation import (
@@ -42,13 +40,15 @@ from numeric.geometry.gauss_equation import (
     without_curvature,
 )
 from numeric.geometry.kinks import layers_with_kinks, piecewise_affine, require_no_kinks
-from numeric.inputs import InputError
+from numeric.inputs import ArrayLike, InputError
 from numeric.kernels import Kernel
 from numeric.kernels.two_point import metric_of_kernel
-from numeric.models.feature_map import EvaluatedMap, FeatureMap
+from numeric.models.arguments import as_tensor
 from numeric.models.hidden_layers import HiddenLayer
+from numeric.models.model import EvaluatedMap, Model, ModelLike
 from numeric.models.repaired_operations import ReplacedOperations
 from numeric.models.saturating_activations import SATURATION_SAFE
+from numeric.progress import progress_bar
 
 MAX_SECOND_DERIVATIVES = 2**27  # at one point: 1 GB
 SAFETY = 8.0  # times the difference of two computations, which may be small by chance
@@ -77,22 +77,40 @@ class Frame:
     condition: Tensor  # (m,)
 
 
-def metric(features: Any, x: Tensor, layer: str | None = None, progress: bool = True) -> Tensor:
-    r"""g = J^T J: points (n, ...) of d coordinates in all -> (n, d, d), of the dtype of x.
+def metric(
+    model: ModelLike | Kernel, x: ArrayLike, layer: str | None = None, progress: bool = True
+) -> Tensor:
+    r"""The metric that a model or a Kernel pulls back to its inputs.
 
-    Of a Kernel it is $\partial_x\partial_y k(x, y)$ at y = x, in closed form where the kernel knows its
-    metric, else by torch's derivatives.
+    $g = J^T J$ of a model with Jacobian J, and $\partial_x\partial_y k(x, y)$ at y = x of a Kernel: in closed
+    form for one hidden layer and where the kernel knows its metric, else by torch's derivatives.
+
+    The model is a module or a function (m, ...) -> (m, ...), taken up to `layer` if one is named; the
+    points x have shape (n, ...), with d coordinates in all. Returned are matrices (n, d, d), in the dtype
+    of x. Refused are points that do not fit the model, and maps that torch cannot differentiate.
+
+    >>> metric(lambda x: torch.cat([x, x**2], 1), [[0.0], [1.0]]).flatten().tolist()  # 1 + 4 x^2
+    [1.0, 5.0]
     """
-    if isinstance(features, Kernel):
-        return metric_of_kernel(features, x)
-    feature_map = FeatureMap.of(features, layer)
-    hidden = HiddenLayer.at(feature_map, x)
+    x = as_tensor("x", x)
+    if isinstance(model, Kernel):
+        if layer is not None:
+            raise InputError(
+                f"layer = {layer!r} was given, but a kernel has no layers: leave it out."
+            )
+        Model.of(model).check_points(x)
+        return metric_of_kernel(model, x)
+    opened = Model.of(model, layer)
+    hidden = HiddenLayer.at(opened, x)
     if hidden is None:
-        with feature_map.on(x) as f, ReplacedOperations(SATURATION_SAFE):
+        with opened.on(x) as f, ReplacedOperations(SATURATION_SAFE):
             chunks = chunks_for_first_derivatives(f, f.count * f.points.shape[1])
-            parts = [_gram(jacobian(f, chunk)) for chunk in progress_bar(chunks, progress)]
+            parts = [
+                _gram(jacobian(f, chunk))
+                for chunk in progress_bar(chunks, of="chunks of points", show=progress)
+            ]
     else:
-        chunks = feature_map.check_points(x).split(max(1, CHUNK_SIZE // hidden.weights.numel()))
+        chunks = opened.check_points(x).split(max(1, CHUNK_SIZE // hidden.weights.numel()))
         parts = [_gram(hidden.jacobian(chunk)) for chunk in chunks]
     return torch.cat(parts).to(x.dtype)
 
@@ -102,20 +120,33 @@ def _gram(J: Tensor) -> Tensor:
 
 
 def ricci_scalar(
-    features: Any, x: Tensor, layer: str | None = None, progress: bool = True
+    model: ModelLike, x: ArrayLike, layer: str | None = None, progress: bool = True
 ) -> Ricci:
-    """The Ricci scalar at points (n, ...); degenerate metrics and maps with kinks are refused."""
-    feature_map = FeatureMap.of(features, layer)
-    hidden = HiddenLayer.at(feature_map, x)
+    r"""The Ricci scalar of a model's metric, by the Gauss equation; no third derivatives are needed.
+
+    $R = \sum_{a\ne b} \langle P H_{aa}, P H_{bb}\rangle - |P H_{ab}|^2$ with P the projection to the normal
+    space and H the Hessian in an orthonormal frame; the unit d-sphere has R = d (d - 1).
+
+    The model is a module or a function (m, ...) -> (m, ...), taken up to `layer` if one is named; the
+    points x have shape (n, ...). Returned are values, condition numbers and ranks of the Jacobian, and
+    estimated errors, (n,) each. Refused are degenerate metrics, maps with kinks, and points where rounding
+    leaves no digit.
+
+    >>> sphere = lambda x: torch.cat([2 * x, (x**2).sum(1, True) - 1], 1) / ((x**2).sum(1, True) + 1)
+    >>> ricci_scalar(sphere, [[0.3, -0.2], [1.0, 2.0]]).value.round(decimals=6).tolist()
+    [2.0, 2.0]
+    """
+    opened, x = Model.of(model, layer), as_tensor("x", x)
+    hidden = HiddenLayer.at(opened, x)
     if hidden is None:
-        with feature_map.on(x) as f:
+        with opened.on(x) as f:
             # before SATURATION_SAFE, whose operations would be suspected
-            require_no_kinks(layers_with_kinks(f, feature_map.module))
+            require_no_kinks(layers_with_kinks(f, opened.module))
             require_wide_layer(f.count, f.points.shape[1])
             with ReplacedOperations(SATURATION_SAFE):
                 value, condition, rank, size, error = _any_map(f, progress)
     else:
-        points = feature_map.check_points(x)
+        points = opened.check_points(x)
         require_no_kinks([hidden.name] if hidden.jumps() else [])
         require_wide_layer(*hidden.weights.shape)
         check_hessian_fits(*hidden.weights.shape)
@@ -132,7 +163,9 @@ def _any_map(f: EvaluatedMap, progress: bool) -> tuple[Tensor, ...]:
     """Value, condition, rank, squared norm of the second fundamental form, and error: (n,) each."""
     d = f.points.shape[1]
     chunks = chunks_for_second_derivatives(f, check_hessian_fits(f.count, d))
-    results = [_by_gauss_equation(f, x) for x in progress_bar(chunks, progress)]
+    results = [
+        _by_gauss_equation(f, x) for x in progress_bar(chunks, of="chunks of points", show=progress)
+    ]
     if d > 1 and not any(any_second for _, any_second in results) and piecewise_affine(f):
         require_no_kinks(["slopes that jump where second derivatives are 0"])
     return tuple(

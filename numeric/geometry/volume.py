@@ -16,22 +16,22 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
 from numeric.geometry.jacobians import COPIES, ENTRY, Scaled, jacobians, tolerance
 from numeric.geometry.layerwise_volume import SAFE, recompute_layerwise
 from numeric.geometry.scaled_qr import Graded, graded
-from numeric.inputs import InputError, whole
-from numeric.models.feature_map import FeatureMap
+from numeric.inputs import ArrayLike, InputError, whole
+from numeric.models.arguments import as_tensor
 from numeric.models.hidden_layers import HiddenLayer
+from numeric.models.memory import GIGABYTE
+from numeric.models.model import Model, ModelLike
 from numeric.models.repaired_operations import ReplacedOperations
 from numeric.models.saturating_activations import SATURATION_SAFE
+from numeric.progress import progress_bar
 
-GIGABYTE = 2**30
 MILD = 30.0  # condition number up to which a Gram matrix is accurate to 1e-12
 ROUNDS = 6  # of power iteration
 PANEL = 128  # rows of a Gram matrix at a time, from their diagonal on
@@ -55,7 +55,7 @@ class LogVolume:
 
 
 @dataclass(frozen=True, eq=False)
-class Spectrum:
+class MetricSpectrum:
     """Logs of the singular values of the Jacobian at each point, descending; -inf from the rank on."""
 
     log_singular: Tensor  # (n, min(p, d))
@@ -81,19 +81,28 @@ class _Factors:
 
 
 def log_volume(
-    features: Any,
-    x: Tensor,
+    model: ModelLike,
+    x: ArrayLike,
     layer: str | None = None,
     memory: int = 2 * GIGABYTE,
     progress: bool = True,
 ) -> LogVolume:
-    """The log of the product of the nonzero singular values of the Jacobian, at points (n, ...).
+    r"""The log of the volume element of a model's metric, exact at any scale.
 
-    `memory` is the budget in bytes, beside the model and its points.
+    $\log\sqrt{\det g} = \sum_k \log s_k$ over the nonzero singular values of the Jacobian.
+
+    The model is a module or a function (m, ...) -> (m, ...), taken up to `layer` if one is named; the
+    points x have shape (n, ...); `memory` is a budget in bytes, beside the model and its points. Returned
+    are log volumes, ranks and condition numbers, (n,) each. Refused are points and maps that cannot be
+    differentiated, a budget that is too small, and maps that are constant at all points.
+
+    >>> polar = lambda x: x[:, :1] * torch.cat([x[:, 1:].cos(), x[:, 1:].sin()], 1)
+    >>> log_volume(polar, [[2.0, 0.3]]).value.exp().round(decimals=6).tolist()  # r dr dphi
+    [2.0]
     """
-    feature_map = FeatureMap.of(features, layer)
-    value, rank, condition = _over_all_points(_volumes, feature_map, x, memory, progress)
-    for point, product in recompute_layerwise(feature_map, x, rank, condition, memory, progress):
+    opened, x = Model.of(model, layer), as_tensor("x", x)
+    value, rank, condition = _over_all_points(_volumes, opened, x, memory, progress)
+    for point, product in recompute_layerwise(opened, x, rank, condition, memory, progress):
         value[point], rank[point] = product.log_volume, product.rank
         condition[point] = condition.new_tensor(product.log_condition()).exp()
     _check_rank(rank)
@@ -101,21 +110,29 @@ def log_volume(
 
 
 def spectrum(
-    features: Any,
-    x: Tensor,
+    model: ModelLike,
+    x: ArrayLike,
     layer: str | None = None,
     memory: int = 2 * GIGABYTE,
     progress: bool = True,
-) -> Spectrum:
-    """The singular values of the Jacobian at points (n, ...), each with full relative accuracy."""
-    feature_map = FeatureMap.of(features, layer)
-    values, rank, condition = _over_all_points(_spectra, feature_map, x, memory, progress)
-    for point, product in recompute_layerwise(feature_map, x, rank, condition, memory, progress):
+) -> MetricSpectrum:
+    """The singular values of the Jacobian, roots of the metric's eigenvalues, each with all digits.
+
+    Arguments and refusals are those of `log_volume`. Returned are logs of singular values (n, min(p, d))
+    for p features of d inputs, ranks and condition numbers (n,).
+
+    >>> result = spectrum(lambda x: torch.cat([3 * x, 4 * x], 1), [[1.0]])
+    >>> result.log_singular.exp().round(decimals=6).tolist()
+    [[5.0]]
+    """
+    opened, x = Model.of(model, layer), as_tensor("x", x)
+    values, rank, condition = _over_all_points(_spectra, opened, x, memory, progress)
+    for point, product in recompute_layerwise(opened, x, rank, condition, memory, progress):
         if (log_values := product.log_singular()) is not None:
             values[point, : len(log_values)], rank[point] = log_values, len(log_values)
             condition[point] = (log_values[0] - log_values[-1]).exp()
     _check_rank(rank)
-    return Spectrum(values, rank, condition)
+    return MetricSpectrum(values, rank, condition)
 
 
 def _volumes(factors: _Factors) -> Result:
@@ -138,18 +155,18 @@ def _spectra(factors: _Factors) -> Result:
 
 def _over_all_points(
     measure: Callable[[_Factors], Result],
-    feature_map: FeatureMap,
+    opened: Model,
     x: Tensor,
     memory: int,
     progress: bool,
 ) -> Result:
     """Apply `measure` to the factors of the Jacobians of all points, and join the results."""
     whole("memory", memory)
-    if hidden := HiddenLayer.at(feature_map, x):
-        scaled_rows = _hidden_rows(hidden, feature_map.check_points(x), memory, progress)
+    if hidden := HiddenLayer.at(opened, x):
+        scaled_rows = _hidden_rows(hidden, opened.check_points(x), memory, progress)
         parts = [measure(_factor(logs, rows, None)) for logs, rows in scaled_rows]
     else:
-        with feature_map.on(x) as f, ReplacedOperations(SATURATION_SAFE):
+        with opened.on(x) as f, ReplacedOperations(SATURATION_SAFE):
             row_tolerance, scaled_rows = tolerance(f), jacobians(f, memory, progress)
             parts = [measure(_factor(logs, rows, row_tolerance)) for logs, rows in scaled_rows]
     return tuple(torch.cat(part) for part in zip(*parts, strict=True))
@@ -171,7 +188,7 @@ def _hidden_rows(layer: HiddenLayer, x: Tensor, memory: int, progress: bool) -> 
             f"memory = {memory} bytes was given, but the Jacobian of {tuple(layer.weights.shape)} and its "
             f"factors need {size}: give at least that."
         )
-    with tqdm(total=len(x), desc="points", disable=not progress, leave=False) as bar:
+    with progress_bar(of="points", show=progress, total=len(x)) as bar:
         for chunk in x.split(memory // size):
             scale, slope, _ = layer.slopes(layer.preactivations(chunk))
             logs = scale + (layer.factor * slope).abs().log()

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from numeric.inputs import InputError
+from numeric.inputs import ArrayLike, InputError
 from numeric.models.activation_derivatives import Slopes, slopes_of, slopes_of_activation
-from numeric.models.feature_map import FeatureMap
+from numeric.models.arguments import as_tensor
+from numeric.models.model import Model, ModelLike
 from numeric.models.shallow import ShallowNetwork
 
 OFFSET = 1e-9  # distance from a kink at which phi' is compared on both sides
@@ -20,7 +20,7 @@ JUMP = 1e-6  # relative change of phi' that counts as a jump
 
 @dataclass(frozen=True, eq=False)
 class HiddenLayer:
-    """Features factor phi(w_j.x + b_j), in float64."""
+    """Features factor phi(w_j.x + b_j) of points (m, d), in float64; `hidden_layer` recognises one."""
 
     weights: Tensor  # (n, d)
     biases: Tensor  # (n,)
@@ -31,9 +31,9 @@ class HiddenLayer:
     flattens: bool = False  # whether points of any shape are flattened first
 
     @classmethod
-    def of(cls, features: FeatureMap) -> HiddenLayer | None:
+    def of(cls, model: Model) -> HiddenLayer | None:
         """From a `ShallowNetwork`, or a Linear and an activation at the start of a Sequential; else None."""
-        body = features.body
+        body = model.body
         if isinstance(body, ShallowNetwork):
             return cls._of_shallow(body)
         if type(body) is not nn.Sequential:
@@ -41,7 +41,7 @@ class HiddenLayer:
         parts = list(body.named_children())
         flattened = bool(parts) and flattens(parts[0][1])
         parts = parts[flattened:]
-        if len(parts) < 2 or (features.layer or parts[-1][0]) != parts[1][0]:
+        if len(parts) < 2 or (model.layer or parts[-1][0]) != parts[1][0]:
             return None
         linear, activation = parts[0][1], parts[1][1]
         if type(linear) is not nn.Linear or (slopes := slopes_of(activation)) is None:
@@ -54,10 +54,10 @@ class HiddenLayer:
         return cls(weights, biases.double(), slopes, 1.0, name, flattens=flattened)
 
     @classmethod
-    def at(cls, features: FeatureMap, x: Any) -> HiddenLayer | None:
+    def at(cls, model: Model, x: Tensor) -> HiddenLayer | None:
         """The same, if the layer reads all coordinates of points x (n, ...); else None."""
-        layer = cls.of(features)
-        if layer is None or not isinstance(x, Tensor) or x.ndim < 2:
+        layer = cls.of(model)
+        if layer is None or x.ndim < 2:
             return None
         d, shape = layer.weights.shape[1], x.shape[1:]
         return layer if shape.numel() == d and (layer.flattens or shape[-1] == d) else None
@@ -74,8 +74,11 @@ class HiddenLayer:
         kinks, factor = tuple(map(float, act.kinks)), 1 / math.sqrt(len(weights))
         return cls(weights, biases, slopes_of_activation(act), factor, act.name, kinks)
 
-    def preactivations(self, x: Tensor) -> Tensor:
+    def preactivations(self, x: ArrayLike) -> Tensor:
         """(m, d) -> (m, n)."""
+        x = as_tensor("x", x)
+        if x.ndim != 2:
+            raise InputError(f"x must have shape (m, d), but {tuple(x.shape)} was given.")
         if x.shape[1] != self.weights.shape[1]:
             raise InputError(
                 f"x has {x.shape[1]} coordinates, but the layer takes {self.weights.shape[1]}."
@@ -86,7 +89,7 @@ class HiddenLayer:
             )
         return torch.addmm(self.biases, x.double(), self.weights.T)
 
-    def derivatives(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def derivatives(self, x: ArrayLike) -> tuple[Tensor, Tensor, Tensor]:
         """log c (m, 1), phi'/c and phi''/c (m, n), with c the largest scale at each point."""
         scale, slope, bend = self.slopes(self.preactivations(x))
         if not torch.isfinite(slope.sum() + bend.sum()):
@@ -98,7 +101,7 @@ class HiddenLayer:
         factor = (scale - largest).exp_()
         return largest + math.log(self.factor), slope * factor, bend * factor
 
-    def jacobian(self, x: Tensor) -> Tensor:
+    def jacobian(self, x: ArrayLike) -> Tensor:
         """(m, d) -> (m, d, n), features last."""
         log_scale, slope, _ = self.derivatives(x)
         return (log_scale.exp() * slope)[:, None] * self.weights.T
@@ -123,6 +126,16 @@ def changed(part: nn.Module) -> bool:
     return bool(part._forward_hooks or part._forward_pre_hooks or "forward" in vars(part))
 
 
-def hidden_layer(features: Any, layer: str | None = None) -> HiddenLayer | None:
-    """The hidden layer that a feature map is, or None."""
-    return HiddenLayer.of(FeatureMap.of(features, layer))
+def hidden_layer(model: ModelLike, layer: str | None = None) -> HiddenLayer | None:
+    r"""The hidden layer $\phi(W x + b)$ that a model is up to the layer, with closed derivatives; or None.
+
+    Recognised are a `ShallowNetwork`, and a Linear followed by an activation of torch whose derivatives are
+    known, at the start of a Sequential, after a Flatten or not. Refused is what `Model.of` refuses.
+
+    >>> net = nn.Sequential(nn.Linear(2, 5), nn.Tanh(), nn.Linear(5, 1))
+    >>> hidden_layer(net, "1").weights.shape
+    torch.Size([5, 2])
+    >>> hidden_layer(net) is None
+    True
+    """
+    return HiddenLayer.of(Model.of(model, layer))

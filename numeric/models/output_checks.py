@@ -47,11 +47,13 @@ def run_or_explain(run: Callable[..., Any], x: Tensor) -> Any:
     """run(x), with an error that names the shape of the batch if it fails."""
     try:
         return run(x)
+    except InputError:  # says already what is wrong
+        raise
     except Exception as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise InputError(
-            f"The map fails on a batch of shape {tuple(x.shape)}: {reason} Try it there; batch normalisation "
-            "inside a function must be put into eval mode by hand."
+            f"The map fails on a batch of shape {tuple(x.shape)} ({reason}): try it there; batch "
+            "normalisation inside a function must be put into eval mode by hand."
         ) from error
 
 

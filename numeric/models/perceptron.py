@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from numeric.inputs import InputError, generator_for, whole
+from numeric.models.arguments import require_real_dtype
 
 Shape = tuple[int, ...]  # widths of the hidden layers
 
@@ -33,8 +34,23 @@ def perceptron(
     outputs: int = 2,
     dtype: torch.dtype = torch.float64,
 ) -> nn.Sequential:
-    """[2, *shape, outputs]; the units of its hidden layers are phi1, phi2 and so on."""
+    """A network [2, *shape, outputs] on the plane; its hidden layers are phi1, phi2 and so on.
+
+    `shape` is one width or one for each hidden layer, the activation a torch module, by default a Sigmoid,
+    and the seed fixes weights and biases, which are standard normal. Returned is a Sequential of linear1,
+    phi1, scale1, ..., readout. Refused are sizes that are no whole numbers above 0 and activations that are
+    no modules.
+
+    >>> net = perceptron((20, 10), outputs=3)
+    >>> net(torch.zeros(4, 2, dtype=torch.float64)).shape
+    torch.Size([4, 3])
+    """
     widths = hidden(shape)
+    require_real_dtype(dtype)
+    if activation is not None and not isinstance(activation, nn.Module):
+        raise InputError(
+            f"activation = {activation!r} was given, but a torch module is needed, such as nn.Tanh()."
+        )
     generator = generator_for("weights", whole("seed", seed, 0), widths)
 
     def linear(d: int, n: int) -> nn.Linear:
@@ -73,8 +89,8 @@ def hidden_layers(model: nn.Module) -> dict[str, tuple[nn.Linear, nn.Module]]:
     return layers_by_name
 
 
-class Side(nn.Module):
-    """One linear layer for each of s networks, each with its own inputs."""
+class ParallelLinear(nn.Module):
+    """One linear layer for each of s networks in parallel, each with its own inputs."""
 
     def __init__(self, layers: Sequence[nn.Linear]) -> None:
         super().__init__()
@@ -93,17 +109,29 @@ class Side(nn.Module):
         return layer.to(self.weight.device)
 
 
-class Together(nn.Module):
+class ParallelNetworks(nn.Module):
     """Networks of one shape in parallel, in batched products: (m, s, d) -> (m, s, outputs).
 
     The networks do not interact. With a sum of their losses and an optimiser that acts on each parameter
-    separately, as SGD and Adam do, each is trained as if it were alone.
+    separately, as SGD and Adam do, each is trained as if it were alone. Networks of different shapes are
+    refused.
+
+    >>> both = ParallelNetworks([perceptron(5, seed) for seed in range(2)])
+    >>> both(torch.zeros(4, 2, 2, dtype=torch.float64)).shape
+    torch.Size([4, 2, 2])
     """
 
     def __init__(self, networks: Sequence[nn.Sequential]) -> None:
         super().__init__()
+        if isinstance(networks, str) or not isinstance(networks, Sequence):
+            raise InputError(
+                f"networks = {networks!r} was given, but a list of networks is needed."
+            )
+        for network in networks:
+            if not isinstance(network, nn.Sequential):
+                raise InputError(f"{network!r} was given, but networks are made with `perceptron`.")
         if len({str(network) for network in networks}) != 1:
-            raise InputError("Networks side by side must be of one shape, and one at least.")
+            raise InputError("Networks in parallel must be of one shape, and one at least.")
         columns = zip(*(network.named_children() for network in networks), strict=True)
         self.layers = nn.Sequential(
             OrderedDict(
@@ -113,7 +141,7 @@ class Together(nn.Module):
 
     @staticmethod
     def _joined(parts: Sequence[nn.Module]) -> nn.Module:
-        return Side(parts) if isinstance(parts[0], nn.Linear) else parts[0]
+        return ParallelLinear(parts) if isinstance(parts[0], nn.Linear) else parts[0]
 
     def forward(self, x: Tensor) -> Tensor:
         return self.layers(x.transpose(0, 1)).transpose(0, 1)
@@ -121,12 +149,12 @@ class Together(nn.Module):
     def network(self, k: int) -> nn.Sequential:
         """Network k, alone."""
         parts = (
-            (name, part.alone(k) if isinstance(part, Side) else part)
+            (name, part.alone(k) if isinstance(part, ParallelLinear) else part)
             for name, part in self.layers.named_children()
         )
         return nn.Sequential(OrderedDict(parts))
 
 
 def cross_entropies(outputs: Tensor, labels: Tensor) -> Tensor:
-    """The sum over networks side by side of their mean cross entropies: (m, s, c), (m, s) -> ()."""
+    """The sum over networks in parallel of their mean cross entropies: (m, s, c), (m, s) -> ()."""
     return outputs.shape[1] * F.cross_entropy(outputs.flatten(0, 1), labels.flatten())

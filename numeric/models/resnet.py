@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from numeric.inputs import InputError, whole
+from numeric.models.arguments import require_generator, require_real_dtype
 
 EXPANSION = 4  # channels that leave a block, over those of its 3 x 3 convolution
 
@@ -40,7 +41,16 @@ class Bottleneck(nn.Module):
 
 
 class ResNet(nn.Module):
-    """Four stages of blocks, each with half the pixels a side and twice the channels of the last."""
+    """Four stages of blocks, each with half the pixels a side and twice the channels of the last.
+
+    `blocks` counts those of each stage and `width` is the channels of the first one; weights are drawn from
+    the generator, on its device. Images (n, 3, h, w) go to features (n, 32 width). Refused are other than
+    four stages, sizes that are no whole numbers above 0, and a dtype that is not real.
+
+    >>> net = ResNet((1, 1, 1, 1), width=2, generator=torch.Generator().manual_seed(0))
+    >>> net.eval()(torch.zeros(1, 3, 8, 8)).shape
+    torch.Size([1, 64])
+    """
 
     def __init__(
         self,
@@ -51,8 +61,12 @@ class ResNet(nn.Module):
         dtype: torch.dtype = torch.float32,
     ) -> None:
         super().__init__()
-        if len(blocks) != 4:
-            raise InputError(f"blocks = {blocks} was given, but four stages are needed.")
+        if not isinstance(blocks, tuple | list) or len(blocks) != 4:
+            raise InputError(
+                f"blocks = {blocks!r} was given, but four stages are needed, as (3, 4, 6, 3)."
+            )
+        require_generator(generator)
+        require_real_dtype(dtype)
         for count in blocks:
             whole("blocks", count)
         self.features = 8 * EXPANSION * whole("width", width)
@@ -82,13 +96,24 @@ class ResNet(nn.Module):
 
 
 def resnet50(seed: int = 0, dtype: torch.dtype = torch.float32) -> ResNet:
-    """2048 features, 23.5 million parameters."""
-    return ResNet((3, 4, 6, 3), generator=torch.Generator().manual_seed(seed), dtype=dtype)
+    """50 layers, 23.5 million parameters: images (n, 3, h, w) -> 2048 features.
+
+    The seed fixes the weights; one that is no whole number at least 0 is refused.
+
+    >>> resnet50().features  # doctest: +SKIP
+    2048
+    """
+    return _seeded((3, 4, 6, 3), seed, dtype)
 
 
 def resnet101(seed: int = 0, dtype: torch.dtype = torch.float32) -> ResNet:
-    """2048 features, 42.5 million parameters."""
-    return ResNet((3, 4, 23, 3), generator=torch.Generator().manual_seed(seed), dtype=dtype)
+    """101 layers, 42.5 million parameters: images (n, 3, h, w) -> 2048 features; otherwise as `resnet50`."""
+    return _seeded((3, 4, 23, 3), seed, dtype)
+
+
+def _seeded(blocks: tuple[int, int, int, int], seed: int, dtype: torch.dtype) -> ResNet:
+    generator = torch.Generator().manual_seed(whole("seed", seed, 0))
+    return ResNet(blocks, generator=generator, dtype=dtype)
 
 
 def _convolution(channels: int, out: int, size: int, stride: int = 1) -> nn.Sequential:

@@ -19,18 +19,36 @@ from torch import Tensor
 from analytic.activations.activation import Activation
 from analytic.expressions.formula import Formula
 from analytic.expressions.symbols import z
-from numeric.inputs import InputError, whole
+from numeric.inputs import ArrayLike, InputError, positive, whole
+from numeric.models.arguments import as_tensor, require_generator, require_real_dtype
 
 
 @dataclass(frozen=True, eq=False)
 class ShallowNetwork:
-    """One hidden layer, or a stack of independent ones along leading axes."""
+    """One hidden layer of n units on d inputs, or a stack of independent ones along leading axes.
+
+    Weights (..., n, d) and biases (..., n) are tensors, arrays or lists of one dtype and device; the
+    activation is one of `analytic.activations` without open parameters. Anything else is refused.
+
+    >>> from analytic.activations import erf
+    >>> net = ShallowNetwork(erf, [[1.0, 0.0], [0.0, 1.0]], [0.0, 0.0])
+    >>> (torch.pi * net.metric([[0.0, 0.0]])).round(decimals=6).tolist()  # of phi'(0)^2 = 2/pi the mean
+    [[[1.0, 0.0], [0.0, 1.0]]]
+    """
 
     activation: Activation
     weights: Tensor  # (..., n, d)
     biases: Tensor  # (..., n)
 
     def __post_init__(self) -> None:
+        for name in ("weights", "biases"):
+            tensor = as_tensor(name, getattr(self, name))
+            require_real_dtype(tensor.dtype)
+            object.__setattr__(self, name, tensor)
+        if not isinstance(self.activation, Activation):
+            raise InputError(
+                f"activation = {self.activation!r} was given, but one of analytic.activations is needed."
+            )
         if self.activation.parameters:
             names = ", ".join(map(str, self.activation.parameters))
             raise InputError(
@@ -57,12 +75,19 @@ class ShallowNetwork:
     ) -> ShallowNetwork:
         """Weights N(0, sigma^2), biases N(0, zeta^2), on the generator's device; one, or a stack.
 
-        A stack is drawn network by network, so that its size does not change the draws.
+        A stack is drawn network by network, so that its size does not change the draws. Refused are sizes
+        that are no whole numbers above 0, sigma not above 0, zeta below 0, and a dtype that is not real.
+
+        >>> from analytic.activations import erf
+        >>> generator = torch.Generator().manual_seed(0)
+        >>> ShallowNetwork.gaussian(erf, 5, 2, 1.0, 0.5, generator=generator, stack=3).weights.shape
+        torch.Size([3, 5, 2])
         """
+        require_generator(generator)
+        require_real_dtype(dtype)
         for name, size in {"width": width, "d": d, "stack": 1 if stack is None else stack}.items():
             whole(name, size)
-        if not (0 < sigma < math.inf and 0 <= zeta < math.inf):
-            raise InputError(f"sigma must be above 0 and zeta at least 0, not {sigma} and {zeta}.")
+        sigma, zeta = positive("sigma", sigma), positive("zeta", zeta, zero=True)
         kind = {"generator": generator, "device": generator.device, "dtype": dtype}
         draws = torch.stack([torch.randn(width, d + 1, **kind) for _ in range(stack or 1)])
         weights, biases = sigma * draws[..., :d], zeta * draws[..., d]
@@ -76,8 +101,9 @@ class ShallowNetwork:
         )
         return first, second
 
-    def preactivations(self, x: Tensor) -> Tensor:
-        """(m, d) -> (..., m, n)."""
+    def preactivations(self, x: ArrayLike) -> Tensor:
+        """w_j.x + b_j: (m, d) -> (..., m, n); points of another shape or dtype, or NaN, are refused."""
+        x = as_tensor("x", x)
         if x.ndim != 2 or x.shape[1] != self.weights.shape[-1]:
             need = self.weights.shape[-1]
             raise InputError(f"x must have shape (m, {need}), but {tuple(x.shape)} was given.")
@@ -96,18 +122,22 @@ class ShallowNetwork:
         """The features: (m, d) -> (..., m, n), under any of torch's transforms."""
         return self.activation.phi.torch(self._affine(x)) / math.sqrt(self.weights.shape[-2])
 
-    def metric(self, x: Tensor) -> Tensor:
-        """(m, d) -> (..., m, d, d)."""
+    def metric(self, x: ArrayLike) -> Tensor:
+        r"""$g = n^{-1}\sum_j \phi'^2_j w_j w_j^T$: (m, d) -> (..., m, d, d)."""
         slope = self.slopes[0](self.preactivations(x))
         return mean_power(slope**2, self.weights, 2)
 
-    def magnification(self, x: Tensor) -> Tensor:
-        """sqrt(det g): (m, d) -> (..., m)."""
+    def magnification(self, x: ArrayLike) -> Tensor:
+        """sqrt(det g): (m, d) -> (..., m); refused where the metric is singular."""
         factor = self._cholesky(self.metric(x))
         return factor.diagonal(dim1=-2, dim2=-1).prod(-1)
 
-    def ricci_scalar(self, x: Tensor) -> Tensor:
-        """(m, d) -> (..., m); phi' may jump at 0 only, or the metric's derivative has more terms."""
+    def ricci_scalar(self, x: ArrayLike) -> Tensor:
+        """(m, d) -> (..., m), of the sign that spheres have R > 0.
+
+        Refused are activations whose slope jumps anywhere but at 0, where the metric's derivative has more
+        terms, and points where the metric is singular.
+        """
         if any(self.activation.kinks):
             raise InputError(
                 f"{self.activation.name} has kinks at {self.activation.kinks}, where the metric of a finite "

@@ -11,10 +11,10 @@ from numeric.experiments.decision_boundaries.plane_geometry import (
     margin,
 )
 from numeric.experiments.decision_boundaries.tasks import Recipe, Task, shuffled, sinusoid, xor
-from numeric.models.perceptron import Together, cross_entropies, perceptron
+from numeric.models.perceptron import ParallelNetworks, cross_entropies, perceptron
 
 __all__ = [
-    "Comparison", "Curve", "Disc", "Evidence", "GeometryMap", "Hypothesis", "Lattice", "Recipe", "Task",
-    "Together", "Zones", "cross_entropies", "distance", "geometry_map", "geometry_maps", "margin",
+    "Comparison", "Curve", "Disc", "Evidence", "GeometryMap", "Hypothesis", "Lattice", "ParallelNetworks",
+    "Recipe", "Task", "Zones", "cross_entropies", "distance", "geometry_map", "geometry_maps", "margin",
     "perceptron", "shuffled", "sinusoid", "xor",
 ]  # fmt: skip

@@ -13,7 +13,7 @@ from numeric.experiments.decision_boundaries.curves import Lattice, distance
 from numeric.experiments.decision_boundaries.evidence import DECOYS, Curve
 from numeric.experiments.decision_boundaries.plane_geometry import margin
 from numeric.experiments.decision_boundaries.tasks import Recipe, Task, shuffled
-from numeric.models.perceptron import Shape, Together, cross_entropies, perceptron
+from numeric.models.perceptron import ParallelNetworks, Shape, cross_entropies, perceptron
 from numeric.runs import Run, train
 
 STAGES = (0.0, 0.01, 0.03, 0.1, 0.2, 0.35, 0.6, 1.0)  # shares of training at which to look
@@ -48,7 +48,7 @@ class Twins:
         ]
         steps = self.recipe.steps(len(self.data[0]))
         return train(
-            Together([*start, *start]), cross_entropies, self.data, self.recipe.optimizer,
+            ParallelNetworks([*start, *start]), cross_entropies, self.data, self.recipe.optimizer,
             steps=steps, batch=self.recipe.batch, seed=self.seeds[0], at={round(s * steps) for s in STAGES},
             keep=keep, key=f"activation {self.activation}", device=device, progress=progress,
         )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Covariant derivatives, tides and residuals against Christoffel symbols, curvature and plain calculus."""
+"""Covariant derivatives, curvature forms and residuals against Christoffel symbols and plain calculus."""
 
 import math
 
@@ -10,11 +10,10 @@ from torch.func import jacrev, vmap
 
 from analytic.expressions.arguments import InputError
 from numeric import geodesics, geometry
-from numeric.geodesics.chart import open_chart
+from numeric.geodesics.chart import CovariantDerivative, open_chart
 from numeric.geodesics.elements import Curve, lobatto
 from numeric.geodesics.maps import AutodiffMap, HiddenLayerMap
 from numeric.geodesics.refinement import GeodesicResidual
-from numeric.geodesics.transport import Transport
 from numeric.geodesics.variation import Variation, energy
 from test_geodesics import flat, network, pseudosphere, stereographic
 
@@ -30,12 +29,12 @@ def draws(n: int = 5, d: int = 2, seed: int = 0) -> tuple[Tensor, Tensor]:
     return x, v
 
 
-def around(f, x: Tensor, v: Tensor) -> tuple[Transport, Tensor]:
+def around(f, x: Tensor, v: Tensor) -> tuple[CovariantDerivative, Tensor]:
     with open_chart(f, x, None) as (chart, flat_x):
         y = (flat_x - chart.origin).numpy()
-        transport = chart.transport(y, v.numpy())
-        tide = transport.tide(chart.features, chart.places(y), v)
-    return transport, tide
+        derivative = chart.covariant_derivative(y, v.numpy())
+        form = derivative.curvature_form(chart.features, chart.places(y), v)
+    return derivative, form
 
 
 @pytest.mark.parametrize("name", ["deep", "shallow", "pseudosphere"])
@@ -61,25 +60,25 @@ def test_acceleration_is_that_of_the_christoffel_symbols(name) -> None:
 
 
 @pytest.mark.parametrize("f", [deep(), network()], ids=["deep", "shallow"])
-def test_tides_are_gaussian_curvature_times_area(f) -> None:
+def test_curvature_forms_are_gaussian_curvature_times_area(f) -> None:
     """In two dimensions <R(V, v)v, V> = K (|V|^2 |v|^2 - <V, v>^2), with K half the Ricci scalar."""
     x, v = draws()
-    _, tide = around(f, x, v)
+    _, form = around(f, x, v)
     g, K = geometry.metric(f, x), geometry.ricci_scalar(f, x).value / 2
     lowered = torch.einsum("nij,nj->ni", g, v)
     size = (lowered * v).sum(1)
     area = g * size[:, None, None] - lowered[:, :, None] * lowered[:, None]
     exact = K[:, None, None] * area
-    assert (tide - exact).abs().max() < 1e-10 * exact.abs().max()
+    assert (form - exact).abs().max() < 1e-10 * exact.abs().max()
 
 
-def test_tides_of_the_sphere_in_three_dimensions() -> None:
+def test_curvature_forms_of_the_sphere_in_three_dimensions() -> None:
     x, v = draws(d=3)
-    _, tide = around(stereographic, x, v)
+    _, form = around(stereographic, x, v)
     g = geometry.metric(stereographic, x)
     lowered = torch.einsum("nij,nj->ni", g, v)
     size = (lowered * v).sum(1)[:, None, None]
-    assert (tide - (g * size - lowered[:, :, None] * lowered[:, None])).abs().max() < 1e-12
+    assert (form - (g * size - lowered[:, :, None] * lowered[:, None])).abs().max() < 1e-12
 
 
 def test_closed_form_and_torch_give_the_same_derivatives() -> None:
@@ -128,7 +127,7 @@ def test_variations_are_derivatives_of_the_energy() -> None:
             assert here.energy == pytest.approx(along(0.0, field), rel=1e-14)
             if at_rest:
                 second = along(1.0, field) - 2 * along(0.0, field) + along(-1.0, field)
-                own = field.ravel() @ (here.rigid - here.tide) @ field.ravel()
+                own = field.ravel() @ (here.stiffness - here.curvature) @ field.ravel()
                 assert 2 * own == pytest.approx(second, rel=1e-12)
                 assert np.abs(here.first[here.inner]).max() < 1e-12
 
