@@ -75,8 +75,11 @@ def require_writable(path: str | Path) -> Path:
     """
     try:
         path = Path(path)
+        known = "\0" not in str(path)
     except TypeError:
-        raise InputError(f"{path!r} is no path of a file: give a text or a Path.") from None
+        known = False
+    if not known:
+        raise InputError(f"{path!r} is no path of a file: give a text or a Path.")
     if path.is_dir():
         raise InputError(f"{path} is a folder: name a file in it.")
     try:

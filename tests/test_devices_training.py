@@ -120,7 +120,7 @@ def recalled(device: Device, n: int) -> Any:
     with tempfile.TemporaryDirectory() as folder:
         one, two = Path(folder) / "descent.pt", Path(folder) / "flow.pt"
         for _ in range(2):
-            paths = step.run(progress=False, keep=one), flowing.run(progress=False, keep=two)
+            paths = step.run(progress=False, store=one), flowing.run(progress=False, store=two)
     return [(path.residuals, path.final.c) for path in paths]
 
 
@@ -137,7 +137,7 @@ def gathered(device: Device, n: int) -> Tensor:
 
 def trained(device: Device, n: int, optimizer: Any = torch.optim.SGD, **more: Any) -> Any:
     data = normal(CPU, 7, 2), (normal(CPU, 7, seed=1) > 0).long()
-    kind = {"steps": 2 * n, "batch": 3, "device": named(device), "progress": False} | more
+    kind = {"steps": 2 * n, "batch_size": 3, "device": named(device), "progress": False} | more
     optimizer = partial(optimizer, lr=0.1)
     run = train(network(CPU, 2, 4, 2), F.cross_entropy, data, optimizer, **kind)
     assert all(part.device.type == device.type for part in run.model.parameters())
@@ -146,7 +146,7 @@ def trained(device: Device, n: int, optimizer: Any = torch.optim.SGD, **more: An
 
 def resumed(device: Device, n: int) -> Any:
     with tempfile.TemporaryDirectory() as folder:
-        kind = {"keep": Path(folder) / "run.pt", "optimizer": torch.optim.Adam}
+        kind = {"store": Path(folder) / "run.pt", "optimizer": torch.optim.Adam}
         trained(device, 1, **kind)
         return trained(device, 1 + n, **kind)
 

@@ -24,7 +24,7 @@ from numeric.relu_dynamics.readout import Readout
 from numeric.relu_dynamics.record import follow
 from numeric.relu_dynamics.stepper import Control
 from numeric.relu_dynamics.trajectory import Trajectory
-from numeric.runs.store import fingerprint
+from numeric.runs.store import checkpoint, fingerprint
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,25 +56,27 @@ class Flow:
         if self.delta is not None and math.isfinite(self.delta):
             self.neurons.rescaled(self.delta)  # so that an impossible delta is refused here
 
-    def run(self, progress: bool = True, keep: Path | None = None) -> Trajectory:
-        """Integrate; with a file `keep`, an interrupted run is resumed, with the same result."""
+    def run(self, progress: bool = True, store: str | Path | None = None) -> Trajectory:
+        """Integrate; with a file `store`, an interrupted run is resumed, with the same result."""
         x, y = samples_on_a_line(self.x, self.y, self.neurons.a)
         if self.delta == -math.inf:
             return _readout(self.neurons, x, y, self.time)
         if self.delta == math.inf:
-            return _hidden(self.neurons, x, y, self.time, progress, keep)
+            return _hidden(self.neurons, x, y, self.time, progress, store)
         neurons = self.neurons if self.delta is None else self.neurons.rescaled(self.delta)
-        return self._boosts(neurons, x, y, progress, keep)
+        return self._boosts(neurons, x, y, progress, store)
 
     def _boosts(
-        self, neurons: Neurons, x: Tensor, y: Tensor, progress: bool, path: Path | None
+        self, neurons: Neurons, x: Tensor, y: Tensor, progress: bool, store: str | Path | None
     ) -> Trajectory:
         points, order = Samples.of(x)
         problem = Boosts(Rays(points, neurons.alpha), y[order], neurons.delta)
         control = Control(self.time, self.tolerance, self.largest)
         parts = (neurons.a, neurons.b, neurons.c)
         run = fingerprint("all", x, y, *parts, neurons.alpha, control)
-        return follow(problem, start(problem.rays, *parts), control, order, progress, path, run)
+        return follow(
+            problem, start(problem.rays, *parts), control, order, progress, checkpoint(store, run)
+        )
 
 
 def _readout(neurons: Neurons, x: Tensor, y: Tensor, time: float) -> Trajectory:
@@ -96,10 +98,10 @@ class Hidden:
 
 
 def _hidden(
-    neurons: Neurons, x: Tensor, y: Tensor, time: float, progress: bool, path: Path | None
+    neurons: Neurons, x: Tensor, y: Tensor, time: float, progress: bool, store: str | Path | None
 ) -> Trajectory:
     parts = (neurons.a, neurons.b, neurons.c, neurons.alpha)
-    solution = sliding.integrate(*parts, x, y, time, progress, path)
+    solution = sliding.integrate(*parts, x, y, time, progress, store)
     return Trajectory(
         solution.times, solution.path.to(y), Hidden(neurons, solution), solution.events
     )

@@ -27,7 +27,7 @@ from numeric.relu_dynamics.rays import Rays
 from numeric.relu_dynamics.record import follow
 from numeric.relu_dynamics.stepper import Control, StepPlan
 from numeric.relu_dynamics.trajectory import Trajectory
-from numeric.runs.store import fingerprint
+from numeric.runs.store import checkpoint, fingerprint
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,16 +67,16 @@ class MeanField:
         time: float,
         tolerance: float = 1e-4,
         progress: bool = True,
-        keep: Path | None = None,
+        store: str | Path | None = None,
     ) -> Trajectory:
-        """Particles from a measure on; with `keep`, a file, a run that was stopped goes on."""
+        """Particles from a measure on; with a file `store`, an interrupted run is resumed."""
         x, y = samples_on_a_line(self.x, self.y, measure.a)
         points, order = Samples.of(x)
         problem = Cylinder(Rays(points, 1.0), y[order], self.penalty)
         control = Control(positive("time", time), positive("tolerance", tolerance), math.inf)
         state = problem.start(measure.r, measure.theta)
         run = fingerprint("cylinder", x, y, state.a, state.d, state.c, self.penalty, control)
-        return follow(problem, state, control, order, progress, keep, run)
+        return follow(problem, state, control, order, progress, checkpoint(store, run))
 
     def _pull(self, measure: Neurons, theta: Tensor) -> tuple[Tensor, Tensor]:
         """The sum of residuals times (x, 1) over the samples that are active at an angle."""

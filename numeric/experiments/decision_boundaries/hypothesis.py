@@ -22,7 +22,6 @@ from pathlib import Path
 
 import torch
 from torch import Tensor, nn
-from tqdm import tqdm
 
 from numeric.experiments.decision_boundaries.contrast import Zones, level_each
 from numeric.experiments.decision_boundaries.curves import Disc
@@ -32,12 +31,14 @@ from numeric.experiments.decision_boundaries.tasks import Recipe, Task
 from numeric.experiments.decision_boundaries.twins import Twins
 from numeric.inputs import InputError, require_writable, resolve, whole
 from numeric.models.perceptron import Shape, hidden
-from numeric.runs import Run, store
+from numeric.progress import progress_bar
+from numeric.runs import Run
+from numeric.runs.store import checkpoint, fingerprint
 
 
 @dataclass(frozen=True, eq=False)
 class Hypothesis:
-    """The experiment. With a folder `keep`, finished parts are stored there and reused by the next run."""
+    """The experiment. With a folder `store`, finished parts are stored there and reused by the next run."""
 
     task: Task
     shapes: tuple[int | Shape, ...]
@@ -48,7 +49,7 @@ class Hypothesis:
     zones: Zones = field(default_factory=Zones)
     level: float = 0.95
     circles: int = 24  # of points at which to measure
-    keep: Path | None = None
+    store: str | Path | None = None
     device: str = "auto"
     dtype: torch.dtype = torch.float64
 
@@ -69,7 +70,7 @@ class Hypothesis:
         for shape in shapes:  # all files can be written, before the first network is trained
             for what in ("run", "volumes"):
                 self._path(shape, what)
-        bar = tqdm(shapes, desc="shapes", disable=not progress, leave=False)
+        bar = progress_bar(shapes, of="shapes", show=progress)
         return {shape: self.evidence(shape, self.train(shape, progress), progress) for shape in bar}
 
     def train(self, shape: int | Shape, progress: bool = True) -> Run:
@@ -94,29 +95,24 @@ class Hypothesis:
 
     def _volumes(self, shape: Shape, run: Run, x: Tensor, progress: bool) -> Tensor:
         """Log volumes stored by an earlier run, or else measured and stored."""
-        path = self._path(shape, "volumes")
-        if path is None:
-            return _measured(run, x, progress)
         parts = (x, *(value for state in run.snapshots.values() for value in state.values()))
-        key = store.fingerprint(run.statement, parts)
-        if (stored := store.read(path, key, x.device)) is not None:
+        file = checkpoint(self._path(shape, "volumes"), fingerprint(run.statement, parts))
+        if (stored := file.read(x.device)) is not None:
             return stored["log_volume"]
         volumes = _measured(run, x, progress)
-        store.write(path, key, {"log_volume": volumes})
+        file.write({"log_volume": volumes})
         return volumes
 
     def _path(self, shape: Shape, what: str) -> Path | None:
         name = "-".join(map(str, (self.task.name, *shape, what)))
-        return None if self.keep is None else require_writable(Path(self.keep) / f"{name}.pt")
+        return None if self.store is None else require_writable(Path(self.store) / f"{name}.pt")
 
 
 def _measured(run: Run, x: Tensor, progress: bool) -> Tensor:
     """(labels, pairs, steps, layers, m)."""
     count = run.data[0].shape[1]
     stages = []
-    with tqdm(
-        total=count * len(run.steps), desc="volumes", disable=not progress, leave=False
-    ) as bar:
+    with progress_bar(of="volumes", show=progress, total=count * len(run.steps)) as bar:
         for step in run.steps:
             together, volumes = run.model_at(step), []
             for k in range(count):

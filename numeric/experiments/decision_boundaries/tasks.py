@@ -32,7 +32,7 @@ class Recipe:
     momentum: float
     decay: float  # of weights, in the optimiser
     epochs: int
-    batch: int | None = None  # None: all examples at once
+    batch_size: int | None = None  # None: all examples at once
 
     def __post_init__(self) -> None:
         if not (0 < self.rate < math.inf and 0 <= self.momentum < 1 and 0 <= self.decay < math.inf):
@@ -41,8 +41,8 @@ class Recipe:
                 f"{self.momentum} and {self.decay}."
             )
         whole("epochs", self.epochs, 0)
-        if self.batch is not None:
-            whole("batch", self.batch)
+        if self.batch_size is not None:
+            whole("batch_size", self.batch_size)
 
     @property
     def optimizer(self) -> Callable[..., torch.optim.Optimizer]:
@@ -51,7 +51,7 @@ class Recipe:
 
     def steps(self, examples: int) -> int:
         """Updates in all."""
-        return self.epochs * math.ceil(examples / (self.batch or examples))
+        return self.epochs * math.ceil(examples / (self.batch_size or examples))
 
     def hastened(self, factor: int) -> Recipe:
         """The same training time, rate times epochs, in fewer and larger steps."""
@@ -121,7 +121,7 @@ def sinusoid(points: int = 400) -> Task:
         x = 2 * torch.rand(count, 2, generator=generator, dtype=torch.float64) - 1
         return x, (side(x) > 0).long()
 
-    recipe = Recipe(rate=0.05, momentum=0.9, decay=0.0, epochs=10_000, batch=50)
+    recipe = Recipe(rate=0.05, momentum=0.9, decay=0.0, epochs=10_000, batch_size=50)
     return Task("sinusoid", sample, recipe, 1.0, side)
 
 

@@ -42,15 +42,16 @@ class Twins:
         other = torch.stack([shuffled(y[:, k], seed) for k, seed in enumerate(self.seeds)], 1)
         return torch.cat([x, x], 1), torch.cat([y, other], 1)
 
-    def train(self, device: str, keep: Path | None, progress: bool) -> Run:
+    def train(self, device: str, store: str | Path | None, progress: bool) -> Run:
         start = [
             perceptron(self.shape, seed, self.activation, dtype=self.dtype) for seed in self.seeds
         ]
         steps = self.recipe.steps(len(self.data[0]))
         return train(
             Together([*start, *start]), cross_entropies, self.data, self.recipe.optimizer,
-            steps=steps, batch=self.recipe.batch, seed=self.seeds[0], at={round(s * steps) for s in STAGES},
-            keep=keep, key=f"activation {self.activation}", device=device, progress=progress,
+            steps=steps, batch_size=self.recipe.batch_size, seed=self.seeds[0],
+            at={round(s * steps) for s in STAGES}, store=store,
+            key=f"activation {self.activation}", device=device, progress=progress,
         )  # fmt: skip
 
     def accuracy(self, run: Run) -> Tensor:

@@ -10,13 +10,13 @@ all that enters a unit exchanges its slopes, so that $\phi'^2$ has one mean at e
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import sympy as sp
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
 from numeric.estimate import Estimate, Slope, power_law
 from numeric.experiments.deep_width.bias import Bias
@@ -24,8 +24,10 @@ from numeric.infinite.finite_width import FiniteNetwork
 from numeric.infinite.network import FullyConnected
 from numeric.infinite.parametrisation import Standard
 from numeric.inputs import InputError, generator_for, require_writable, resolve
-from numeric.runs import store
+from numeric.progress import progress_bar
+from numeric.runs.store import checkpoint, fingerprint
 
+Advance = Callable[[int], object]  # of a progress bar
 BLOCK = 2**20  # numbers in the largest tensors held
 
 
@@ -78,7 +80,7 @@ class KernelSweep:
     seed: int = 0
     device: str = "auto"
     dtype: torch.dtype = torch.float64
-    store: Path | None = None
+    store: str | Path | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.network, FullyConnected):
@@ -108,11 +110,11 @@ class KernelSweep:
         exact: dict[int, Tensor] = {}
         at: dict[int, Estimate] = {}
         total = self.draws * len(self.widths)
-        with tqdm(total=total, desc="networks", disable=not progress, leave=False) as bar:
+        with progress_bar(of="networks", show=progress, total=total) as bar:
             for width in self.widths:
                 bar.set_postfix(width=width)
                 exact[width] = self._exact(width, x.to("cpu", torch.float64))
-                at[width] = self._estimate(width, x, exact[width], bar)
+                at[width] = self._estimate(width, x, exact[width], bar.update)
         kernels = (
             Approach(
                 {n: both[k] for n, both in exact.items()},
@@ -132,20 +134,20 @@ class KernelSweep:
             net = replace(net, parametrisation=Standard(width))
         return torch.stack([net.nngp(x), net.ntk(x) / self._scale(width)])
 
-    def _estimate(self, width: int, x: Tensor, exact: Tensor, bar: tqdm) -> Estimate:
+    def _estimate(self, width: int, x: Tensor, exact: Tensor, advance: Advance) -> Estimate:
         """The estimate stored by an earlier run, or else measured and stored."""
         if self.store is None:
-            return self._measure(width, x, exact, bar)
+            return self._measure(width, x, exact, advance)
         run = self._fingerprint(width, x)
-        path = Path(self.store) / f"width-{width}-{run[:16]}.pt"
-        if (stored := store.read(path, run)) is not None:
-            bar.update(self.draws)
+        file = checkpoint(Path(self.store) / f"width-{width}-{run[:16]}.pt", run)
+        if (stored := file.read()) is not None:
+            advance(self.draws)
             return Estimate(**stored)
-        estimate = self._measure(width, x, exact, bar)
-        store.write(path, run, vars(estimate))
+        estimate = self._measure(width, x, exact, advance)
+        file.write(vars(estimate))
         return estimate
 
-    def _measure(self, width: int, x: Tensor, exact: Tensor, bar: tqdm) -> Estimate:
+    def _measure(self, width: int, x: Tensor, exact: Tensor, advance: Advance) -> Estimate:
         """NNGP and NTK over networks, (2, m, m), from sums over stacks."""
         generator = generator_for("networks", self.seed, width, device=x.device)
         kind = {"generator": generator, "dtype": self.dtype}
@@ -159,7 +161,7 @@ class KernelSweep:
             )  # differences first, so that the variance does not cancel
             total += off.sum(0)
             squares += (off**2).sum(0)
-            bar.update(stack)
+            advance(stack)
         if not torch.isfinite(squares).all():
             raise InputError(
                 f"Kernels of networks of width {width} overflow {self.dtype}: take smaller x or "
@@ -180,7 +182,7 @@ class KernelSweep:
         """A hash of everything that the draws and their kernels depend on."""
         net = self.network
         phis = [sp.srepr(act.phi.floating) for act in net.activations]
-        return store.fingerprint(
+        return fingerprint(
             phis, net.sigma_w, net.sigma_b, type(net.parametrisation).__name__, self._stacks(width),
             x, self.seed,
         )  # fmt: skip
