@@ -14,6 +14,7 @@ from numeric.experiments.deep_width import KernelSweep, sweep
 from numeric.infinite.finite_width import FiniteNetwork
 from numeric.infinite.network import FullyConnected
 from numeric.infinite.parametrisation import Standard
+from test_progress import terminal_for
 
 X = torch.tensor([[1.0, 0.5, -0.3], [-0.9, 0.8, 0.2], [0.2, -1.5, 0.4]], dtype=torch.float64)
 NET = FullyConnected(erf, 2, 1.5, 0.3)
@@ -116,11 +117,12 @@ def test_every_width_and_seed_has_draws_of_its_own(monkeypatch: pytest.MonkeyPat
             assert not torch.isin(one, other).any()
 
 
-def test_progress_is_shown_where_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_is_shown_where_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = terminal_for(monkeypatch)
     SMALL.run(progress=False)
-    assert capsys.readouterr().err == ""
+    assert shown.getvalue() == ""
     SMALL.run()
-    assert "networks" in capsys.readouterr().err
+    assert "networks" in shown.getvalue()
 
 
 def test_single_precision_is_close_and_widths_do_not_disturb_each_other() -> None:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
 from analytic.activations.activation import Activation
 from analytic.expressions.formula import Formula
@@ -15,6 +14,7 @@ from analytic.geometry import nngp
 from numeric.estimate import Estimate, Slope, power_law
 from numeric.inputs import InputError, resolve
 from numeric.models.shallow import ShallowNetwork
+from numeric.progress import progress_bar
 
 BLOCK = 2**23  # preactivations held at once
 
@@ -86,7 +86,7 @@ class WidthSweep:
         x = radii[:, None] * direction / direction.norm()
         volume: dict[int, Estimate] = {}
         scalar: dict[int, Estimate] = {}
-        for width in tqdm(self.widths, desc="width", disable=not progress, leave=False):
+        for width in progress_bar(self.widths, of="widths", show=progress):
             draws = [self._draw(width, stack, x, generator) for stack in self._stacks(width)]
             volumes, scalars = (torch.cat(parts) for parts in zip(*draws, strict=True))
             volume[width], scalar[width] = Estimate.of(volumes), Estimate.of(scalars)

@@ -21,13 +21,13 @@ from dataclasses import dataclass, fields
 
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
 from numeric.estimate import Estimate
 from numeric.experiments.bayes.coefficients import Coefficients, Tally
 from numeric.experiments.bayes.dataset import Problem
 from numeric.inputs import InputError, resolve, whole
 from numeric.models.shallow import ShallowNetwork
+from numeric.progress import progress_bar
 
 BLOCK = 2**20  # numbers held at once in the largest array
 FEWEST = 100  # effective draws below which the result is refused
@@ -71,7 +71,7 @@ class PosteriorVolume:
         generator = torch.Generator(resolve(self.device)).manual_seed(self.seed)
         tallies = [Tally() for _ in fields(Coefficients)]
         total = squares = 0.0
-        with tqdm(total=self.draws, desc="networks", disable=not progress, leave=False) as bar:
+        with progress_bar(of="networks", show=progress, total=self.draws) as bar:
             for size in self._sizes():
                 weight, tops = self._draw(size, generator)
                 for tally, (top, below) in zip(tallies, tops, strict=True):

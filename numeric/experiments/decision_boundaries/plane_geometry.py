@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from tqdm import tqdm
 
 from numeric import geometry
 from numeric.experiments.decision_boundaries.curves import Lattice
 from numeric.inputs import InputError
 from numeric.models.activation_derivatives import Slopes, slopes_of
 from numeric.models.perceptron import hidden_layers
+from numeric.progress import progress_bar
 from numeric.runs import Run
 
 DEAD = 1e8  # -log of a slope at which the rounding of the log reaches 1e-8
@@ -122,5 +122,5 @@ def geometry_map(model: nn.Module, lattice: Lattice) -> GeometryMap:
 
 def geometry_maps(run: Run, lattice: Lattice, progress: bool = True) -> dict[int, GeometryMap]:
     """The geometry at every snapshot of a run."""
-    steps = tqdm(run.steps, desc="fields", disable=not progress, leave=False)
+    steps = progress_bar(run.steps, of="maps", show=progress)
     return {step: geometry_map(run.model_at(step), lattice) for step in steps}

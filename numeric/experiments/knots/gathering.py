@@ -13,11 +13,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
 from analytic.splines import INITIALISATIONS
 from numeric.estimate import Estimate
 from numeric.inputs import InputError, positive, samples_on_a_line, whole
+from numeric.progress import progress_bar
 from numeric.relu_dynamics.neurons import Neurons
 from numeric.relu_dynamics.regimes import milestones, regime
 
@@ -103,7 +103,7 @@ class Gathering:
 
     def run(self, progress: bool = True) -> Shares:
         draws = []
-        for k in tqdm(range(self.networks), desc="networks", disable=not progress, leave=False):
+        for k in progress_bar(range(self.networks), of="networks", show=progress):
             neurons = self._drawn(k)
             x, y = samples_on_a_line(self.x, self.y, neurons.a)
             run = regime(neurons, x, y, self.delta, self.span, self.tolerance)

@@ -14,11 +14,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
 from analytic.expressions.arguments import bind, exact
 from analytic.splines import Initialisation
 from numeric.inputs import InputError, resolve, whole
+from numeric.progress import progress_bar
 
 BLOCK = 2**23  # features held at once
 WIDE = {"dtype": torch.float64, "device": "cpu"}  # where units are drawn, for any device and dtype
@@ -178,7 +178,7 @@ class RandomFeatures:
         c = torch.zeros_like(features[0]).requires_grad_()
         rate, losses = (1 + math.sqrt(momentum)) ** 2 / curvature, []
         optimizer = torch.optim.SGD([c], lr=rate, momentum=momentum)
-        for _ in tqdm(range(steps), desc="steps", disable=not progress, leave=False):
+        for _ in progress_bar(range(steps), of="steps", show=progress):
             optimizer.zero_grad()
             loss = ((features @ c - y) ** 2).sum() / 2
             loss.backward()

@@ -8,14 +8,13 @@ units $m\,E|f_m - f|^2 \to E[h^2 g^2]$, which is an integral over the law, and n
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
 from analytic.splines import Initialisation
 from numeric.estimate import Estimate, Slope, power_law
@@ -30,6 +29,7 @@ from numeric.experiments.random_features.network import (
     samples,
 )
 from numeric.inputs import InputError, seed_for, whole
+from numeric.progress import progress_bar
 
 GOLDEN = (math.sqrt(5) - 1) / 2
 FINE = 2**12  # units that stand for the law in an integral over it
@@ -152,10 +152,10 @@ class FeatureSweep:
         worst: dict[int, Estimate] = {}
         square: dict[int, Estimate] = {}
         total = draws * len(self.widths)
-        with tqdm(total=total, desc="networks", disable=not progress, leave=False) as bar:
+        with progress_bar(of="networks", show=progress, total=total) as bar:
             for m in self.widths:
                 bar.set_postfix(width=m)
-                off = torch.stack([self._off(m, k, exact, bar) for k in range(draws)])
+                off = torch.stack([self._off(m, k, exact, bar.update) for k in range(draws)])
                 worst[m], square[m] = _over(off.abs().amax(1)), _over((off**2).mean(1))
         return Errors(worst, square, self.constant() if draws > 1 else None)
 
@@ -174,9 +174,9 @@ class FeatureSweep:
         kind = {"sampling": self.sampling, "device": self.device, "dtype": self.dtype}
         return RandomFeatures(self.initialisation, self.values, m, seed, **kind)
 
-    def _off(self, m: int, draw: int, exact: Tensor, bar: tqdm) -> Tensor:
+    def _off(self, m: int, draw: int, exact: Tensor, advance: Callable[[], object]) -> Tensor:
         network = self._features(m, seed_for(self.seed, m, draw)).fit(*self._exact.data)
-        bar.update()
+        advance()
         return network.predict(self.grid).to(exact) - exact
 
 
