@@ -156,14 +156,14 @@ ZERO = Neurons(NEURONS.a, NEURONS.b, 0 * NEURONS.c, 1.0)
         (lambda: Flow([0.1, math.nan], [1.0, 2.0], NEURONS), "x has entries"),
         (lambda: Flow([0.1, 0.2], [1.0, math.inf], NEURONS), "y has entries"),
         (lambda: Flow([], [], NEURONS), "n at least 1"),
-        (lambda: Flow(X, Y, NEURONS, math.nan), "delta is NaN"),
+        (lambda: Flow(X, Y, NEURONS, math.nan), "delta = nan was given"),
         (lambda: Flow(X, Y, ZERO, 1.0), "no factor"),
         (lambda: Flow(X, Y, NEURONS, 1.0, 0.0), "time = 0.0"),
         (lambda: Flow(X, Y, NEURONS, 1.0, math.inf), "time = inf"),
         (lambda: Flow(X, Y, NEURONS, math.inf, math.inf), "time = inf"),
         (lambda: Flow(X, Y, NEURONS, 1.0, tolerance=0.0), "tolerance = 0.0"),
         (lambda: Flow(X, Y, NEURONS, 1.0, largest=-1.0), "largest = -1.0"),
-        (lambda: Flow(X, Y, NEURONS, -math.inf, 1.0).run().at(1.1), "lasts from 0 to 1.0"),
+        (lambda: Flow(X, Y, NEURONS, -math.inf, 1.0).run().at(1.1), "number from 0 to 1.0"),
     ],
 )  # fmt: skip
 def test_bad_input_is_told(make: object, message: str) -> None:

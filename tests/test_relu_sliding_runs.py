@@ -39,7 +39,7 @@ def test_bad_input_is_told(change: dict[str, Any], message: str) -> None:
 def test_only_times_of_the_run_are_told() -> None:
     found = flow([1.0], [0.1], [1.0], (0.0, 1.0), (1.0, 2.0), 1.0)
     for time in (-0.1, 1.1, math.nan):
-        with pytest.raises(InputError, match="lasts from 0 to 1"):
+        with pytest.raises(InputError, match="must be a number from 0 to 1"):
             found.at(time)
 
 

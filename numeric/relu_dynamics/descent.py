@@ -11,12 +11,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from numeric.inputs import InputError, positive, samples_on_a_line, whole
+from numeric.inputs import ArrayLike, InputError, positive, samples_on_a_line, whole
 from numeric.progress import progress_bar
 from numeric.relu_dynamics.boosts import NeuronState, start
 from numeric.relu_dynamics.gradient import Samples, gradient
 from numeric.relu_dynamics.kernel import kernel
-from numeric.relu_dynamics.neurons import Neurons
+from numeric.relu_dynamics.neurons import Neurons, require_neurons
 from numeric.relu_dynamics.rays import Rays
 from numeric.relu_dynamics.trajectory import Trajectory
 from numeric.runs.store import checkpoint, fingerprint
@@ -121,8 +121,8 @@ class Descent:
     Neurons and residuals are recorded about `frames` times.
     """
 
-    x: Any  # (s,)
-    y: Any  # (s,)
+    x: ArrayLike  # (s,)
+    y: ArrayLike  # (s,)
     neurons: Neurons
     rate: float
     steps: int
@@ -131,13 +131,18 @@ class Descent:
     frames: int = 200
 
     def __post_init__(self) -> None:
-        samples_on_a_line(self.x, self.y, self.neurons.a)
+        samples_on_a_line(self.x, self.y, require_neurons(self.neurons).a)
         positive("rate", self.rate)
         whole("steps", self.steps, 1)
         whole("frames", self.frames, 1)
         if not isinstance(self.moves, Moves):
             raise InputError(
                 f"moves: Moves.ALL, Moves.READOUT or Moves.HIDDEN, not {self.moves!r}."
+            )
+        if not callable(self.optimizer):
+            raise InputError(
+                f"optimizer = {self.optimizer!r} was given, but a class or function that makes a torch "
+                "optimiser from parameters and lr is needed, such as torch.optim.SGD."
             )
 
     def run(self, progress: bool = True, store: str | Path | None = None) -> Trajectory:

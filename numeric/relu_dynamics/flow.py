@@ -9,16 +9,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from torch import Tensor
 
-from numeric.inputs import InputError, positive, samples_on_a_line
+from numeric.inputs import ArrayLike, number, positive, samples_on_a_line
 from numeric.relu_dynamics import sliding
 from numeric.relu_dynamics.boosts import start
 from numeric.relu_dynamics.gradient import Samples
 from numeric.relu_dynamics.midpoint import Boosts
-from numeric.relu_dynamics.neurons import Neurons
+from numeric.relu_dynamics.neurons import Neurons, require_neurons
 from numeric.relu_dynamics.rays import Rays
 from numeric.relu_dynamics.readout import Readout
 from numeric.relu_dynamics.record import follow
@@ -36,8 +35,8 @@ class Flow:
     `largest` the longest step; exact methods need neither.
     """
 
-    x: Any  # (s,)
-    y: Any  # (s,)
+    x: ArrayLike  # (s,)
+    y: ArrayLike  # (s,)
     neurons: Neurons
     delta: float | None = None
     time: float = 1.0
@@ -45,14 +44,12 @@ class Flow:
     largest: float = math.inf
 
     def __post_init__(self) -> None:
-        samples_on_a_line(self.x, self.y, self.neurons.a)
-        if self.delta is not None and math.isnan(self.delta):
-            raise InputError("delta is NaN: give a number, infinite or not, or None.")
-        if not (self.delta == -math.inf and self.time == math.inf):
-            positive("time", self.time)
+        samples_on_a_line(self.x, self.y, require_neurons(self.neurons).a)
+        if self.delta is not None:
+            number("delta", self.delta, endless=True)
+        positive("time", self.time, endless=self.delta == -math.inf)
         positive("tolerance", self.tolerance)
-        if self.largest != math.inf:
-            positive("largest", self.largest)
+        positive("largest", self.largest, endless=True)
         if self.delta is not None and math.isfinite(self.delta):
             self.neurons.rescaled(self.delta)  # so that an impossible delta is refused here
 

@@ -14,15 +14,14 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from numeric.inputs import InputError, positive, samples_on_a_line
+from numeric.inputs import ArrayLike, InputError, as_numbers, positive, samples_on_a_line
 from numeric.relu_dynamics.boosts import Hits, NeuronState, advance, outputs, start
 from numeric.relu_dynamics.gradient import Samples
-from numeric.relu_dynamics.neurons import Neurons
+from numeric.relu_dynamics.neurons import Neurons, require_neurons
 from numeric.relu_dynamics.rays import Rays
 from numeric.relu_dynamics.record import follow
 from numeric.relu_dynamics.stepper import Control, StepPlan
@@ -34,28 +33,29 @@ from numeric.runs.store import checkpoint, fingerprint
 class MeanField:
     """Samples and the penalty lambda; a measure is given by neurons, through their r and theta."""
 
-    x: Any  # (s,)
-    y: Any  # (s,)
+    x: ArrayLike  # (s,)
+    y: ArrayLike  # (s,)
     penalty: float = 0.0
 
     def __post_init__(self) -> None:
         samples_on_a_line(self.x, self.y, torch.empty(0, dtype=torch.float64))
-        if not 0 <= self.penalty < math.inf:
-            raise InputError(f"penalty = {self.penalty} was given: give a number at least 0.")
+        positive("penalty", self.penalty, zero=True)
 
     def objective(self, measure: Neurons) -> Tensor:
         """Half the squared residuals, and lambda times the mean of |r|."""
-        x, y = samples_on_a_line(self.x, self.y, measure.a)
+        x, y = samples_on_a_line(self.x, self.y, require_neurons(measure, "measure").a)
         residuals = measure.predict(x) - y
         return (residuals**2).sum() / 2 + self.penalty * measure.r.abs().mean()
 
-    def potential(self, measure: Neurons, r: Tensor, theta: Tensor) -> Tensor:
+    def potential(self, measure: Neurons, r: ArrayLike, theta: ArrayLike) -> Tensor:
         """V at points of the cylinder, (...), (...) -> (...)."""
+        r, theta = _on_the_cylinder(measure, r, theta)
         (slope, level), d = self._pull(measure, theta), (theta.cos(), theta.sin())
         return r * (slope * d[0] + level * d[1]) + self.penalty * r.abs()
 
-    def velocity(self, measure: Neurons, r: Tensor, theta: Tensor) -> tuple[Tensor, Tensor]:
+    def velocity(self, measure: Neurons, r: ArrayLike, theta: ArrayLike) -> tuple[Tensor, Tensor]:
         """-grad V by r and by theta, with which mass moves: (...), (...) -> (...), (...)."""
+        r, theta = _on_the_cylinder(measure, r, theta)
         slope, level = self._pull(measure, theta)
         radial = slope * theta.cos() + level * theta.sin()
         angular = level * theta.cos() - slope * theta.sin()
@@ -70,7 +70,7 @@ class MeanField:
         store: str | Path | None = None,
     ) -> Trajectory:
         """Particles from a measure on; with a file `store`, an interrupted run is resumed."""
-        x, y = samples_on_a_line(self.x, self.y, measure.a)
+        x, y = samples_on_a_line(self.x, self.y, require_neurons(measure, "measure").a)
         points, order = Samples.of(x)
         problem = Cylinder(Rays(points, 1.0), y[order], self.penalty)
         control = Control(positive("time", time), positive("tolerance", tolerance), math.inf)
@@ -87,6 +87,17 @@ class MeanField:
         patterns = points.patterns(theta.cos().flatten(), -theta.sin().flatten())
         slope, level = forces[:, patterns].reshape(2, *theta.shape)
         return slope, level
+
+
+def _on_the_cylinder(measure: Neurons, r: ArrayLike, theta: ArrayLike) -> tuple[Tensor, Tensor]:
+    like = require_neurons(measure, "measure").a
+    r, theta = as_numbers("r", r, "(...)").to(like), as_numbers("theta", theta, "(...)").to(like)
+    try:
+        r, theta = torch.broadcast_tensors(r, theta)
+    except RuntimeError:
+        shapes = f"{tuple(r.shape)} and {tuple(theta.shape)}"
+        raise InputError(f"r and theta must have one shape, but {shapes} were given.") from None
+    return r, theta
 
 
 @dataclass(frozen=True, eq=False)

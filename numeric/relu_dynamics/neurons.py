@@ -8,12 +8,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from numeric.inputs import InputError, positive, resolve, values_on_a_line, whole
+from numeric.inputs import (
+    ArrayLike,
+    InputError,
+    as_numbers,
+    positive,
+    require_float_dtype,
+    require_instance,
+    resolve,
+    values_on_a_line,
+    whole,
+)
 from numeric.relu_dynamics.gradient import Samples
 
 WIDE = {
@@ -73,14 +82,16 @@ class Neurons:
             raise InputError(
                 f"m = {m} neurons do not make pairs: take {m + 1}, or no antisymmetry."
             )
-        for name, width in (("a", a), ("b", b), ("c", c)):
-            if not 0 <= width < math.inf:
-                raise InputError(f"the half-width {name} must be a number at least 0, not {width}.")
+        widths = [
+            positive(f"the half-width {name}", width, zero=True)
+            for name, width in (("a", a), ("b", b), ("c", c))
+        ]
+        require_float_dtype(dtype)
         count = m // 2 if antisymmetric else m
         parts = 2 * torch.rand(3, count, generator=torch.Generator().manual_seed(seed), **WIDE) - 1
         if antisymmetric:
             parts = torch.cat([parts, parts * torch.tensor([[1.0], [1.0], [-1.0]], **WIDE)], 1)
-        place, widths = resolve(device), (a, b, c)
+        place = resolve(device)
         values = ((w * p).to(place, dtype) for w, p in zip(widths, parts, strict=True))
         return cls(*values, math.sqrt(m) if alpha is None else alpha)
 
@@ -94,12 +105,16 @@ class Neurons:
 
     @classmethod
     def canonical(
-        cls, r: Tensor, theta: Tensor, delta: float | Tensor, alpha: float | None = None
+        cls, r: ArrayLike, theta: ArrayLike, delta: float | ArrayLike, alpha: float | None = None
     ) -> Neurons:
         """(m,), (m,) and one invariant, or one for each: alpha = m unless given.
 
         Where r = 0 and delta > 0 the sign of c is lost, and where r = 0 and delta < 0 it is 0.
         """
+        r, theta = _floats("r", r), _floats("theta", theta)
+        if r.ndim != 1 or r.shape != theta.shape:
+            shapes = f"{tuple(r.shape)} and {tuple(theta.shape)}"
+            raise InputError(f"r and theta must have one shape (m,), but {shapes} were given.")
         m = whole("the number of neurons", len(r), 1)
         alpha = float(m) if alpha is None else positive("alpha", alpha)
         inner = alpha / m * r
@@ -153,14 +168,14 @@ class Neurons:
         """c^2 - a^2 - b^2, which the flow keeps."""
         return self.c**2 - self.a**2 - self.b**2
 
-    def predict(self, x: Any) -> Tensor:
+    def predict(self, x: ArrayLike) -> Tensor:
         """(n,) -> (n,), in O((m + n) log n)."""
         samples, order = Samples.of(values_on_a_line("x", x, self.a))
         patterns = samples.patterns(self.a, self.b)
         outputs = samples.outputs(self.a, self.b, self.c, patterns) / self.alpha
         return torch.empty_like(outputs).scatter_(0, order, outputs)
 
-    def rescaled(self, delta: float | Tensor) -> Neurons:
+    def rescaled(self, delta: float | ArrayLike) -> Neurons:
         """The same function by (ka, kb, c/k), k > 0, so that every neuron has this invariant."""
         delta, lengths = _invariants(delta, self.a), self.lengths
         length, c = _split(self.c * lengths, delta)
@@ -186,9 +201,20 @@ def _split(inner: Tensor, delta: Tensor) -> tuple[Tensor, Tensor]:
     return length, torch.copysign(size, inner)
 
 
-def _invariants(delta: float | Tensor, like: Tensor) -> Tensor:
+def require_neurons(neurons: Neurons, name: str = "neurons") -> Neurons:
+    """Refuse what are no Neurons."""
+    require_instance(name, neurons, Neurons, "Neurons.drawn(100, seed=0)")
+    return neurons
+
+
+def _floats(name: str, values: ArrayLike) -> Tensor:
+    values = as_numbers(name, values, "(m,)")
+    return values if values.is_floating_point() else values.double()
+
+
+def _invariants(delta: float | ArrayLike, like: Tensor) -> Tensor:
     """Finite invariants, one for each neuron, from one number or one for each."""
-    values = torch.as_tensor(delta, dtype=like.dtype, device=like.device)
+    values = as_numbers("delta", delta, "() or (m,)").to(like)
     if values.ndim and values.shape != like.shape:
         shape_given = f"delta of shape {tuple(values.shape)} for {len(like)} neurons was given"
         raise InputError(f"{shape_given}: give one number, or one for each neuron.")

@@ -8,7 +8,7 @@ from enum import Enum
 
 from torch import Tensor
 
-from numeric.inputs import InputError
+from numeric.inputs import between
 from numeric.relu_dynamics.neurons import Neurons
 
 MOMENT = 1e-12  # relative: far above rounding, and far below the time between separate events
@@ -62,10 +62,7 @@ class Trajectory:
 
     def at(self, time: float) -> Neurons:
         """The neurons at any time of the run."""
-        if not 0 <= time <= self.times[-1].item():
-            end = self.times[-1].item()
-            raise InputError(f"time = {time} was given, but this run lasts from 0 to {end}.")
-        return self.state(float(time))
+        return self.state(between("time", time, 0, self.times[-1].item()))
 
     @property
     def final(self) -> Neurons:
