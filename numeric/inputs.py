@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import os
 from collections.abc import Iterable, Sequence
 from numbers import Real
 from pathlib import Path
@@ -22,6 +23,7 @@ __all__ = [
     "ArrayLike",
     "InputError",
     "as_numbers",
+    "as_path",
     "between",
     "fraction",
     "generator_for",
@@ -115,7 +117,7 @@ def whole_numbers(name: str, values: Iterable[int], least: int = 1) -> tuple[int
         raise InputError(
             f"{name} = {values!r} was given, but several whole numbers are needed: give a tuple."
         )
-    numbers = tuple(whole(f"one of {name}", value, least) for value in values)
+    numbers = tuple(whole(name.removesuffix("s"), value, least) for value in values)
     if not numbers or len(set(numbers)) < len(numbers):
         raise InputError(f"{name} must be one at least, and differ, not {numbers}.")
     return numbers
@@ -159,18 +161,23 @@ def seed_for(*key: Any) -> int:
     return int.from_bytes(hashlib.sha256(repr(key).encode()).digest()[:6])
 
 
+def as_path(path: str | Path) -> Path:
+    """A path from a text or a Path; anything else is refused."""
+    try:
+        as_text = os.fspath(path)
+    except TypeError:
+        as_text = None
+    if not isinstance(as_text, str) or "\0" in as_text:
+        raise InputError(f"{path!r} is no path of a file: give a text or a Path.")
+    return Path(as_text)
+
+
 def require_writable(path: str | Path) -> Path:
     """The path of a file that can be written; its folder is made, and a file is made in it for a moment.
 
     Permissions would not tell: they do not bind an administrator, nor do they know a read-only disk.
     """
-    try:
-        path = Path(path)
-        known = "\0" not in str(path)
-    except TypeError:
-        known = False
-    if not known:
-        raise InputError(f"{path!r} is no path of a file: give a text or a Path.")
+    path = as_path(path)
     if path.is_dir():
         raise InputError(f"{path} is a folder: name a file in it.")
     try:

@@ -16,7 +16,7 @@ from numeric.experiments.decision_boundaries import (
     xor,
 )
 from numeric.experiments.decision_boundaries.evidence import SHUFFLED, TRUE
-from numeric.experiments.decision_boundaries.twins import Twins
+from numeric.experiments.decision_boundaries.hypothesis import Twins
 from numeric.runs.training import TrainingState
 
 FAST = xor().recipe.hastened(10)

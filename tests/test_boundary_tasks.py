@@ -123,7 +123,7 @@ BAD = {
     "at the origin": (lambda: Task.of([[0.0, 0.0], [0, 0]], [0, 1]), "reach = 0"),
     "no reach": (lambda: Task.of([[0.0, 1.0], [1, 1]], [0, 1], reach=0.0), "reach = 0"),
     "reach": (lambda: Task.of([[0.0, 1.0], [1, 1]], [0, 1], reach=-1.0), "reach = -1"),
-    "rate": (lambda: Recipe(0.0, 0.9, 0.0, 1), "rate > 0"),
+    "rate": (lambda: Recipe(0.0, 0.9, 0.0, 1), "rate = 0.0"),
     "momentum": (lambda: Recipe(0.1, 1.0, 0.0, 1), "momentum"),
     "decay": (lambda: Recipe(0.1, 0.9, -1.0, 1), "decay"),
     "epochs": (lambda: Recipe(0.1, 0.9, 0.0, 1.5), "epochs"),

@@ -24,8 +24,7 @@ from numeric import infinite, learned
 from numeric.experiments import decision_boundaries
 from numeric.experiments.bayes import PosteriorVolume, Problem
 from numeric.experiments.deep_width import KernelSweep
-from numeric.experiments.knots import clustering
-from numeric.experiments.knots.gathering import Gathering
+from numeric.experiments.knots import Gathering, clustering
 from numeric.experiments.random_features import FeatureSweep, RandomFeatures
 from numeric.experiments.width import WidthSweep
 from numeric.relu_dynamics import Descent, Flow, MeanField, Neurons, variation
@@ -127,7 +126,7 @@ def recalled(device: Device, n: int) -> Any:
 def clusters(device: Device, n: int) -> Any:
     x, before, after = samples(device)[0], neurons(device, 9 * n), neurons(device, 8 * n)
     result = clustering(x, before, after, draws=19 * n)
-    return result.before.value, result.gain.chance, vars(variation(before))
+    return result.before.value, result.gain.expected, vars(variation(before))
 
 
 def gathered(device: Device, n: int) -> Tensor:

@@ -24,7 +24,7 @@ from torch.func import jacrev, vmap
 from analytic.finite.units import Units
 from numeric.geometry.derivatives import prepare
 from numeric.geometry.ricci import ricci_scalar
-from numeric.inputs import InputError
+from numeric.inputs import ArrayLike, InputError, points, require_instance, whole
 from numeric.models.feature_map import FeatureMap
 from numeric.models.shallow import ShallowNetwork
 
@@ -82,12 +82,9 @@ def ricci_by_nesting(
         return vmap(scalar, chunk_size=batch)(f.points)
 
 
-def printed(network: ShallowNetwork, x: Tensor) -> Tensor:
+def printed(network: ShallowNetwork, x: ArrayLike) -> Tensor:
     """(B.15) as it stands, a sum over triples of units; for two inputs."""
-    if network.weights.shape[-1] != 2:
-        raise InputError(
-            f"(B.15) is for 2 inputs, but the network has {network.weights.shape[-1]}: use ricci_scalar."
-        )
+    x = _require_plane(network, x)
     slope, bend = (part(network.preactivations(x)) for part in network.slopes)
     w, n = network.weights, len(network.weights)
     M = w[:, None, 0] * w[None, :, 1] - w[:, None, 1] * w[None, :, 0]
@@ -96,6 +93,16 @@ def printed(network: ShallowNetwork, x: Tensor) -> Tensor:
         for p, q in zip(slope, bend, strict=True)
     ]
     return -3 * torch.stack(total) / (n**3 * torch.linalg.det(network.metric(x)) ** 2)
+
+
+def _require_plane(network: ShallowNetwork, x: ArrayLike) -> Tensor:
+    """Points (m, 2) with the dtype and on the device of a network of two inputs."""
+    require_instance("network", network, ShallowNetwork, "ShallowNetwork.gaussian(...)")
+    if network.weights.shape[-1] != 2:
+        raise InputError(
+            f"(B.15) is for 2 inputs, but the network has {network.weights.shape[-1]}: use ricci_scalar."
+        )
+    return points(x, network.weights.device, d=2).to(network.weights.dtype)
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,9 +122,10 @@ class CurvatureComparison:
         return (getattr(self, way) - self.exact) / self.exact.abs()
 
 
-def compare(network: ShallowNetwork, x: Tensor, digits: int = 40) -> CurvatureComparison:
+def compare(network: ShallowNetwork, x: ArrayLike, digits: int = 40) -> CurvatureComparison:
     """For a network of few units and two inputs; the exact value takes pairs of units one by one."""
-    with mp.workdps(digits):
+    x = _require_plane(network, x)
+    with mp.workdps(whole("digits", digits)):
         rows, biases = network.weights.tolist(), network.biases.tolist()
         units = [Units.of(network.activation, rows, biases, point) for point in x.tolist()]
         values = [float(unit.scalar()) for unit in units]

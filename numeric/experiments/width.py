@@ -12,7 +12,16 @@ from analytic.activations.activation import Activation
 from analytic.expressions.formula import Formula
 from analytic.geometry import nngp
 from numeric.estimate import Estimate, Slope, power_law
-from numeric.inputs import InputError, resolve
+from numeric.inputs import (
+    InputError,
+    positive,
+    require_float_dtype,
+    require_instance,
+    resolve,
+    values_on_a_line,
+    whole,
+    whole_numbers,
+)
 from numeric.models.shallow import ShallowNetwork
 from numeric.progress import progress_bar
 
@@ -65,19 +74,16 @@ class WidthSweep:
     dtype: torch.dtype = torch.float64
 
     def __post_init__(self) -> None:
-        if not isinstance(self.activation, Activation):
-            raise InputError(
-                f"activation must be an Activation such as erf, not {self.activation!r}."
-            )
-        if not self.radii or not all(0 <= radius < float("inf") for radius in self.radii):
-            raise InputError(
-                f"radii must be finite numbers at least 0, at least one of them, not {self.radii}."
-            )
-        if not self.widths or min(self.widths) < 1 or self.realisations < 2:
-            raise InputError(
-                f"A sweep needs widths of at least 1 and 2 realisations, "
-                f"not {self.widths} and {self.realisations}."
-            )
+        require_instance("activation", self.activation, Activation, "erf")
+        whole_numbers("widths", self.widths)
+        whole("realisations", self.realisations, 2)
+        whole("d", self.d)
+        positive("sigma", self.sigma)
+        positive("zeta", self.zeta, zero=True)
+        whole("seed", self.seed, 0)
+        require_float_dtype(self.dtype)
+        if (values_on_a_line("radii", self.radii, torch.empty(0, dtype=torch.float64)) < 0).any():
+            raise InputError(f"radii must be numbers at least 0, not {self.radii}.")
 
     def run(self, progress: bool = True) -> Sweep:
         generator = torch.Generator(resolve(self.device)).manual_seed(self.seed)

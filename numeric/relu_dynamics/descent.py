@@ -11,7 +11,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from numeric.inputs import ArrayLike, InputError, positive, samples_on_a_line, whole
+from numeric.inputs import (
+    ArrayLike,
+    InputError,
+    positive,
+    require_instance,
+    samples_on_a_line,
+    whole,
+)
 from numeric.progress import progress_bar
 from numeric.relu_dynamics.boosts import NeuronState, start
 from numeric.relu_dynamics.gradient import Samples, gradient
@@ -152,6 +159,9 @@ class Descent:
         task = DescentTask(points, y[order], self.neurons.alpha, self.moves)
         parts = {name: getattr(self.neurons, name).clone() for name in "abc"}
         optimizer = self.optimizer([parts[name] for name in self.moves.value], lr=self.rate)
+        require_instance(
+            "what optimizer makes", optimizer, torch.optim.Optimizer, "torch.optim.SGD"
+        )
         settings = (type(optimizer).__name__, optimizer.defaults, self.steps, self.frames)
         run = fingerprint(x, y, *parts.values(), self.neurons.alpha, self.moves, *settings)
         saved, file = SavedFrames(), checkpoint(store, run)

@@ -29,7 +29,7 @@ from analytic.expressions.symbols import z
 from analytic.geometry import nngp
 from numeric.estimate import Estimate
 from numeric.experiments.bayes.coefficients import Coefficients, Tally
-from numeric.inputs import InputError, resolve, whole
+from numeric.inputs import InputError, positive, resolve, whole
 
 BLOCK = 2**20  # numbers held at once in the largest array
 FINEST = 100  # most nodes on an axis: numpy tests its rules up to this degree
@@ -55,12 +55,9 @@ class Problem:
                 f"not {self.activation!r}."
             )
         _check_shapes(self.inputs, self.labels, self.points)
-        if not (0 < self.sigma < math.inf and 0 <= self.zeta < math.inf):
-            raise InputError(
-                f"sigma must be above 0 and zeta at least 0, not {self.sigma} and {self.zeta}."
-            )
-        if not 0 <= self.temperature < math.inf:
-            raise InputError(f"temperature must be at least 0, not {self.temperature}.")
+        positive("sigma", self.sigma)
+        positive("zeta", self.zeta, zero=True)
+        positive("temperature", self.temperature, zero=True)
         values = torch.linalg.eigvalsh(self.gamma)
         if not values[0] > 1e-12 * values[-1]:
             raise InputError(
@@ -136,7 +133,7 @@ class Problem:
     def sampled(self, draws: int = 200_000, seed: int = 0, device: str = "auto") -> Coefficients:
         """Monte Carlo averages over Gaussian units, in blocks."""
         whole("draws", draws, 2)
-        generator = torch.Generator(resolve(device)).manual_seed(seed)
+        generator = torch.Generator(resolve(device)).manual_seed(whole("seed", seed, 0))
         kind = {"generator": generator, "device": generator.device, "dtype": torch.float64}
         size = self._rows()
         tallies = [Tally() for _ in range(4)]

@@ -25,7 +25,7 @@ from torch import Tensor
 from numeric.estimate import Estimate
 from numeric.experiments.bayes.coefficients import Coefficients, Tally
 from numeric.experiments.bayes.dataset import Problem
-from numeric.inputs import InputError, resolve, whole
+from numeric.inputs import InputError, require_instance, resolve, whole
 from numeric.models.shallow import ShallowNetwork
 from numeric.progress import progress_bar
 
@@ -58,7 +58,9 @@ class PosteriorVolume:
     device: str = "auto"
 
     def __post_init__(self) -> None:
+        require_instance("problem", self.problem, Problem, "Problem.one_example(relu, 2, 0.5, 1.0)")
         whole("n", self.n, 1)
+        whole("seed", self.seed, 0)
         whole("draws", self.draws, 2 * FEWEST)  # since weights make fewer of them effective
         least = max(len(self.problem.inputs), self.problem.d)
         if self.n < least:
@@ -173,6 +175,8 @@ def _log_likelihood(K: Tensor, labels: Tensor) -> Tensor:
 
 def at_infinite_width(narrow: Weighted, wide: Weighted) -> Coefficients:
     """Richardson extrapolation in 1/n, from runs at two widths with different seeds."""
+    for name, run in (("narrow", narrow), ("wide", wide)):
+        require_instance(name, run, Weighted, "what PosteriorVolume(...).run() returns")
     a, b = narrow.width, wide.width
     if a == b:
         raise InputError(f"Both runs have width {a}, but two widths are needed.")

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from numeric.estimate import Estimate
 from numeric.experiments.decision_boundaries.curves import Disc
-from numeric.inputs import InputError
+from numeric.inputs import InputError, fraction, whole
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Zones:
     far: float = 0.25
 
     def __post_init__(self) -> None:
-        if not 0 < self.near <= self.far < 1:
+        if not fraction("near", self.near) <= fraction("far", self.far):
             raise InputError(
                 f"Zones need 0 < near <= far < 1, but {self.near} and {self.far} were given."
             )
@@ -96,6 +96,4 @@ class Comparison:
 
 def level_each(level: float, count: int) -> float:
     """Bonferroni: the level of each of several intervals so that all hold with probability `level`."""
-    if not 0 < level < 1:
-        raise InputError(f"level = {level} was given, but a probability between 0 and 1 is needed.")
-    return 1 - (1 - level) / count
+    return 1 - (1 - fraction("level", level)) / whole("count", count)

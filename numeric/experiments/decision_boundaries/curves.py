@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from numeric.inputs import InputError, whole
+from numeric.inputs import InputError, positive, require_float_dtype, resolve, whole
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,9 @@ class Lattice:
 
     def __post_init__(self) -> None:
         whole("points", self.points, 2)
-        _check_reach(self.reach)
+        positive("reach", self.reach)
+        require_float_dtype(self.dtype)
+        resolve(self.device)
 
     @cached_property
     def axis(self) -> Tensor:
@@ -68,7 +70,9 @@ class Disc:
 
     def __post_init__(self) -> None:
         whole("circles", self.circles)
-        _check_reach(self.reach)
+        positive("reach", self.reach)
+        require_float_dtype(self.dtype)
+        resolve(self.device)
 
     @cached_property
     def circle(self) -> Tensor:
@@ -89,11 +93,6 @@ class Disc:
         """Values (..., m) minus their mean over each point's circle."""
         circles = F.one_hot(self.circle).to(values.dtype)
         return values - (values @ circles / circles.sum(0))[..., self.circle]
-
-
-def _check_reach(reach: float) -> None:
-    if not 0 < reach < math.inf:
-        raise InputError(f"reach = {reach} was given, but a length above 0 is needed.")
 
 
 def _crossings(values: Tensor, x: Tensor) -> Tensor:

@@ -17,23 +17,38 @@ known, each network's own takes its place; that is weaker, for it was not fixed 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
 from numeric.experiments.decision_boundaries.contrast import Zones, level_each
-from numeric.experiments.decision_boundaries.curves import Disc
-from numeric.experiments.decision_boundaries.evidence import Evidence
-from numeric.experiments.decision_boundaries.plane_geometry import log_volume
-from numeric.experiments.decision_boundaries.tasks import Recipe, Task
-from numeric.experiments.decision_boundaries.twins import Twins
-from numeric.inputs import InputError, require_writable, resolve, whole
-from numeric.models.perceptron import Shape, hidden
+from numeric.experiments.decision_boundaries.curves import Disc, Lattice, distance
+from numeric.experiments.decision_boundaries.evidence import DECOYS, Curve, Evidence
+from numeric.experiments.decision_boundaries.plane_geometry import log_volume, margin
+from numeric.experiments.decision_boundaries.tasks import Recipe, Task, shuffled
+from numeric.inputs import (
+    InputError,
+    as_path,
+    require_float_dtype,
+    require_instance,
+    require_writable,
+    resolve,
+    whole,
+)
+from numeric.models.perceptron import Shape, Together, cross_entropies, hidden, perceptron
 from numeric.progress import progress_bar
-from numeric.runs import Run
+from numeric.runs import Run, train
 from numeric.runs.store import checkpoint, fingerprint
+
+STAGES = (0.0, 0.01, 0.03, 0.1, 0.2, 0.35, 0.6, 1.0)  # shares of training at which to look
+WIDER, FINE = (
+    1.25,
+    161,
+)  # where curves are sought: beyond the disc, for the sake of points at its rim
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,8 +69,20 @@ class Hypothesis:
     dtype: torch.dtype = torch.float64
 
     def __post_init__(self) -> None:
-        if not isinstance(self.task, Task):
-            raise InputError(f"task must be a Task such as xor(), not {self.task!r}.")
+        require_instance("task", self.task, Task, "xor()")
+        require_instance("zones", self.zones, Zones, "Zones(near=0.1, far=0.25)")
+        if self.recipe is not None:
+            require_instance("recipe", self.recipe, Recipe, "xor().recipe")
+        if self.activation is not None:
+            require_instance("activation", self.activation, nn.Module, "torch.nn.Tanh()")
+        if isinstance(self.shapes, str) or not isinstance(self.shapes, Iterable):
+            raise InputError(
+                f"shapes = {self.shapes!r} was given: give a tuple such as (10, (8, 8))."
+            )
+        if self.store is not None:
+            as_path(self.store)
+        require_float_dtype(self.dtype)
+        resolve(self.device)
         shapes = [hidden(shape) for shape in self.shapes]
         if not shapes or len(set(shapes)) < len(shapes):
             raise InputError(f"shapes must be one at least, and differ, not {self.shapes}.")
@@ -105,7 +132,63 @@ class Hypothesis:
 
     def _path(self, shape: Shape, what: str) -> Path | None:
         name = "-".join(map(str, (self.task.name, *shape, what)))
-        return None if self.store is None else require_writable(Path(self.store) / f"{name}.pt")
+        return None if self.store is None else require_writable(as_path(self.store) / f"{name}.pt")
+
+
+@dataclass(frozen=True, eq=False)
+class Twins:
+    """Networks of one shape, trained together: first on true labels, then their twins on shuffled ones."""
+
+    task: Task
+    shape: Shape
+    seeds: range
+    recipe: Recipe
+    activation: nn.Module | None
+    dtype: torch.dtype
+
+    @cached_property
+    def data(self) -> tuple[Tensor, Tensor]:
+        """The data of every pair, once for each twin: (n, 2 pairs, 2), (n, 2 pairs)."""
+        draws = [self.task.data(seed, self.dtype) for seed in self.seeds]
+        x, y = (torch.stack(part, 1) for part in zip(*draws, strict=True))
+        other = torch.stack([shuffled(y[:, k], seed) for k, seed in enumerate(self.seeds)], 1)
+        return torch.cat([x, x], 1), torch.cat([y, other], 1)
+
+    def train(self, device: str, store: str | Path | None, progress: bool) -> Run:
+        start = [
+            perceptron(self.shape, seed, self.activation, dtype=self.dtype) for seed in self.seeds
+        ]
+        steps = self.recipe.steps(len(self.data[0]))
+        return train(
+            Together([*start, *start]), cross_entropies, self.data, self.recipe.optimizer,
+            steps=steps, batch_size=self.recipe.batch_size, seed=self.seeds[0],
+            at={round(s * steps) for s in STAGES}, store=store,
+            key=f"activation {self.activation}", device=device, progress=progress,
+        )  # fmt: skip
+
+    def accuracy(self, run: Run) -> Tensor:
+        """(labels, pairs): training accuracy of each network after training."""
+        x, y = run.data
+        with torch.no_grad():
+            right = run.model(x).argmax(-1) == y
+        return right.to(x.dtype).mean(0).unflatten(0, (2, -1))
+
+    def away(self, run: Run, x: Tensor) -> dict[Curve, Tensor]:
+        """Distances of points (m, 2) from every known curve: (pairs, m)."""
+        lattice = Lattice(WIDER * self.task.reach, FINE, x.dtype, x.device)
+        after, pairs = run.model, range(len(self.seeds))
+        curves = {Curve.OWN: [lattice.curve(margin(after.network(k))) for k in pairs]}
+        if self.task.side is not None:
+            curves[Curve.TASK] = [lattice.curve(self.task.side)] * len(pairs)
+        turn = x.new_tensor(self.task.decoy).T
+        curves |= {
+            decoy: [one @ turn for one in curves[curve]]
+            for curve, decoy in DECOYS.items()
+            if curve in curves
+        }
+        return {
+            name: torch.stack([distance(x, one) for one in those]) for name, those in curves.items()
+        }
 
 
 def _measured(run: Run, x: Tensor, progress: bool) -> Tensor:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from numeric import geometry
 from numeric.experiments.decision_boundaries.curves import Lattice
-from numeric.inputs import InputError
+from numeric.inputs import InputError, require_instance
 from numeric.models.activation_derivatives import Slopes, slopes_of
 from numeric.models.perceptron import hidden_layers
 from numeric.progress import progress_bar
@@ -108,6 +108,8 @@ class GeometryMap:
 
 def geometry_map(model: nn.Module, lattice: Lattice) -> GeometryMap:
     """The geometry of one network."""
+    require_instance("lattice", lattice, Lattice, "Lattice(1.5)")
+    require_instance("model", model, nn.Module, "perceptron(10)")
     x, lead, layers = lattice.x, margin(model), hidden_layers(model)
     curved = [geometry.ricci_scalar(model, x, layer=name) for name in layers]
     widths = x.new_tensor([linear.out_features for linear, _ in layers.values()])
@@ -122,5 +124,6 @@ def geometry_map(model: nn.Module, lattice: Lattice) -> GeometryMap:
 
 def geometry_maps(run: Run, lattice: Lattice, progress: bool = True) -> dict[int, GeometryMap]:
     """The geometry at every snapshot of a run."""
+    require_instance("run", run, Run, "what numeric.runs.train returns")
     steps = progress_bar(run.steps, of="maps", show=progress)
     return {step: geometry_map(run.model_at(step), lattice) for step in steps}

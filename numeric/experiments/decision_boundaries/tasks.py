@@ -11,12 +11,20 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from numeric.inputs import InputError, generator_for, whole
+from numeric.inputs import (
+    ArrayLike,
+    InputError,
+    fraction,
+    generator_for,
+    positive,
+    require_instance,
+    whole,
+)
+from numeric.inputs import points as points_from
 
 Sample = Callable[[torch.Generator], tuple[Tensor, Tensor]]  # -> (n, 2), (n,)
 HALF = math.sqrt(0.5)
@@ -35,11 +43,9 @@ class Recipe:
     batch_size: int | None = None  # None: all examples at once
 
     def __post_init__(self) -> None:
-        if not (0 < self.rate < math.inf and 0 <= self.momentum < 1 and 0 <= self.decay < math.inf):
-            raise InputError(
-                f"A recipe needs rate > 0, 0 <= momentum < 1 and decay >= 0, not {self.rate}, "
-                f"{self.momentum} and {self.decay}."
-            )
+        positive("rate", self.rate)
+        fraction("momentum", self.momentum, zero=True)
+        positive("decay", self.decay, zero=True)
         whole("epochs", self.epochs, 0)
         if self.batch_size is not None:
             whole("batch_size", self.batch_size)
@@ -79,25 +85,48 @@ class Task:
         x, y = self.sample(generator_for("data", whole("seed", seed, 0)))
         return x.to(dtype), y
 
+    def __post_init__(self) -> None:
+        require_instance("name", self.name, str, "'xor'")
+        require_instance("recipe", self.recipe, Recipe, "xor().recipe")
+        positive("reach", self.reach)
+        if not callable(self.sample):
+            raise InputError(
+                f"sample = {self.sample!r} was given, but a function from a torch.Generator to points (n, 2) "
+                "and labels (n,) is needed."
+            )
+
     @classmethod
-    def of(cls, x: Any, y: Any, recipe: Recipe | None = None, reach: float | None = None) -> Task:
-        """A task from given points (n, 2) and labels (n,), without a known boundary."""
-        points, labels = torch.as_tensor(x, dtype=torch.float64), torch.as_tensor(y)
-        if points.ndim != 2 or points.shape[1] != 2 or labels.shape != points.shape[:1]:
+    def of(
+        cls,
+        x: ArrayLike,
+        y: ArrayLike,
+        recipe: Recipe | None = None,
+        reach: float | None = None,
+    ) -> Task:
+        """A task from given points (n, 2) and labels (n,), without a known boundary.
+
+        `reach` is 1.5 times the largest coordinate unless given, and the recipe is that of XOR. Refused are
+        labels other than 0 and 1, or of one kind only.
+
+        >>> Task.of([[0, 0], [1, 1]], [0, 1]).reach
+        1.5
+        """
+        points = points_from(x, "cpu", d=2)
+        try:
+            labels = torch.as_tensor(y)
+        except (TypeError, ValueError, RuntimeError):
+            raise InputError(f"Labels must be 0 and 1, not {y!r}.") from None
+        if labels.shape != points.shape[:1]:
             raise InputError(
                 f"Points (n, 2) with labels (n,) are needed, but {tuple(points.shape)} and "
                 f"{tuple(labels.shape)} were given."
             )
-        if not points.isfinite().all():
-            raise InputError("Some points are NaN or infinite: remove them.")
         if set(labels.tolist()) != {0, 1}:
             raise InputError(
                 f"Labels must be 0 and 1, and both, not {sorted(set(labels.tolist()))}."
             )
         examples = points, labels.long()
         span = 1.5 * points.abs().max().item() if reach is None else reach
-        if not 0 < span < math.inf:
-            raise InputError(f"reach = {span} was given, but a radius above 0 is needed.")
         return cls("points", lambda _: examples, recipe or xor().recipe, span)
 
 
@@ -127,6 +156,7 @@ def sinusoid(points: int = 400) -> Task:
 
 def shuffled(y: Tensor, seed: int) -> Tensor:
     """A permutation of the labels (n,) that neither equals them nor swaps all of them."""
+    require_instance("y", y, Tensor, "the labels of xor().data(0)")
     generator = generator_for("labels", whole("seed", seed, 0))
     for _ in range(100):
         other = y[torch.randperm(len(y), generator=generator)]

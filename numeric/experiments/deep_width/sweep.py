@@ -23,7 +23,19 @@ from numeric.experiments.deep_width.bias import Bias
 from numeric.infinite.finite_width import FiniteNetwork
 from numeric.infinite.network import FullyConnected
 from numeric.infinite.parametrisation import Standard
-from numeric.inputs import InputError, generator_for, require_writable, resolve
+from numeric.inputs import (
+    ArrayLike,
+    InputError,
+    as_path,
+    generator_for,
+    points,
+    require_float_dtype,
+    require_instance,
+    require_writable,
+    resolve,
+    whole,
+    whole_numbers,
+)
 from numeric.progress import progress_bar
 from numeric.runs.store import checkpoint, fingerprint
 
@@ -74,7 +86,7 @@ class KernelSweep:
     """
 
     network: FullyConnected
-    x: Tensor  # (m, d)
+    x: ArrayLike  # (m, d), a tensor in float64 from the start on
     widths: tuple[int, ...] = (16, 32, 64, 128, 256, 512)
     draws: int = 10_000
     seed: int = 0
@@ -83,29 +95,21 @@ class KernelSweep:
     store: str | Path | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.network, FullyConnected):
-            raise InputError(f"network must be a FullyConnected, not {self.network!r}.")
-        numbers = (*self.widths, self.draws)
-        whole = all(isinstance(n, int) and not isinstance(n, bool) for n in numbers)
-        if not self.widths or not whole or min(self.widths) < 1 or self.draws < 2:
-            raise InputError(
-                f"A sweep needs whole widths of at least 1 and at least 2 draws, "
-                f"not {self.widths} and {self.draws}."
-            )
-        if len(set(self.widths)) < len(self.widths):
-            raise InputError(f"widths must differ, but {self.widths} were given.")
-        if not torch.is_tensor(self.x):
-            raise InputError(f"x must be a tensor of points (m, d), not {type(self.x).__name__}.")
-        if self.x.ndim != 2 or not self.x.numel() or not torch.isfinite(self.x).all():
-            raise InputError(
-                f"x must have shape (m, d), one point at least, and be finite, but shape "
-                f"{tuple(self.x.shape)} with {int((~self.x.isfinite()).sum())} NaN or infinite "
-                "entries was given: remove those points."
-            )
+        require_instance(
+            "network", self.network, FullyConnected, "FullyConnected(relu, 2, 1.4, 0.1)"
+        )
+        whole_numbers("widths", self.widths)
+        whole("draws", self.draws, 2)
+        whole("seed", self.seed, 0)
+        require_float_dtype(self.dtype)
+        resolve(self.device)
+        if self.store is not None:
+            as_path(self.store)
+        object.__setattr__(self, "x", points(self.x))
 
     def run(self, progress: bool = True) -> Approaches:
         if self.store is not None:
-            require_writable(Path(self.store) / "width")
+            require_writable(as_path(self.store) / "width")
         x = self.x.to(resolve(self.device), self.dtype)
         exact: dict[int, Tensor] = {}
         at: dict[int, Estimate] = {}
@@ -139,7 +143,7 @@ class KernelSweep:
         if self.store is None:
             return self._measure(width, x, exact, advance)
         run = self._fingerprint(width, x)
-        file = checkpoint(Path(self.store) / f"width-{width}-{run[:16]}.pt", run)
+        file = checkpoint(as_path(self.store) / f"width-{width}-{run[:16]}.pt", run)
         if (stored := file.read()) is not None:
             advance(self.draws)
             return Estimate(**stored)

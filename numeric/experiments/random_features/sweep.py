@@ -11,7 +11,6 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -24,12 +23,18 @@ from numeric.experiments.random_features.network import (
     RandomFeatures,
     Stratified,
     distinct,
-    line,
-    parameters,
     samples,
 )
-from numeric.inputs import InputError, seed_for, whole
+from numeric.inputs import (
+    ArrayLike,
+    InputError,
+    seed_for,
+    values_on_a_line,
+    whole,
+    whole_numbers,
+)
 from numeric.progress import progress_bar
+from numeric.splines.law import parameters
 
 GOLDEN = (math.sqrt(5) - 1) / 2
 FINE = 2**12  # units that stand for the law in an integral over it
@@ -42,8 +47,8 @@ class DenseInterpolant:
 
     initialisation: Initialisation
     values: Mapping[str, float]
-    x: Any
-    y: Any
+    x: ArrayLike  # (n,)
+    y: ArrayLike  # (n,)
 
     @cached_property
     def data(self) -> tuple[Tensor, Tensor]:
@@ -64,9 +69,9 @@ class DenseInterpolant:
             x=x, y=y, **parameters(self.initialisation, self.values)
         )
 
-    def predict(self, x: Any) -> Tensor:
+    def predict(self, x: ArrayLike) -> Tensor:
         """(n,) -> (n,)."""
-        points = line("x", x, self.coefficients)
+        points = values_on_a_line("x", x, self.coefficients, 0)
         return self.kernel(points, self.data[0]) @ self.coefficients
 
     def solve(self, right: Tensor) -> Tensor:
@@ -114,8 +119,8 @@ class FeatureSweep:
 
     initialisation: Initialisation
     values: Mapping[str, float]
-    x: Any
-    y: Any
+    x: ArrayLike  # (n,)
+    y: ArrayLike  # (n,)
     widths: tuple[int, ...] = (256, 512, 1024, 2048, 4096)
     draws: int = 100
     seed: int = 0
@@ -125,12 +130,9 @@ class FeatureSweep:
     dtype: torch.dtype = torch.float64
 
     def __post_init__(self) -> None:
-        if not self.widths or len(set(self.widths)) < len(self.widths):
-            raise InputError(f"widths must be one at least, and differ, not {self.widths}.")
         whole("draws", self.draws, 2)
-        n = len(self._exact.data[0])
-        for m in self.widths:
-            whole("width", m, n)
+        whole("seed", self.seed, 0)
+        for m in whole_numbers("widths", self.widths, len(self._exact.data[0])):
             self._features(m, 0)
 
     @cached_property
@@ -142,7 +144,7 @@ class FeatureSweep:
         """Where interpolants are compared."""
         x = self._exact.data[0]
         if self.points:
-            return line("points", self.points, x)
+            return values_on_a_line("points", self.points, x)
         # Equal steps would meet equal cells of biases in step, and so miss the largest errors.
         return x[0] + (x[-1] - x[0]) * (GOLDEN * torch.arange(1, 513, **WIDE) % 1)
 
