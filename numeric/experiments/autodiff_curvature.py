@@ -14,11 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from mpmath import mp
-from torch import Tensor
+from torch import Tensor, nn
 from torch.func import jacrev, vmap
 
 from analytic.finite.units import Units
@@ -27,6 +26,8 @@ from numeric.geometry.ricci import ricci_scalar
 from numeric.inputs import ArrayLike, InputError, points, require_instance, whole
 from numeric.models.feature_map import FeatureMap
 from numeric.models.shallow import ShallowNetwork
+
+__all__ = ["CurvatureComparison", "compare", "flipped", "printed", "ricci_by_nesting", "textbook"]
 
 Derive = Callable[[Callable[..., Tensor]], Callable[..., Tensor]]  # torch.func.jacrev or jacfwd
 Contraction = Callable[
@@ -55,14 +56,25 @@ def _quadratic(gamma: Tensor) -> Tensor:
 
 
 def ricci_by_nesting(
-    features: Any,
+    features: nn.Module | Callable[[Tensor], Tensor],
     x: Tensor,
     layer: str | None = None,
     contraction: Contraction = textbook,
     derive: Derive = jacrev,
-    batch: int | None = None,
+    batch_size: int | None = None,
 ) -> Tensor:
-    """The Ricci scalar from the metric's second derivatives, which are third ones of the features."""
+    """The Ricci scalar (m,) from the metric's second derivatives, which are third ones of the features.
+
+    features: a model, or a map (m, d) -> (m, n). x: points (m, d). layer: of a model, by its name.
+    batch_size: points at once.
+
+    >>> def sphere(x):
+    ...     height, angle = x.T
+    ...     radius = (1 - height**2).sqrt()
+    ...     return torch.stack([radius * angle.cos(), radius * angle.sin(), height], 1)
+    >>> round(ricci_by_nesting(sphere, torch.tensor([[0.3, 0.5]], dtype=torch.float64)).item(), 9)
+    2.0
+    """
 
     def metric(point: Tensor) -> Tensor:
         J = derive(lambda y: f(y[None])[0])(point)
@@ -79,11 +91,11 @@ def ricci_by_nesting(
 
     prepare()
     with FeatureMap.of(features, layer).on(x) as f:
-        return vmap(scalar, chunk_size=batch)(f.points)
+        return vmap(scalar, chunk_size=batch_size)(f.points)
 
 
 def printed(network: ShallowNetwork, x: ArrayLike) -> Tensor:
-    """(B.15) as it stands, a sum over triples of units; for two inputs."""
+    """(B.15) as it stands, a sum over triples of units, at points (m, 2); for two inputs."""
     x = _require_plane(network, x)
     slope, bend = (part(network.preactivations(x)) for part in network.slopes)
     w, n = network.weights, len(network.weights)
@@ -123,7 +135,16 @@ class CurvatureComparison:
 
 
 def compare(network: ShallowNetwork, x: ArrayLike, digits: int = 40) -> CurvatureComparison:
-    """For a network of few units and two inputs; the exact value takes pairs of units one by one."""
+    """The Ricci scalar at points (m, 2), five ways, for a network of few units and two inputs.
+
+    The exact value, in so many digits, takes pairs of units one by one.
+
+    >>> from analytic.activations import erf
+    >>> net = ShallowNetwork.gaussian(erf, 4, 2, 1.0, 1.0, generator=torch.Generator().manual_seed(0))
+    >>> result = compare(net, [[0.3, 0.2]])
+    >>> result.error("gauss").abs().item() < 1e-6, round((result.printed / result.exact).item(), 6)
+    (True, 3.0)
+    """
     x = _require_plane(network, x)
     with mp.workdps(whole("digits", digits)):
         rows, biases = network.weights.tolist(), network.biases.tolist()

@@ -53,6 +53,7 @@ class Share:
 
     @property
     def effect(self) -> float:
+        """How much the fraction exceeds what the null gives."""
         return self.value - self.expected
 
 
@@ -139,7 +140,7 @@ def _against_null(shares: Tensor) -> Share:
 
 
 def near(neurons: Neurons, x: Tensor, distance: float) -> Tensor:
-    """(2,): the share of knots within a distance of a sample, by number and by weight |r|."""
+    """(2,): the share of knots within a distance of one of the samples (s,), by number and by weight |r|."""
     close = _is_near(neurons.knots, x.sort().values[None], distance)[0].to(neurons.a)
     weight = neurons.r.abs()
     total = weight.sum()
@@ -186,7 +187,16 @@ class Shares:
 
 @dataclass(frozen=True, eq=False)
 class Gathering:
-    """Networks of uniform neurons, in pairs so that f = 0 at the start, trained at one delta."""
+    """Networks of uniform neurons, in pairs so that f = 0 at the start, trained at one delta.
+
+    x, y: samples, (s,) each. m: neurons, an even number. span: the time, as in `regime`. distance: up to
+    which a knot is near a sample, below half of the least gap. milestones: how many times to look, 2 at
+    least. `run` returns the Shares of near knots.
+
+    >>> sizes = {"m": 10, "networks": 2, "span": 1.0, "milestones": 3, "device": "cpu"}
+    >>> Gathering([-0.5, 0.5], [1.0, -1.0], 1.0, **sizes).run(progress=False).draws.shape
+    torch.Size([2, 3, 2])
+    """
 
     x: ArrayLike  # (s,)
     y: ArrayLike  # (s,)
@@ -226,6 +236,7 @@ class Gathering:
         )
 
     def run(self, progress: bool = True) -> Shares:
+        """Train all networks, and count near knots at the milestones of each."""
         draws = []
         for k in progress_bar(range(self.networks), of="networks", show=progress):
             neurons = self._drawn(k)

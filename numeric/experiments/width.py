@@ -25,6 +25,8 @@ from numeric.inputs import (
 from numeric.models.shallow import ShallowNetwork
 from numeric.progress import progress_bar
 
+__all__ = ["Convergence", "Sweep", "WidthSweep"]
+
 BLOCK = 2**23  # preactivations held at once
 
 
@@ -38,6 +40,7 @@ class Convergence:
 
     @property
     def widest(self) -> Estimate:
+        """The estimate at the largest width."""
         return self.at[max(self.at)]
 
     def sigmas(self, factor: float = 1.0) -> Tensor:
@@ -60,7 +63,18 @@ class Sweep:
 
 @dataclass(frozen=True)
 class WidthSweep:
-    """Random Gaussian networks of growing width, along a ray (curvature paper, Figure 1)."""
+    """Random Gaussian networks of growing width, along a ray (curvature paper, Figure 1).
+
+    activation: without open parameters. widths: whole numbers. realisations: networks of each width, 2 at
+    least. d: inputs. sigma, zeta: standard deviations of weights and biases. radii: distances of the
+    points from the origin, (m,). `run` returns a Sweep of the volume element and the Ricci scalar:
+    estimates at every width and radius beside the exact values of infinite width.
+
+    >>> from analytic.activations import erf
+    >>> sweep = WidthSweep(erf, widths=(10, 20), realisations=3, radii=(0.5, 1.0), device="cpu").run(False)
+    >>> sweep.ricci.exact.shape, list(sweep.ricci.at)
+    (torch.Size([2]), [10, 20])
+    """
 
     activation: Activation
     widths: tuple[int, ...] = (100, 1_000, 10_000)
@@ -86,6 +100,7 @@ class WidthSweep:
             raise InputError(f"radii must be numbers at least 0, not {self.radii}.")
 
     def run(self, progress: bool = True) -> Sweep:
+        """Draw all networks and measure them."""
         generator = torch.Generator(resolve(self.device)).manual_seed(self.seed)
         radii = torch.tensor(self.radii, dtype=self.dtype, device=generator.device)
         direction = torch.arange(1, self.d + 1, dtype=self.dtype, device=generator.device)

@@ -28,6 +28,8 @@ from numeric.relu_dynamics.rays import Rays
 from numeric.relu_dynamics.trajectory import Trajectory
 from numeric.runs.store import checkpoint, fingerprint
 
+__all__ = ["Descent", "DescentTask", "Divergence", "InterpolatedFrames", "Moves", "SavedFrames"]
+
 UNREAD = 100  # most losses left on the device before they are read
 GROWTH = (
     100  # divergence: a loss this many times that of the start or of f = 0, whichever is larger
@@ -125,7 +127,20 @@ class InterpolatedFrames:
 class Descent:
     """Steps of `optimizer(parameters, lr=rate)`; plain ones follow the flow, at time rate a step.
 
-    Neurons and residuals are recorded about `frames` times.
+    x, y: samples, (s,) each, no x twice.
+    neurons: at the start.
+    rate, steps: the learning rate, and the number of updates.
+    moves: which parameters are trained, as Moves.ALL, Moves.READOUT or Moves.HIDDEN.
+    optimizer: a class or function that makes a torch optimiser from parameters and lr.
+    frames: about how often neurons and residuals are recorded.
+
+    `run` returns a Trajectory, which interpolates between recorded steps. A rate at which the loss
+    diverges is refused with a Divergence, which says which rate to take.
+
+    >>> neurons = Neurons.drawn(20, seed=0, device="cpu")
+    >>> run = Descent([-0.5, 0.5], [1.0, -1.0], neurons, rate=0.1, steps=50).run(progress=False)
+    >>> len(run.times), bool(run.losses[-1] < run.losses[0])
+    (51, True)
     """
 
     x: ArrayLike  # (s,)

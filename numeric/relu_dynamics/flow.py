@@ -25,14 +25,28 @@ from numeric.relu_dynamics.stepper import Control
 from numeric.relu_dynamics.trajectory import Trajectory
 from numeric.runs.store import checkpoint, fingerprint
 
+__all__ = ["Flow", "Hidden"]
+
 
 @dataclass(frozen=True, eq=False)
 class Flow:
-    """One run: samples, neurons at the start, and how long.
+    r"""The gradient flow of $\frac12\sum_j(f(x_j) - y_j)^2$ from given neurons on, for some time.
 
-    Without a delta the neurons keep the invariants that they have; a finite one first rescales them,
-    which changes no function. The tolerance is how far a step may leave a neuron, relative to it, and
-    `largest` the longest step; exact methods need neither.
+    x, y: samples, (s,) each, no x twice.
+    neurons: at the start.
+    delta: the invariant c^2 - a^2 - b^2 of all neurons. Without one they keep those that they have; a
+        finite one first rescales them, which changes no function; at -inf only c moves, at inf only a and b.
+    time: how long, above 0; it may be infinite where delta is -inf.
+    tolerance: how far a step may leave a neuron, relative to it; exact methods need none.
+    largest: the longest step.
+
+    `run` returns a Trajectory. Refused are samples that are NaN, repeat or differ in number, and a delta
+    that no rescaling of a neuron reaches.
+
+    >>> neurons = Neurons.drawn(20, seed=0, antisymmetric=True, device="cpu")
+    >>> run = Flow([-0.5, 0.5], [1.0, -1.0], neurons, delta=0.0, time=2.0).run(progress=False)
+    >>> run.residuals.shape[1], bool(run.losses[-1] < run.losses[0])
+    (2, True)
     """
 
     x: ArrayLike  # (s,)
@@ -54,7 +68,10 @@ class Flow:
             self.neurons.rescaled(self.delta)  # so that an impossible delta is refused here
 
     def run(self, progress: bool = True, store: str | Path | None = None) -> Trajectory:
-        """Integrate; with a file `store`, an interrupted run is resumed, with the same result."""
+        """Integrate; with a file `store`, an interrupted run is resumed, with the same result.
+
+        The readout alone (delta = -inf) is a closed form and stores nothing.
+        """
         x, y = samples_on_a_line(self.x, self.y, self.neurons.a)
         if self.delta == -math.inf:
             return _readout(self.neurons, x, y, self.time)

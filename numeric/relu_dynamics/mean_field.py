@@ -28,10 +28,22 @@ from numeric.relu_dynamics.stepper import Control, StepPlan
 from numeric.relu_dynamics.trajectory import Trajectory
 from numeric.runs.store import checkpoint, fingerprint
 
+__all__ = ["Cylinder", "MeanField"]
+
 
 @dataclass(frozen=True, eq=False)
 class MeanField:
-    """Samples and the penalty lambda; a measure is given by neurons, through their r and theta."""
+    """The flow of a measure on the cylinder at given samples, with a penalty on its total variation.
+
+    x, y: samples, (s,) each, no x twice. penalty: lambda, at least 0. A measure is given by neurons,
+    through their r and theta. Refused are samples that are NaN, repeat or differ in number.
+
+    >>> field = MeanField([-0.5, 0.5], [1.0, -1.0], penalty=0.1)
+    >>> measure = Neurons.canonical([0.5, -0.5, 1.0], [0.3, 2.0, -1.0], delta=-1.0)
+    >>> run = field.flow(measure, time=1.0, progress=False)
+    >>> bool(field.objective(run.final) < field.objective(measure))
+    True
+    """
 
     x: ArrayLike  # (s,)
     y: ArrayLike  # (s,)

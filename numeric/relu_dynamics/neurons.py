@@ -25,6 +25,8 @@ from numeric.inputs import (
 )
 from numeric.relu_dynamics.gradient import Samples
 
+__all__ = ["Neurons", "require_neurons"]
+
 WIDE = {
     "dtype": torch.float64,
     "device": "cpu",
@@ -33,7 +35,16 @@ WIDE = {
 
 @dataclass(frozen=True, eq=False)
 class Neurons:
-    """m neurons, and the number alpha by which their sum is divided."""
+    r"""m neurons $f(x) = \frac1\alpha\sum_i c_i[a_i x - b_i]_+$ on a line.
+
+    a, b, c: tensors of floats, (m,) each, of one dtype and on one device. alpha: a number above 0.
+    Refused are other shapes, NaN and infinite entries. See `drawn`, `pytorch` and `canonical` for ways to
+    make them.
+
+    >>> one = torch.ones(1, dtype=torch.float64)
+    >>> Neurons(one, 0 * one, 2 * one, alpha=1.0).predict([0.5, 1.0])
+    tensor([1., 2.], dtype=torch.float64)
+    """
 
     a: Tensor  # (m,)
     b: Tensor  # (m,)
@@ -75,6 +86,9 @@ class Neurons:
         """Each parameter uniform between minus and plus its half-width; alpha = sqrt(m) unless given.
 
         Antisymmetric ones come in pairs (a, b, c), (a, b, -c), so that f = 0 at the start.
+
+        >>> Neurons.drawn(6, seed=0, antisymmetric=True, device="cpu").predict([0.3]).abs().item() < 1e-15
+        True
         """
         whole("m", m, 1)
         whole("seed", seed, 0)
@@ -99,7 +113,11 @@ class Neurons:
     def pytorch(
         cls, m: int, seed: int, device: str = "auto", dtype: torch.dtype = torch.float64
     ) -> Neurons:
-        """As torch.nn.Linear draws them: a, b in (-1, 1), c in (-1, 1) / sqrt(m), and alpha = 1."""
+        """As torch.nn.Linear draws them: a, b in (-1, 1), c in (-1, 1) / sqrt(m), and alpha = 1.
+
+        >>> Neurons.pytorch(9, seed=0, device="cpu").c.abs().max().item() < 1 / 3
+        True
+        """
         whole("m", m, 1)
         return cls.drawn(m, seed, alpha=1.0, c=1 / math.sqrt(m), device=device, dtype=dtype)
 
@@ -107,9 +125,13 @@ class Neurons:
     def canonical(
         cls, r: ArrayLike, theta: ArrayLike, delta: float | ArrayLike, alpha: float | None = None
     ) -> Neurons:
-        """(m,), (m,) and one invariant, or one for each: alpha = m unless given.
+        """Neurons from r (m,), theta (m,) and one invariant, or one for each; alpha = m unless given.
 
-        Where r = 0 and delta > 0 the sign of c is lost, and where r = 0 and delta < 0 it is 0.
+        Where r = 0 and delta > 0 the sign of c is lost, which is refused; where r = 0 and delta < 0 it is 0.
+
+        >>> neurons = Neurons.canonical([1.0, -2.0], [0.0, 1.5], delta=0.0)
+        >>> [round(value, 9) for value in neurons.r.tolist()]
+        [1.0, -2.0]
         """
         r, theta = _floats("r", r), _floats("theta", theta)
         if r.ndim != 1 or r.shape != theta.shape:
@@ -130,6 +152,7 @@ class Neurons:
 
     @property
     def m(self) -> int:
+        """The number of neurons."""
         return len(self.a)
 
     @property
@@ -139,23 +162,27 @@ class Neurons:
 
     @property
     def r(self) -> Tensor:
+        """(m,): the canonical radius, m / alpha times c sqrt(a^2 + b^2)."""
         return self.m / self.alpha * self.c * self.lengths
 
     @property
     def theta(self) -> Tensor:
-        """In (-pi, pi]."""
+        """(m,): the angle of (a, -b), in (-pi, pi]."""
         return torch.atan2(-self.b + 0.0, self.a)
 
     @property
     def u(self) -> Tensor:
+        """(m,): |r| cos(theta)."""
         return self.m / self.alpha * self.c.abs() * self.a
 
     @property
     def v(self) -> Tensor:
+        """(m,): |r| sin(theta)."""
         return -self.m / self.alpha * self.c.abs() * self.b
 
     @property
     def sign(self) -> Tensor:
+        """(m,): the sign of c."""
         return self.c.sign()
 
     @property
@@ -176,7 +203,13 @@ class Neurons:
         return torch.empty_like(outputs).scatter_(0, order, outputs)
 
     def rescaled(self, delta: float | ArrayLike) -> Neurons:
-        """The same function by (ka, kb, c/k), k > 0, so that every neuron has this invariant."""
+        """The same function by (ka, kb, c/k), k > 0, so that every neuron has this invariant.
+
+        delta: one finite number, or one for each neuron, (m,). Refused is one that no k reaches.
+
+        >>> Neurons.drawn(5, seed=0, device="cpu").rescaled(2.0).delta.allclose(torch.tensor(2.0).double())
+        True
+        """
         delta, lengths = _invariants(delta, self.a), self.lengths
         length, c = _split(self.c * lengths, delta)
         stuck = ((length > 0) != (lengths > 0)) | ((c != 0) != (self.c != 0))

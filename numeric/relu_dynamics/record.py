@@ -17,6 +17,8 @@ from numeric.relu_dynamics.stepper import Control, FlowProblem, Step, steps
 from numeric.relu_dynamics.trajectory import Event, Trajectory, in_order
 from numeric.runs.store import Checkpoint
 
+__all__ = ["Record", "Replay", "follow"]
+
 MARKS = 256  # most states stored; at least half as many if there are more steps
 NEURONS = 2**21  # most neurons in all stored states together
 

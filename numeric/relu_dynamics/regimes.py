@@ -12,6 +12,8 @@ from numeric.relu_dynamics.flow import Flow
 from numeric.relu_dynamics.neurons import Neurons, require_neurons
 from numeric.relu_dynamics.trajectory import Trajectory
 
+__all__ = ["milestones", "regime"]
+
 FAR = 1e8  # a delta so large that r^2 is lost to rounding beside it: the infinite limit
 
 
@@ -27,6 +29,12 @@ def regime(
 
     Where delta is infinite the others' limit is meant: all (a, b), or all |c|, of one size. At minus
     infinity it is run to its end.
+
+    neurons: at the start. x, y: samples, (s,) each. span: the time in units of 1 / |delta|.
+
+    >>> neurons = Neurons.drawn(10, seed=0, antisymmetric=True, device="cpu")
+    >>> regime(neurons, [-0.5, 0.5], [1.0, -1.0], delta=4.0, span=1.0).times[-1].item() < 0.25
+    True
     """
     require_neurons(neurons)
     delta, span = number("delta", delta, endless=True), positive("span", span)
@@ -39,7 +47,13 @@ def regime(
 
 
 def milestones(run: Trajectory, count: int) -> list[float]:
-    """Times, from 0 to the end, that divide the path of the residuals into parts of equal length."""
+    """`count` times, from 0 to the end, that divide the path of the residuals into parts of equal length.
+
+    >>> neurons = Neurons.drawn(10, seed=0, antisymmetric=True, device="cpu")
+    >>> times = milestones(regime(neurons, [-0.5, 0.5], [1.0, -1.0], 1.0, 1.0), 3)
+    >>> len(times), times[0]
+    (3, 0.0)
+    """
     require_instance("run", run, Trajectory, "what Flow(...).run() returns")
     whole("count", count, 2)
     steps = (run.residuals[1:] - run.residuals[:-1]).norm(dim=1)

@@ -18,6 +18,8 @@ from torch import Tensor
 
 from numeric.relu_dynamics.neurons import Neurons, require_neurons
 
+__all__ = ["Variation", "variation"]
+
 
 @dataclass(frozen=True)
 class Variation:

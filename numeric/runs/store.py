@@ -31,6 +31,9 @@ def fingerprint(*settings: Any) -> str:
 
     Tensors count by their bytes, shape, dtype and type of device; all else by its `repr`, which must not
     differ between processes. Lists, tuples and dictionaries may hold tensors.
+
+    >>> fingerprint("seed", 0) == fingerprint("seed", 0), fingerprint("seed", 0) == fingerprint("seed", 1)
+    (True, False)
     """
     digest = hashlib.sha256(torch.__version__.encode())
 
@@ -141,7 +144,16 @@ class GrowingArray:
 
     The file opens with one line of JSON (run, dtype, shape of a row), then come the rows as bytes. A row
     that was cut short by an interrupt is dropped when the file is opened again; whole rows are never
-    rewritten, and reading maps the file instead of loading it.
+    rewritten, and reading maps the file instead of loading it. A file of another run, shape or dtype is
+    refused.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     path = GrowingArray(f"{folder}/weights", fingerprint("a run"), shape=(3,))
+    ...     path.append(torch.zeros(3))
+    ...     path.extend(torch.ones(4, 3))
+    ...     len(path), path.rows()[-1].tolist()
+    (5, [1.0, 1.0, 1.0])
     """
 
     def __init__(

@@ -16,6 +16,8 @@ from numeric.splines.curve import SplineCurve
 from numeric.splines.law import filled
 from numeric.splines.system import System
 
+__all__ = ["SplineInterpolant"]
+
 Array = NDArray[np.float64]
 
 
@@ -31,6 +33,15 @@ class SplineInterpolant(RegressorMixin, BaseEstimator):
     Where no unit looks to the left of 0 (the law `onesided`) the function is 0 up to 0, so that
     targets there must be 0, and a datum (0, 0) is understood; beyond the last knot it is straight.
     `coefficients_` belong to the places `curve_.x`, which are sorted.
+
+    initialisation: a law of analytic.splines. values: numbers for its parameters, by name.
+    Refused are data that are no finite numbers, fewer than two different x, two targets at one x without
+    a ridge, and data that do not determine an interpolant.
+
+    >>> from analytic.splines import INITIALISATIONS
+    >>> fitted = SplineInterpolant(INITIALISATIONS["signs"], {"B": 1.0}).fit([-0.5, 0, 0.5], [0, 1, 0])
+    >>> fitted.predict([0.0, 0.5]).round(9).tolist()
+    [1.0, 0.0]
     """
 
     def __init__(
@@ -48,7 +59,7 @@ class SplineInterpolant(RegressorMixin, BaseEstimator):
         self.time = time
 
     def fit(self, x: ArrayLike, y: ArrayLike) -> SplineInterpolant:
-        """Fit to data (n,), (n,) in any order."""
+        """Fit to data (n,), (n,) in any order, and return the interpolant itself."""
         law = filled(self.initialisation, {} if self.values is None else self.values)
         for name in ("readout", "ridge", "time"):
             positive(name, getattr(self, name), zero=True, endless=name == "time")
@@ -67,7 +78,7 @@ class SplineInterpolant(RegressorMixin, BaseEstimator):
         return self
 
     def predict(self, x: ArrayLike) -> Array:
-        """The smooth part plus h_1(x) + x h_2(x)."""
+        """The function at places of any shape: the smooth part plus h_1(x) + x h_2(x)."""
         check_is_fitted(self)
         x = np.maximum(_places(x), self.curve_.start)
         total = self.curve_(x)

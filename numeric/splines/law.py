@@ -13,6 +13,8 @@ from analytic.splines import Initialisation
 from numeric.inputs import InputError
 from numeric.splines.weights import Hats, hats
 
+__all__ = ["FilledLaw", "filled", "parameters"]
+
 Array = NDArray[np.float64]
 FAR = 1e150  # stands for infinity: beyond every knot
 

@@ -11,6 +11,8 @@ from scipy.interpolate import CubicSpline
 
 from numeric.inputs import ArrayLike, InputError, as_numbers, values_on_a_line
 
+__all__ = ["natural"]
+
 Array = NDArray[np.float64]
 
 

@@ -11,12 +11,20 @@ from numeric.splines.curve import SplineCurve
 from numeric.splines.interpolant import SplineInterpolant
 from numeric.splines.weights import NODES, WEIGHTS
 
+__all__ = ["norm_by_integral", "variation"]
+
 Array = NDArray[np.float64]
 END = 1e30  # in units of a typical knot: the integral beyond it is below rounding
 
 
 def norm_by_integral(fitted: SplineInterpolant) -> float:
-    """The squared norm: theorem 5 of the smooth part, corollary 6 of the two fields."""
+    """The squared norm: theorem 5 of the smooth part, corollary 6 of the two fields.
+
+    >>> from analytic.splines import INITIALISATIONS
+    >>> fitted = SplineInterpolant(INITIALISATIONS["signs"], {"B": 1.0}).fit([-0.5, 0, 0.5], [0, 1, 0])
+    >>> abs(norm_by_integral(fitted) / fitted.norm - 1) < 1e-9
+    True
+    """
     curve = _require_fitted(fitted).curve_
     total = _curvature(curve) + (0.0 if curve.law.clamped else _affine(curve))
     for field in fitted.fields_:

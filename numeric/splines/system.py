@@ -22,6 +22,8 @@ from numeric.splines.equations import UNDETERMINED, Terms, equate, place, solved
 from numeric.splines.law import FilledLaw
 from numeric.splines.weights import Hats
 
+__all__ = ["States", "StepKernelSum", "System", "field_terms"]
+
 Array = NDArray[np.float64]
 Outer = tuple[float, float]
 VALUE, SLOPE, MOMENT, RATE = range(4)  # f, f', m at a datum, and m' after it

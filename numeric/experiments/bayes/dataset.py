@@ -31,6 +31,8 @@ from numeric.estimate import Estimate
 from numeric.experiments.bayes.coefficients import Coefficients, Tally
 from numeric.inputs import InputError, positive, resolve, whole
 
+__all__ = ["Problem"]
+
 BLOCK = 2**20  # numbers held at once in the largest array
 FINEST = 100  # most nodes on an axis: numpy tests its rules up to this degree
 MOST = 2**21  # most nodes of a product rule: beyond it sampling is cheaper
@@ -38,7 +40,17 @@ MOST = 2**21  # most nodes of a product rule: beyond it sampling is cheaper
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """A shallow Bayesian network, the data that it fits, and the points where its metric is wanted."""
+    """A shallow Bayesian network, the data that it fits, and the points where its metric is wanted.
+
+    activation: without open parameters. inputs (p, d), labels (p, m), points (r, d): float64 on the CPU.
+    sigma, zeta: standard deviations of weights and biases. temperature: 1/beta. Refused are data whose kernel
+    is singular, and points where the metric is.
+
+    >>> from analytic.activations import monomial
+    >>> problem = Problem.one_example(monomial(2), d=2, rho=0.5, ratio=1.0)
+    >>> problem.quadrature(nodes=8).total.mean.shape
+    torch.Size([1])
+    """
 
     activation: Activation
     inputs: Tensor  # (p, d)
@@ -67,7 +79,10 @@ class Problem:
 
     @classmethod
     def one_example(cls, activation: Activation, d: int, rho: float, ratio: float) -> Problem:
-        """A unit input with label y, y^2 = ratio kbar, and one unit point at overlap rho with it."""
+        """A unit input with label y, y^2 = ratio kbar, and one unit point at overlap rho with it.
+
+        d: inputs. rho: in [-1, 1], and 1 or -1 for d = 1. ratio: above 0.
+        """
         whole("d", d, 1)
         rho, ratio = float(exact(symbols.rho, rho)), float(exact(symbols.ratio, ratio))
         if not -1 <= rho <= 1 or (d == 1 and abs(rho) != 1):

@@ -29,6 +29,8 @@ from numeric.inputs import InputError, require_instance, resolve, whole
 from numeric.models.shallow import ShallowNetwork
 from numeric.progress import progress_bar
 
+__all__ = ["FewEffectiveDraws", "PosteriorVolume", "Weighted", "at_infinite_width"]
+
 BLOCK = 2**20  # numbers held at once in the largest array
 FEWEST = 100  # effective draws below which the result is refused
 
@@ -49,7 +51,17 @@ class Weighted:
 
 @dataclass(frozen=True, eq=False)
 class PosteriorVolume:
-    """Networks of width n drawn from the prior and weighted by how well they fit the data."""
+    """Networks of width n drawn from the prior and weighted by how well they fit the data.
+
+    n: units, as many at least as there are examples and inputs. draws: networks, 200 at least. `run`
+    returns the Weighted coefficients with standard errors. Fewer than 100 effective draws are refused,
+    and few of them are warned of (FewEffectiveDraws).
+
+    >>> from analytic.activations import monomial
+    >>> problem = Problem.one_example(monomial(2), d=2, rho=0.5, ratio=1.0)
+    >>> PosteriorVolume(problem, n=50, draws=400, device="cpu").run(progress=False).draws
+    400
+    """
 
     problem: Problem
     n: int = 300
@@ -70,6 +82,7 @@ class PosteriorVolume:
             )
 
     def run(self, progress: bool = True) -> Weighted:
+        """Draw all networks and weigh them."""
         generator = torch.Generator(resolve(self.device)).manual_seed(self.seed)
         tallies = [Tally() for _ in fields(Coefficients)]
         total = squares = 0.0

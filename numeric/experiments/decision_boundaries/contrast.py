@@ -20,10 +20,18 @@ from numeric.estimate import Estimate
 from numeric.experiments.decision_boundaries.curves import Disc
 from numeric.inputs import InputError, fraction, whole
 
+__all__ = ["Comparison", "Zones", "level_each"]
+
 
 @dataclass(frozen=True)
 class Zones:
-    """Distances that count as near to a curve and as far from it, relative to the disc's radius."""
+    """Distances that count as near to a curve and as far from it, relative to the disc's radius.
+
+    >>> Zones(near=0.3, far=0.2)
+    Traceback (most recent call last):
+    ...
+    analytic.expressions.arguments.InputError: Zones need 0 < near <= far < 1, but 0.3 and 0.2 were given.
+    """
 
     near: float = 0.1
     far: float = 0.25
@@ -66,6 +74,7 @@ class Comparison:
 
     @property
     def mean(self) -> Tensor:
+        """The mean difference, in nats."""
         return self.estimate.mean
 
     @property

@@ -13,10 +13,17 @@ from torch import Tensor
 
 from numeric.inputs import InputError, positive, require_float_dtype, resolve, whole
 
+__all__ = ["Disc", "Lattice", "distance"]
+
 
 @dataclass(frozen=True)
 class Lattice:
-    """Evenly spaced points of a square around the origin, x[i, j] = (axis[j], axis[i])."""
+    """Evenly spaced points of a square around the origin, x[i, j] = (axis[j], axis[i]).
+
+    >>> lattice = Lattice(reach=1.0, points=5)
+    >>> lattice.x.shape, lattice.curve(lambda x: x[:, 0] - 0.25).shape
+    (torch.Size([25, 2]), torch.Size([5, 2]))
+    """
 
     reach: float
     points: int = 40  # on a side, as in the paper
@@ -31,6 +38,7 @@ class Lattice:
 
     @cached_property
     def axis(self) -> Tensor:
+        """(points,): the coordinates along one side."""
         kind = {"dtype": self.dtype, "device": self.device}
         return torch.linspace(-self.reach, self.reach, self.points, **kind)
 
@@ -61,6 +69,9 @@ class Disc:
     """Points on circles around the origin, with the spacing on a circle equal to that between circles.
 
     The points are invariant under rotation by 45 degrees and reflection in an axis or a diagonal.
+
+    >>> Disc(reach=1.0, circles=2).x.shape
+    torch.Size([24, 2])
     """
 
     reach: float
@@ -104,7 +115,11 @@ def _crossings(values: Tensor, x: Tensor) -> Tensor:
 
 
 def distance(x: Tensor, curve: Tensor) -> Tensor:
-    """Distance of points from the nearest point of a curve: (m, 2), (k, 2) -> (m,); infinite if k = 0."""
+    """Distance of points from the nearest point of a curve: (m, 2), (k, 2) -> (m,); infinite if k = 0.
+
+    >>> distance(torch.zeros(1, 2), torch.tensor([[3.0, 4.0]])).tolist()
+    [5.0]
+    """
     if not len(curve):
         return x.new_full((len(x),), math.inf)
     return torch.cdist(x, curve).amin(1)

@@ -44,6 +44,8 @@ from numeric.progress import progress_bar
 from numeric.runs import Run, train
 from numeric.runs.store import checkpoint, fingerprint
 
+__all__ = ["Hypothesis", "Twins"]
+
 STAGES = (0.0, 0.01, 0.03, 0.1, 0.2, 0.35, 0.6, 1.0)  # shares of training at which to look
 WIDER, FINE = (
     1.25,
@@ -53,7 +55,19 @@ WIDER, FINE = (
 
 @dataclass(frozen=True, eq=False)
 class Hypothesis:
-    """The experiment. With a folder `store`, finished parts are stored there and reused by the next run."""
+    """The experiment: networks of several shapes trained on a task, each beside its twin.
+
+    task: such as xor(). shapes: widths of hidden layers, such as (10, (8, 8)). networks: pairs of twins
+    of each shape, 2 at least. store: a folder where finished parts are stored, and reused by the next
+    run. `run` returns the Evidence for each shape.
+
+    >>> from numeric.experiments.decision_boundaries import xor
+    >>> short = Recipe(rate=0.5, momentum=0.9, decay=0.0, epochs=5)
+    >>> small = Hypothesis(xor(), (3,), networks=2, recipe=short, circles=4, device="cpu")
+    >>> evidence = small.run(progress=False)[(3,)]
+    >>> evidence.log_volume.shape  # labels, networks, steps, layers, points
+    torch.Size([2, 2, 5, 1, 64])
+    """
 
     task: Task
     shapes: tuple[int | Shape, ...]
@@ -65,7 +79,7 @@ class Hypothesis:
     level: float = 0.95
     circles: int = 24  # of points at which to measure
     store: str | Path | None = None
-    device: str = "auto"
+    device: str | torch.device = "auto"
     dtype: torch.dtype = torch.float64
 
     def __post_init__(self) -> None:
@@ -154,7 +168,7 @@ class Twins:
         other = torch.stack([shuffled(y[:, k], seed) for k, seed in enumerate(self.seeds)], 1)
         return torch.cat([x, x], 1), torch.cat([y, other], 1)
 
-    def train(self, device: str, store: str | Path | None, progress: bool) -> Run:
+    def train(self, device: str | torch.device, store: str | Path | None, progress: bool) -> Run:
         start = [
             perceptron(self.shape, seed, self.activation, dtype=self.dtype) for seed in self.seeds
         ]

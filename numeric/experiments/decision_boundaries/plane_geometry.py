@@ -20,12 +20,19 @@ from numeric.models.perceptron import hidden_layers
 from numeric.progress import progress_bar
 from numeric.runs import Run
 
+__all__ = ["GeometryMap", "geometry_map", "geometry_maps", "log_volume", "margin"]
+
 DEAD = 1e8  # -log of a slope at which the rounding of the log reaches 1e-8
 THIN = 1e-7  # height over length of a parallelogram below which its area loses more than 1e-9
 
 
 def margin(model: nn.Module) -> Callable[[Tensor], Tensor]:
-    """The lead of label 1 over label 0, (m, 2) -> (m,), which is 0 on the decision boundary."""
+    """The lead of label 1 over label 0, (m, 2) -> (m,), which is 0 on the decision boundary.
+
+    >>> lead = margin(nn.Linear(2, 2))
+    >>> lead(torch.zeros(5, 2)).shape
+    torch.Size([5])
+    """
 
     def lead(x: Tensor) -> Tensor:
         with torch.no_grad():
@@ -107,7 +114,12 @@ class GeometryMap:
 
 
 def geometry_map(model: nn.Module, lattice: Lattice) -> GeometryMap:
-    """The geometry of one network."""
+    """The geometry of one perceptron of two inputs at the points of a lattice.
+
+    >>> from numeric.models.perceptron import perceptron
+    >>> geometry_map(perceptron(8), Lattice(1.0, 3)).ricci.shape
+    torch.Size([1, 3, 3])
+    """
     require_instance("lattice", lattice, Lattice, "Lattice(1.5)")
     require_instance("model", model, nn.Module, "perceptron(10)")
     x, lead, layers = lattice.x, margin(model), hidden_layers(model)

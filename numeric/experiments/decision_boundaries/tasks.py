@@ -26,6 +26,8 @@ from numeric.inputs import (
 )
 from numeric.inputs import points as points_from
 
+__all__ = ["Recipe", "Task", "shuffled", "sinusoid", "xor"]
+
 Sample = Callable[[torch.Generator], tuple[Tensor, Tensor]]  # -> (n, 2), (n,)
 HALF = math.sqrt(0.5)
 MIRROR = ((-1.0, 0.0), (0.0, 1.0))
@@ -34,7 +36,11 @@ EIGHTH_TURN = ((HALF, -HALF), (HALF, HALF))
 
 @dataclass(frozen=True)
 class Recipe:
-    """Stochastic gradient descent on the cross entropy, to which nothing is ever added."""
+    """Stochastic gradient descent on the cross entropy, to which nothing is ever added.
+
+    >>> Recipe(rate=0.1, momentum=0.9, decay=0.0, epochs=3, batch_size=50).steps(examples=120)
+    9
+    """
 
     rate: float
     momentum: float
@@ -52,6 +58,7 @@ class Recipe:
 
     @property
     def optimizer(self) -> Callable[..., torch.optim.Optimizer]:
+        """A function from parameters to the optimiser, for `numeric.runs.train`."""
         settings = {"lr": self.rate, "momentum": self.momentum, "weight_decay": self.decay}
         return partial(torch.optim.SGD, **settings)
 
@@ -60,7 +67,11 @@ class Recipe:
         return self.epochs * math.ceil(examples / (self.batch_size or examples))
 
     def hastened(self, factor: int) -> Recipe:
-        """The same training time, rate times epochs, in fewer and larger steps."""
+        """The same training time, rate times epochs, in fewer and larger steps.
+
+        >>> Recipe(0.1, 0.9, 0.0, epochs=20).hastened(10).epochs
+        2
+        """
         epochs, rest = divmod(self.epochs, whole("factor", factor))
         if rest:
             raise InputError(f"{self.epochs} epochs are no multiple of {factor}.")
@@ -81,7 +92,7 @@ class Task:
     )
 
     def data(self, seed: int, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor]:
-        """(n, 2), (n,)."""
+        """Points (n, 2) and labels (n,) of one draw of the task."""
         x, y = self.sample(generator_for("data", whole("seed", seed, 0)))
         return x.to(dtype), y
 
@@ -131,7 +142,11 @@ class Task:
 
 
 def xor() -> Task:
-    """Four corners of a square, opposite ones with equal labels; the boundary is both axes."""
+    """Four corners of a square, opposite ones with equal labels; the boundary is both axes.
+
+    >>> xor().data(seed=0)[1].tolist()
+    [0, 1, 1, 0]
+    """
     corners = torch.tensor([[-1, -1], [-1, 1], [1, -1], [1, 1]], dtype=torch.float64)
     labels = torch.tensor([0, 1, 1, 0])
     recipe = Recipe(rate=0.02, momentum=0.9, decay=1e-4, epochs=2_000)
@@ -140,7 +155,11 @@ def xor() -> Task:
 
 
 def sinusoid(points: int = 400) -> Task:
-    """Uniform on [-1, 1]^2, with label 1 above y = (3/5) sin(7x - 1)."""
+    """Uniform on [-1, 1]^2, with label 1 above y = (3/5) sin(7x - 1); 2 points at least.
+
+    >>> sinusoid(10).data(seed=0)[0].shape
+    torch.Size([10, 2])
+    """
     count = whole("points", points, 2)
 
     def side(x: Tensor) -> Tensor:
@@ -155,7 +174,11 @@ def sinusoid(points: int = 400) -> Task:
 
 
 def shuffled(y: Tensor, seed: int) -> Tensor:
-    """A permutation of the labels (n,) that neither equals them nor swaps all of them."""
+    """A permutation of the labels (n,) that neither equals them nor swaps all of them, if there is one.
+
+    >>> shuffled(xor().data(seed=0)[1], seed=0).sum().item()
+    2
+    """
     require_instance("y", y, Tensor, "the labels of xor().data(0)")
     generator = generator_for("labels", whole("seed", seed, 0))
     for _ in range(100):

@@ -13,6 +13,8 @@ from torch import Tensor
 from numeric.estimate import Slope
 from numeric.inputs import InputError, as_numbers, number, whole_numbers
 
+__all__ = ["Bias", "Coefficient"]
+
 STEP = 0.01
 EXPONENTS = torch.arange(
     -6, 3, STEP, dtype=torch.float64
@@ -27,12 +29,18 @@ class Coefficient:
     stderr: float
 
     def sigmas_from(self, exact: float) -> float:
+        """How many standard errors it lies from a value."""
         return abs(self.value - exact) / self.stderr
 
 
 @dataclass(frozen=True)
 class Bias:
-    """Mean minus infinite-width value of one number, and its standard error, at every width."""
+    """Mean minus infinite-width value of one number, and its standard error, at every width.
+
+    >>> bias = Bias((10, 20, 40), (0.1, 0.05, 0.025), (0.01, 0.01, 0.01))  # 1 / n
+    >>> round(bias.slope().value, 6)
+    -1.0
+    """
 
     widths: tuple[int, ...]
     values: tuple[float, ...]

@@ -39,6 +39,8 @@ from numeric.inputs import (
 from numeric.progress import progress_bar
 from numeric.runs.store import checkpoint, fingerprint
 
+__all__ = ["Approach", "Approaches", "KernelSweep"]
+
 Advance = Callable[[int], object]  # of a progress bar
 BLOCK = 2**20  # numbers in the largest tensors held
 
@@ -82,7 +84,17 @@ class KernelSweep:
     """The kernels of random networks of growing width, at a few points.
 
     The tangent kernel of the standard parametrisation grows with the width, so it is divided by it.
-    With a folder `store`, each finished width is stored there and reused by the next run.
+
+    network: of infinite width. x: points (m, d), an array, list or tensor. widths: whole numbers that
+    differ. draws: networks of each width, 2 at least. store: a folder in which each finished width is
+    stored, and reused by the next run. `run` returns the Approaches of both kernels to those of infinite
+    width. Refused are kernels that overflow the dtype, and files of other runs.
+
+    >>> from analytic.activations import relu
+    >>> net = FullyConnected(relu, 1, 1.4, 0.1)
+    >>> approaches = KernelSweep(net, [[1.0, 0.0], [0.0, 1.0]], (4, 8), draws=10, device="cpu").run(False)
+    >>> approaches.ntk.at[8].mean.shape
+    torch.Size([2, 2])
     """
 
     network: FullyConnected
@@ -108,6 +120,7 @@ class KernelSweep:
         object.__setattr__(self, "x", points(self.x))
 
     def run(self, progress: bool = True) -> Approaches:
+        """Draw all networks and measure their kernels."""
         if self.store is not None:
             require_writable(as_path(self.store) / "width")
         x = self.x.to(resolve(self.device), self.dtype)

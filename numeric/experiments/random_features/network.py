@@ -28,6 +28,16 @@ from numeric.inputs import (
 from numeric.progress import progress_bar
 from numeric.splines.law import parameters
 
+__all__ = [
+    "FeatureLaw",
+    "Independent",
+    "RandomFeatureNetwork",
+    "RandomFeatures",
+    "Stratified",
+    "distinct",
+    "samples",
+]
+
 BLOCK = 2**23  # features held at once
 WIDE = {"dtype": torch.float64, "device": "cpu"}  # where units are drawn, for any device and dtype
 Units = tuple[Tensor, Tensor]  # slopes a (m,) and biases b (m,)
@@ -116,7 +126,16 @@ class Stratified:
 
 @dataclass(frozen=True)
 class RandomFeatures:
-    """The hidden layer: m units of an initialisation, whose parameters have these values."""
+    """The hidden layer: m units of an initialisation, whose parameters have these values.
+
+    initialisation: signs, uniform, gaussian or onesided of analytic.splines. values: a number for each of its
+    parameters. sampling: Independent() or Stratified(). Refused are other laws, and values out of range.
+
+    >>> from analytic.splines import INITIALISATIONS
+    >>> units = RandomFeatures(INITIALISATIONS["signs"], {"B": 1.0}, m=64, device="cpu")
+    >>> units.fit([-0.5, 0.0, 0.5], [0.0, 1.0, 0.0]).predict([0.0, 0.5]).abs().round(decimals=6)
+    tensor([1., 0.], dtype=torch.float64)
+    """
 
     initialisation: Initialisation
     values: Mapping[str, float]
@@ -153,7 +172,11 @@ class RandomFeatures:
         return self.features(x) @ self.features(x if y is None else y).T
 
     def fit(self, x: ArrayLike, y: ArrayLike, ridge: float = 0.0) -> RandomFeatureNetwork:
-        """The least |c| among those that interpolate (22), or the least |f(x) - y|^2 + ridge |c|^2."""
+        """The least |c| among those that interpolate (22), or the least |f(x) - y|^2 + ridge |c|^2.
+
+        x, y: samples, (n,) each, two at least. Refused are two targets at one x without a ridge, and more
+        samples than the units can interpolate.
+        """
         x, y = samples(x, y, self.units[0])
         positive("ridge", ridge, zero=True)
         x, y = (x, y) if ridge else distinct(x, y)

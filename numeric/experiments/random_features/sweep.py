@@ -36,6 +36,8 @@ from numeric.inputs import (
 from numeric.progress import progress_bar
 from numeric.splines.law import parameters
 
+__all__ = ["DenseInterpolant", "Errors", "FeatureSweep"]
+
 GOLDEN = (math.sqrt(5) - 1) / 2
 FINE = 2**12  # units that stand for the law in an integral over it
 FOURTH = {"uniform": 4 / 3, "gaussian": 2}  # E[r^4] / E[r^2]^2, where lengths r of (a, b) vary
@@ -43,7 +45,15 @@ FOURTH = {"uniform": 4 / 3, "gaussian": 2}  # E[r^4] / E[r^2]^2, where lengths r
 
 @dataclass(frozen=True, eq=False)
 class DenseInterpolant:
-    """The interpolant of least norm in the kernel's space, (24), for few points: O(n^3), float64."""
+    """The interpolant of least norm in the kernel's space, (24), for few points: O(n^3), float64.
+
+    x, y: samples, (n,) each, two at least. Refused are points that the kernel does not tell apart.
+
+    >>> from analytic.splines import INITIALISATIONS
+    >>> exact = DenseInterpolant(INITIALISATIONS["signs"], {"B": 1.0}, [-0.5, 0.0, 0.5], [0.0, 1.0, 0.0])
+    >>> exact.predict([0.0]).round(decimals=9)
+    tensor([1.], dtype=torch.float64)
+    """
 
     initialisation: Initialisation
     values: Mapping[str, float]
@@ -52,14 +62,17 @@ class DenseInterpolant:
 
     @cached_property
     def data(self) -> tuple[Tensor, Tensor]:
+        """Points in order and their targets, (n,) each."""
         return distinct(*samples(self.x, self.y, torch.empty(0, **WIDE)))
 
     @cached_property
     def coefficients(self) -> Tensor:
+        """(n,): of the kernel's sections at the points."""
         return self.solve(self.data[1])
 
     @property
     def norm(self) -> Tensor:
+        """In the kernel's space."""
         return (self.coefficients @ self.data[1]).sqrt()
 
     def kernel(self, x: Tensor, y: Tensor) -> Tensor:
@@ -104,9 +117,11 @@ class Errors:
         return {m: estimate.mean.sqrt().item() for m, estimate in self.square.items()}
 
     def worst_slope(self) -> Slope:
+        """How the largest error falls with the number of units."""
         return _slope(self.worst, 1)
 
     def rms_slope(self) -> Slope:
+        """How the root mean square error falls with the number of units."""
         return _slope(self.square, 0.5)
 
 
@@ -114,7 +129,15 @@ class Errors:
 class FeatureSweep:
     """Interpolants of random units of growing number; stratified units are one draw for each.
 
-    `points` says where to compare; if empty, at 512 points between the data that no grid repeats.
+    initialisation, values: as for RandomFeatures. x, y: samples, (n,) each. widths: numbers of units, at
+    least n. draws: networks of each, 2 at least. `points` says where to compare; if empty, at 512 points
+    between the data that no grid repeats. `run` returns the Errors relative to the kernel interpolant.
+
+    >>> from analytic.splines import INITIALISATIONS
+    >>> law, x, y = INITIALISATIONS["signs"], [-0.5, 0.5], [1.0, 0.0]
+    >>> sweep = FeatureSweep(law, {"B": 1.0}, x, y, widths=(64,), draws=3, device="cpu")
+    >>> list(sweep.run(progress=False).rms)
+    [64]
     """
 
     initialisation: Initialisation
@@ -149,6 +172,7 @@ class FeatureSweep:
         return x[0] + (x[-1] - x[0]) * (GOLDEN * torch.arange(1, 513, **WIDE) % 1)
 
     def run(self, progress: bool = True) -> Errors:
+        """Fit all networks, and compare them with the kernel interpolant."""
         exact = self._exact.predict(self.grid)
         draws = self.draws if isinstance(self.sampling, Independent) else 1
         worst: dict[int, Estimate] = {}

@@ -20,6 +20,8 @@ from numeric.relu_dynamics.sliding.step import step
 from numeric.relu_dynamics.sliding.tables import Tables
 from numeric.runs.store import checkpoint, fingerprint
 
+__all__ = ["integrate"]
+
 STALL = 10_000  # most changes within a relative time INSTANT
 INSTANT = 1e-9  # relative to the time so far
 RECENT = 8  # last changes, from which the time to the next one is guessed
@@ -38,7 +40,14 @@ def integrate(
 ) -> Solution:
     r"""Gradient flow of a and b, with c fixed, of $\frac1\alpha\sum_i c_i[a_i x - b_i]_+$ at samples (x, y).
 
-    With a file `store`, an interrupted run is resumed, with the same result.
+    a, b, c: tensors (m,). x, y: samples, (s,) each, no x twice. time: when to end, finite and above 0.
+    Returned is the exact solution at any time, in float64 on the CPU. With a file `store`, an interrupted
+    run is resumed, with the same result.
+
+    >>> a, b, c = torch.tensor([[1.0, -1.0], [0.1, 0.2], [1.0, 1.0]], dtype=torch.float64)
+    >>> solution = integrate(a, b, c, 1.0, [-0.5, 0.5], [1.0, -1.0], 3.0, progress=False)
+    >>> solution.loss(3.0) < solution.loss(0.0)
+    True
     """
     x, y = samples_on_a_line(x, y, Neurons(a, b, c, alpha).a)
     end = positive("time", time)

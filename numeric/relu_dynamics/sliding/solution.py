@@ -13,6 +13,8 @@ from numeric.relu_dynamics.sliding.event_log import KINDS, NONE, EventLog
 from numeric.relu_dynamics.sliding.state import SlidingNetwork, SlidingState
 from numeric.relu_dynamics.trajectory import Event, in_order
 
+__all__ = ["Solution"]
+
 
 @dataclass(frozen=True, eq=False)
 class Solution:
