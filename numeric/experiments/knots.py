@@ -209,7 +209,7 @@ class Gathering:
     scale: float = 1.0  # of a, b and c at the start
     seed: int = 0
     tolerance: float = 1e-3
-    device: str = "auto"
+    device: str | torch.device = "auto"
 
     def __post_init__(self) -> None:
         whole("m", self.m, 2)

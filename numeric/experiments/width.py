@@ -84,7 +84,7 @@ class WidthSweep:
     zeta: float = 1.0
     radii: tuple[float, ...] = field(default=tuple(torch.linspace(0, 5, 51).tolist()))
     seed: int = 0
-    device: str = "auto"
+    device: str | torch.device = "auto"
     dtype: torch.dtype = torch.float64
 
     def __post_init__(self) -> None:

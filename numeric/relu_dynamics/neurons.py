@@ -80,7 +80,7 @@ class Neurons:
         b: float = 1.0,
         c: float = 1.0,
         antisymmetric: bool = False,
-        device: str = "auto",
+        device: str | torch.device = "auto",
         dtype: torch.dtype = torch.float64,
     ) -> Neurons:
         """Each parameter uniform between minus and plus its half-width; alpha = sqrt(m) unless given.
@@ -111,7 +111,11 @@ class Neurons:
 
     @classmethod
     def pytorch(
-        cls, m: int, seed: int, device: str = "auto", dtype: torch.dtype = torch.float64
+        cls,
+        m: int,
+        seed: int,
+        device: str | torch.device = "auto",
+        dtype: torch.dtype = torch.float64,
     ) -> Neurons:
         """As torch.nn.Linear draws them: a, b in (-1, 1), c in (-1, 1) / sqrt(m), and alpha = 1.
 

@@ -145,7 +145,9 @@ class Problem:
     def slope(self) -> Callable[[Tensor], Tensor]:
         return Formula(f"{self.activation.name}'", (z,), self.activation.derivative()).torch
 
-    def sampled(self, draws: int = 200_000, seed: int = 0, device: str = "auto") -> Coefficients:
+    def sampled(
+        self, draws: int = 200_000, seed: int = 0, device: str | torch.device = "auto"
+    ) -> Coefficients:
         """Monte Carlo averages over Gaussian units, in blocks."""
         whole("draws", draws, 2)
         generator = torch.Generator(resolve(device)).manual_seed(whole("seed", seed, 0))

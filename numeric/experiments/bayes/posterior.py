@@ -67,7 +67,7 @@ class PosteriorVolume:
     n: int = 300
     draws: int = 20_000
     seed: int = 0
-    device: str = "auto"
+    device: str | torch.device = "auto"
 
     def __post_init__(self) -> None:
         require_instance("problem", self.problem, Problem, "Problem.one_example(relu, 2, 0.5, 1.0)")

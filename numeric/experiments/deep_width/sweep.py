@@ -102,7 +102,7 @@ class KernelSweep:
     widths: tuple[int, ...] = (16, 32, 64, 128, 256, 512)
     draws: int = 10_000
     seed: int = 0
-    device: str = "auto"
+    device: str | torch.device = "auto"
     dtype: torch.dtype = torch.float64
     store: str | Path | None = None
 

@@ -142,7 +142,7 @@ class RandomFeatures:
     m: int
     seed: int = 0
     sampling: Independent | Stratified = field(default_factory=Independent)
-    device: str = "auto"
+    device: str | torch.device = "auto"
     dtype: torch.dtype = torch.float64
 
     def __post_init__(self) -> None:

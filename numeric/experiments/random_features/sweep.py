@@ -149,7 +149,7 @@ class FeatureSweep:
     seed: int = 0
     sampling: Independent | Stratified = field(default_factory=Independent)
     points: tuple[float, ...] = ()
-    device: str = "auto"
+    device: str | torch.device = "auto"
     dtype: torch.dtype = torch.float64
 
     def __post_init__(self) -> None:
