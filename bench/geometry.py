@@ -108,7 +108,7 @@ def against_nesting(width: int = 100, part: int = 64) -> Iterator[str]:
         nested, batch = _best(
             {
                 n: lambda n=n, some=some, way=derive: ricci_by_nesting(
-                    features, some, derive=way, batch=n
+                    features, some, derive=way, batch_size=n
                 )
                 for n in batches
             }

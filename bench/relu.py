@@ -57,13 +57,13 @@ def repeated(way: Callable[..., Gradient], task: tuple) -> None:
 def trained(x: Tensor, delta: float) -> str:
     flow = Flow(x, torch.sign(torch.sin(5 * x)), Neurons.drawn(1000, 0, device="cpu"), delta, 100.0)
     start = time.process_time()
-    found = flow.run(progress=False)
+    trajectory = flow.run(progress=False)
     seconds = time.process_time() - start
     start = time.process_time()
-    found.at(37.0)
+    trajectory.at(37.0)
     return (
-        f"delta = {delta}: time 100 in {seconds:.2f} s, {len(found.times) - 1} steps, loss "
-        f"{found.losses[0]:.2g} to {found.losses[-1]:.2g}; "
+        f"delta = {delta}: time 100 in {seconds:.2f} s, {len(trajectory.times) - 1} steps, loss "
+        f"{trajectory.losses[0]:.2g} to {trajectory.losses[-1]:.2g}; "
         f"{1e3 * (time.process_time() - start):.1f} ms for the neurons at any time"
     )
 

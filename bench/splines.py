@@ -51,15 +51,15 @@ def compared(law: FilledLaw, readout: float, n: int) -> str:
     alpha = factored(gram, y)
     dense = law.kernel(between[:, None], x, readout) @ alpha
 
-    def told(at_data: Array, elsewhere: Array) -> str:
+    def accuracy(at_data: Array, elsewhere: Array) -> str:
         size = np.abs(y).max()
         residual, error = np.abs(at_data - y).max(), np.abs(elsewhere - truth(between)).max()
         return f"residual {residual / size:.0e}, error between {error / size:.0e}"
 
     return (
-        f"ours {1e3 * fitting:.1f} ms ({told(ours.predict(x), ours.predict(between))}); "
+        f"ours {1e3 * fitting:.1f} ms ({accuracy(ours.predict(x), ours.predict(between))}); "
         f"dense {factor} {1e3 * solving:.0f} ms after {1e3 * building:.0f} ms for the Gram matrix "
-        f"({told(gram @ alpha, dense)}); ratio {solving / fitting:.0f}"
+        f"({accuracy(gram @ alpha, dense)}); ratio {solving / fitting:.0f}"
     )
 
 

@@ -35,7 +35,7 @@ from notebooks import dynamics_figures as figures
 from notebooks import dynamics_panel, ntk_figures, panels
 from notebooks.style import saved
 from numeric.estimate import Estimate
-from numeric.experiments.knots.gathering import Gathering
+from numeric.experiments.knots import Gathering
 from numeric.relu_dynamics import Flow, Neurons
 from numeric.relu_dynamics.gradient import Samples as Points
 from numeric.relu_dynamics.gradient import gradient
@@ -285,10 +285,10 @@ for title, by_delta in clusters.items():
     still = by_delta[-math.inf]
     assert (still.draws[:, 0, 0] == still.draws[:, -1, 0]).all()
     for delta in (0.0, math.inf):
-        weight = by_delta[delta].found.mean[:, 1]
+        weight = by_delta[delta].estimate.mean[:, 1]
         best = int(weight.argmax())
         assert by_delta[delta].sigmas[best, 1] > 8, (title, delta)
-        assert weight[best] > 5 * still.chance, (title, delta)
+        assert weight[best] > 5 * still.probability, (title, delta)
     last[title], most[title] = weight[-1].item(), weight[best].item()
 assert last[six] > 0.9, last
 assert all(last[title] < most[title] / 2 for title in others), (last, most)

@@ -23,12 +23,11 @@
 profile = "quick"  # quick: under a minute; full: the paper's own steps, all widths, more networks, half an hour
 seed = 0
 device = "auto"
-keep = ""  # a folder where networks are kept, and found again by the next run
+store = ""  # a folder where networks are stored, and found again by the next run
 
 # %%
 import os
 from itertools import pairwise
-from pathlib import Path
 
 import torch
 import torch.nn.functional as F
@@ -81,7 +80,7 @@ progress = full and panels.FRAMES not in os.environ  # bars are for those who wa
 # %%
 haste = 1 if full else 20
 more = {"networks": 32 if full else 8, "circles": 24 if full else 16, "seed": seed, "device": device,
-        "keep": Path(keep) if keep else None}  # fmt: skip
+        "store": store or None}  # fmt: skip
 squares = Hypothesis(xor(), (2, 10, 100, 250, 500) if full else (2, 10, 100), **more)
 waves = Hypothesis(
     sinusoid(),
@@ -203,7 +202,7 @@ def watched(task, shape, recipe):
     data = task.data(seed)
     last = recipe.steps(len(data[0]))
     run = train(perceptron(shape, seed), F.cross_entropy, data, recipe.optimizer, steps=last,
-                batch=recipe.batch, seed=seed, at={round(last * k / often) for k in range(often + 1)},
+                batch_size=recipe.batch_size, seed=seed, at={round(last * k / often) for k in range(often + 1)},
                 device="cpu", progress=progress)  # fmt: skip
     x, y = run.data
     right[shape] = (run.model(x).argmax(1) == y).double().mean()

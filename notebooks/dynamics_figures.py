@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from analytic.relu_dynamics import RayKind, Samples, VelocityField
 from notebooks.style import BLUE, INK, RED, framed, new
-from numeric.experiments.knots.gathering import Shares
+from numeric.experiments.knots import Shares
 from numeric.relu_dynamics import Neurons, Trajectory
 from numeric.relu_dynamics.regimes import milestones, regime
 
@@ -177,11 +177,11 @@ def figure_clusters(clusters: Mapping[str, Mapping[float, Shares]]) -> Figure:
     columns = figure.subplots(1, len(clusters), sharey=True)
     for axes, (title, by_delta) in zip(columns, clusters.items(), strict=True):
         for (delta, shares), colour in zip(by_delta.items(), SHADES, strict=True):
-            mean, error = shares.found.mean[:, 1], 2 * shares.found.stderr[:, 1]
+            mean, error = shares.estimate.mean[:, 1], 2 * shares.estimate.stderr[:, 1]
             way = np.linspace(0, 1, len(mean))
             axes.plot(way, mean, color=colour, lw=1.4, label=rf"$\delta$ = {spelled(delta)}")
             axes.fill_between(way, mean - error, mean + error, color=colour, alpha=0.2, lw=0)
-        axes.axhline(shares.chance, color=GREY, ls=":", lw=1)
+        axes.axhline(shares.probability, color=GREY, ls=":", lw=1)
         framed(axes, title, size=10).set(xlabel="progress of training", ylim=(0, 1.02))
     columns[0].set_ylabel("weight of knots at samples")
     columns[-1].legend(frameon=False, fontsize=8, loc="upper left")

@@ -24,6 +24,7 @@ from numeric.experiments.bayes import (
     Weighted,
     at_infinite_width,
 )
+from test_progress import terminal_for
 
 
 def run(problem: Problem, n: int, draws: int, seed: int = 0) -> Weighted:
@@ -195,9 +196,10 @@ def test_a_seed_is_a_result_and_blocks_cover_all_draws(monkeypatch: pytest.Monke
     assert run(problem, 30, 500, 5).coefficients.total.count == 500
 
 
-def test_progress_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = terminal_for(monkeypatch)
     PosteriorVolume(linear(1, 2.0), 30, 200, device="cpu").run()
-    assert "networks" in capsys.readouterr().err
+    assert "networks" in shown.getvalue()
 
 
 def test_few_effective_draws_are_told_and_fewer_refused() -> None:

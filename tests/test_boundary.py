@@ -52,7 +52,7 @@ def test_networks_side_by_side_train_as_if_alone(shape: tuple, optimizer: type) 
     nets = [perceptron(shape, seed) for seed in range(3)]
     draws = [sinusoid(30).data(seed) for seed in range(3)]
     data = tuple(torch.stack(part, 1) for part in zip(*draws, strict=True))
-    kind = {"steps": 60, "batch": 8, "device": "cpu", "progress": False}
+    kind = {"steps": 60, "batch_size": 8, "device": "cpu", "progress": False}
     make = partial(optimizer, lr=0.05, weight_decay=1e-3)
     together = train(ParallelNetworks(nets), cross_entropies, data, make, **kind)
     alone = [train(n, F.cross_entropy, d, make, **kind) for n, d in zip(nets, draws, strict=True)]

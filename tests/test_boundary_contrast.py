@@ -69,8 +69,13 @@ def test_a_curve_and_its_decoy_are_alike_to_the_contrast() -> None:
 def test_zones_without_pairs_tell_nothing() -> None:
     assert math.isnan(contrast(RADIUS, torch.full_like(AXES, math.inf)))
     assert math.isnan(contrast(RADIUS, torch.zeros_like(AXES)))
-    for near, far in ((0.0, 0.2), (0.3, 0.2), (0.1, 1.0), (math.nan, 0.2)):
-        with pytest.raises(InputError, match="0 < near <= far < 1"):
+    for near, far, message in (
+        (0.0, 0.2, "near = 0.0"),
+        (0.3, 0.2, "0 < near <= far < 1"),
+        (0.1, 1.0, "far = 1.0"),
+        (math.nan, 0.2, "near = nan"),
+    ):
+        with pytest.raises(InputError, match=message):
             Zones(near, far)
 
 

@@ -16,8 +16,8 @@ from numeric.experiments.decision_boundaries import (
     xor,
 )
 from numeric.experiments.decision_boundaries.evidence import SHUFFLED, TRUE
-from numeric.experiments.decision_boundaries.twins import Twins
-from numeric.runs.training_state import TrainingState
+from numeric.experiments.decision_boundaries.hypothesis import Twins
+from numeric.runs.training import TrainingState
 
 FAST = xor().recipe.hastened(10)
 KIND = {"networks": 6, "recipe": FAST, "circles": 10, "device": "cpu"}
@@ -75,11 +75,11 @@ def test_twins_share_start_and_data_but_not_labels(learned: Evidence) -> None:
 
 
 def test_a_second_run_finds_what_the_first_has_kept(tmp_path: Path, learned: Evidence) -> None:
-    kind = KIND | {"keep": tmp_path}
+    kind = KIND | {"store": tmp_path}
     first = Hypothesis(xor(), (10,), **kind).run(progress=False)[(10,)]
     assert torch.equal(first.log_volume, learned.log_volume)
     written = {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
-    assert set(written) == {"xor-10-run.pt", "xor-10-volumes.pt"}
+    assert set(written) == {"xor-10-run.pt", "xor-10-run.pt.snapshots", "xor-10-volumes.pt"}
     again = Hypothesis(xor(), (10,), **kind).run(progress=False)[(10,)]
     assert torch.equal(first.log_volume, again.log_volume)
     assert {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == written
@@ -102,13 +102,13 @@ def test_an_interrupted_experiment_goes_on_and_ends_alike(
 
     monkeypatch.setattr(TrainingState, "update", stopped)
     with pytest.raises(KeyboardInterrupt):
-        Hypothesis(xor(), (3,), keep=tmp_path, **long).run(progress=False)
-    assert [path.name for path in tmp_path.iterdir()] == ["xor-3-run.pt"]
+        Hypothesis(xor(), (3,), store=tmp_path, **long).run(progress=False)
+    assert {path.name for path in tmp_path.iterdir()} == {"xor-3-run.pt", "xor-3-run.pt.snapshots"}
     calls: list[int] = []
     monkeypatch.setattr(
         TrainingState, "update", lambda state: (calls.append(state.step), update(state))
     )
-    again = Hypothesis(xor(), (3,), keep=tmp_path, **long).run(progress=False)[(3,)]
+    again = Hypothesis(xor(), (3,), store=tmp_path, **long).run(progress=False)[(3,)]
     assert calls == list(range(1_000, 1_100))
     assert torch.equal(again.log_volume, whole.log_volume)
     assert torch.equal(again.away[Curve.OWN], whole.away[Curve.OWN])

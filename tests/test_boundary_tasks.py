@@ -68,7 +68,7 @@ def test_the_optimiser_is_sgd_with_the_recipe_and_no_more() -> None:
 
 def test_haste_keeps_the_training_time() -> None:
     fast = sinusoid().recipe.hastened(10)
-    assert (fast.rate, fast.epochs, fast.batch) == (0.5, 1_000, 50)
+    assert (fast.rate, fast.epochs, fast.batch_size) == (0.5, 1_000, 50)
     with pytest.raises(InputError, match="no multiple of 3"):
         sinusoid().recipe.hastened(3)
     # On a quadratic with small steps, where both are gradient flow, they end at the same place.
@@ -123,7 +123,7 @@ BAD = {
     "at the origin": (lambda: Task.of([[0.0, 0.0], [0, 0]], [0, 1]), "reach = 0"),
     "no reach": (lambda: Task.of([[0.0, 1.0], [1, 1]], [0, 1], reach=0.0), "reach = 0"),
     "reach": (lambda: Task.of([[0.0, 1.0], [1, 1]], [0, 1], reach=-1.0), "reach = -1"),
-    "rate": (lambda: Recipe(0.0, 0.9, 0.0, 1), "rate > 0"),
+    "rate": (lambda: Recipe(0.0, 0.9, 0.0, 1), "rate = 0.0"),
     "momentum": (lambda: Recipe(0.1, 1.0, 0.0, 1), "momentum"),
     "decay": (lambda: Recipe(0.1, 0.9, -1.0, 1), "decay"),
     "epochs": (lambda: Recipe(0.1, 0.9, 0.0, 1.5), "epochs"),

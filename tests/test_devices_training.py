@@ -24,8 +24,7 @@ from numeric import infinite, learned
 from numeric.experiments import decision_boundaries
 from numeric.experiments.bayes import PosteriorVolume, Problem
 from numeric.experiments.deep_width import KernelSweep
-from numeric.experiments.knots import clustering
-from numeric.experiments.knots.gathering import Gathering
+from numeric.experiments.knots import Gathering, clustering
 from numeric.experiments.random_features import FeatureSweep, RandomFeatures
 from numeric.experiments.width import WidthSweep
 from numeric.relu_dynamics import Descent, Flow, MeanField, Neurons, variation
@@ -120,14 +119,14 @@ def recalled(device: Device, n: int) -> Any:
     with tempfile.TemporaryDirectory() as folder:
         one, two = Path(folder) / "descent.pt", Path(folder) / "flow.pt"
         for _ in range(2):
-            paths = step.run(progress=False, keep=one), flowing.run(progress=False, keep=two)
+            paths = step.run(progress=False, store=one), flowing.run(progress=False, store=two)
     return [(path.residuals, path.final.c) for path in paths]
 
 
 def clusters(device: Device, n: int) -> Any:
     x, before, after = samples(device)[0], neurons(device, 9 * n), neurons(device, 8 * n)
     result = clustering(x, before, after, draws=19 * n)
-    return result.before.value, result.gain.chance, vars(variation(before))
+    return result.before.value, result.gain.expected, vars(variation(before))
 
 
 def gathered(device: Device, n: int) -> Tensor:
@@ -137,7 +136,7 @@ def gathered(device: Device, n: int) -> Tensor:
 
 def trained(device: Device, n: int, optimizer: Any = torch.optim.SGD, **more: Any) -> Any:
     data = normal(CPU, 7, 2), (normal(CPU, 7, seed=1) > 0).long()
-    kind = {"steps": 2 * n, "batch": 3, "device": named(device), "progress": False} | more
+    kind = {"steps": 2 * n, "batch_size": 3, "device": named(device), "progress": False} | more
     optimizer = partial(optimizer, lr=0.1)
     run = train(network(CPU, 2, 4, 2), F.cross_entropy, data, optimizer, **kind)
     assert all(part.device.type == device.type for part in run.model.parameters())
@@ -146,7 +145,7 @@ def trained(device: Device, n: int, optimizer: Any = torch.optim.SGD, **more: An
 
 def resumed(device: Device, n: int) -> Any:
     with tempfile.TemporaryDirectory() as folder:
-        kind = {"keep": Path(folder) / "run.pt", "optimizer": torch.optim.Adam}
+        kind = {"store": Path(folder) / "run.pt", "optimizer": torch.optim.Adam}
         trained(device, 1, **kind)
         return trained(device, 1 + n, **kind)
 

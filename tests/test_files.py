@@ -24,28 +24,28 @@ NET, POINTS = FullyConnected(relu, 1, 1.0, 0.0), torch.eye(2, dtype=torch.float6
 # each with what it computes by
 STORES: dict[str, tuple[Callable[[Path], object], str]] = {
     "flow": (
-        lambda path: Flow(X, Y, NEURONS, 2.0).run(progress=False, keep=path / "run.pt"),
+        lambda path: Flow(X, Y, NEURONS, 2.0).run(progress=False, store=path / "run.pt"),
         "numeric.relu_dynamics.record.steps",
     ),
     "hidden": (
-        lambda path: Flow(X, Y, NEURONS, math.inf).run(progress=False, keep=path / "run.pt"),
+        lambda path: Flow(X, Y, NEURONS, math.inf).run(progress=False, store=path / "run.pt"),
         "numeric.relu_dynamics.sliding.integrator.step",
     ),
     "mean field": (
-        lambda path: MeanField(X, Y, 0.1).flow(MEASURE, 0.5, progress=False, keep=path / "run.pt"),
+        lambda path: MeanField(X, Y, 0.1).flow(MEASURE, 0.5, progress=False, store=path / "run.pt"),
         "numeric.relu_dynamics.record.steps",
     ),
     "descent": (
-        lambda path: Descent(X, Y, NEURONS, 0.1, 5).run(progress=False, keep=path / "run.pt"),
+        lambda path: Descent(X, Y, NEURONS, 0.1, 5).run(progress=False, store=path / "run.pt"),
         "numeric.relu_dynamics.descent.DescentTask.loss",
     ),
     "training": (
-        lambda path: trained(3, keep=path / "run.pt"),
-        "numeric.runs.training_state.TrainingState.update",
+        lambda path: trained(3, store=path / "run.pt"),
+        "numeric.runs.training.TrainingState.update",
     ),
     "hypothesis": (
-        lambda path: Hypothesis(xor(), (3,), networks=2, keep=path, device="cpu").run(False),
-        "numeric.runs.training_state.TrainingState.update",
+        lambda path: Hypothesis(xor(), (3,), networks=2, store=path, device="cpu").run(False),
+        "numeric.runs.training.TrainingState.update",
     ),
     "sweep": (
         lambda path: KernelSweep(NET, POINTS, (4,), 5, device="cpu", store=path).run(False),

@@ -88,7 +88,7 @@ def test_forward_mode_gives_the_same() -> None:
     net = ShallowNetwork.gaussian(erf, 7, 3, 1.0, 1.0, generator=rng)
     x = torch.randn(3, 3, generator=rng, **DOUBLE)
     forward, reverse = (
-        ricci_by_nesting(net, x, batch=2, **way) for way in ({"derive": jacfwd}, {})
+        ricci_by_nesting(net, x, batch_size=2, **way) for way in ({"derive": jacfwd}, {})
     )
     torch.testing.assert_close(forward, reverse, rtol=1e-9, atol=1e-11)
     with pytest.raises(InputError, match="2 inputs"):

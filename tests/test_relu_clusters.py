@@ -48,7 +48,7 @@ def test_chance_gives_any_p_value_alike(weighted: bool) -> None:
         one = clustering(X, first, last, 0.02, weighted, draws=199, seed=seed)
         found.append([one.after.p_value, one.gain.p_value])
         off.append(one.after.effect)
-        assert one.after.chance == pytest.approx(0.04 / 0.2, rel=0.25)
+        assert one.after.expected == pytest.approx(0.04 / 0.2, rel=0.25)
     for p_values in torch.tensor(found, dtype=torch.float64).T:
         middle = Estimate.of(p_values)
         assert middle.sigmas_from(torch.tensor(0.5)).item() < 3.5
@@ -75,7 +75,7 @@ def test_training_of_a_and_b_makes_clusters_and_training_of_c_does_not(weighted:
         end = Flow(X, SQUARE, start, delta, time).run(progress=False).final
         found = clustering(X, start, end, weighted=weighted)
         if delta > 0:
-            assert found.after.value > 5 * found.after.chance
+            assert found.after.value > 5 * found.after.expected
             assert found.gain.p_value < 0.01
         else:
             assert found.after.p_value > 0.05

@@ -9,9 +9,10 @@ import torch
 
 from analytic.expressions.arguments import InputError
 from numeric.estimate import power_law
-from numeric.relu_dynamics import Descent, Divergence, Flow, Moves, Neurons, Trajectory, descent
+from numeric.relu_dynamics import Descent, Divergence, Flow, Moves, Neurons, Trajectory
 from numeric.relu_dynamics.descent import DescentTask
 from numeric.relu_dynamics.gradient import Samples
+from numeric.runs import store
 
 X = torch.tensor([0.5, -0.9, 0.1, 0.9, -0.4], dtype=torch.float64)
 Y = torch.tensor([-1.0, 1.0, 0.5, 1.0, -1.0], dtype=torch.float64)
@@ -49,7 +50,7 @@ def by_autograd(optimiser: object, rate: float, steps: int) -> torch.Tensor:
 def test_any_optimiser_does_what_it_does_on_a_graph(optimiser: object) -> None:
     newton = optimiser is torch.optim.LBFGS  # 20 steps in one, and quotients of small differences
     steps, tolerance = (1, 1e-11) if newton else (20, 1e-13)
-    found = Descent(X, Y, NEURONS, 0.02, steps, optimiser=optimiser).run(progress=False).final
+    found = Descent(X, Y, NEURONS, 0.02, steps, optimizer=optimiser).run(progress=False).final
     exact = by_autograd(optimiser, 0.02, steps)
     assert (torch.stack([found.a, found.b, found.c]) - exact).abs().max() < tolerance
 
@@ -87,7 +88,7 @@ def test_a_stopped_descent_goes_on_to_the_same_bits(
     optimiser: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run, path = (
-        Descent(X, Y, NEURONS, 0.02, 60, optimiser=optimiser, frames=12),
+        Descent(X, Y, NEURONS, 0.02, 60, optimizer=optimiser, frames=12),
         tmp_path / "run.pt",
     )
     whole, step, left = run.run(progress=False), DescentTask.loss, [33]
@@ -99,15 +100,15 @@ def test_a_stopped_descent_goes_on_to_the_same_bits(
         return step(self, parts)
 
     with monkeypatch.context() as patch:
-        patch.setattr(descent, "PAUSE", -1.0)
+        patch.setattr(store, "PAUSE", -1.0)
         patch.setattr(DescentTask, "loss", counting)
         with pytest.raises(KeyboardInterrupt):
-            run.run(progress=False, keep=path)
-    assert same(run.run(progress=False, keep=path), whole)
+            run.run(progress=False, store=path)
+    assert same(run.run(progress=False, store=path), whole)
     left[0] = 0
-    assert same(run.run(progress=False, keep=path), whole)
+    assert same(run.run(progress=False, store=path), whole)
     with pytest.raises(InputError, match="other settings"):
-        Descent(X, Y, NEURONS, 0.03, 60, optimiser=optimiser).run(progress=False, keep=path)
+        Descent(X, Y, NEURONS, 0.03, 60, optimizer=optimiser).run(progress=False, store=path)
 
 
 @pytest.mark.parametrize("moves", Moves)

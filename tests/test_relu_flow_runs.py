@@ -10,8 +10,9 @@ from scipy.integrate import solve_ivp
 from scipy.linalg import expm
 
 from analytic.expressions.arguments import InputError
-from numeric.relu_dynamics import Flow, Kind, Neurons, Trajectory, record
+from numeric.relu_dynamics import Flow, Kind, Neurons, Trajectory
 from numeric.runs import store
+from numeric.runs.store import Checkpoint
 
 X = torch.tensor([0.5, -0.9, 0.1, 0.9, -0.4], dtype=torch.float64)
 Y = torch.tensor([-1.0, 1.0, 0.5, 1.0, -1.0], dtype=torch.float64)
@@ -94,19 +95,19 @@ class Stop(Exception):
 
 def interrupted(run: Flow, path: Path, monkeypatch: pytest.MonkeyPatch, after: int) -> None:
     """Kept after every step, and stopped in the middle of one."""
-    whole, left = store.write, [after]
+    write, left = Checkpoint.write, [after]
 
     def counting(*args: object) -> None:
-        whole(*args)
+        write(*args)
         left[0] -= 1
         if left[0] == 0:
             raise Stop
 
     with monkeypatch.context() as patch:
-        patch.setattr(record, "PAUSE", -1.0)
-        patch.setattr(store, "write", counting)
+        patch.setattr(store, "PAUSE", -1.0)
+        patch.setattr(Checkpoint, "write", counting)
         with pytest.raises(Stop):
-            run.run(progress=False, keep=path)
+            run.run(progress=False, store=path)
 
 
 def same(one: Trajectory, two: Trajectory) -> bool:
@@ -128,20 +129,20 @@ def test_a_stopped_run_goes_on_to_the_same_bits(
     whole = run.run(progress=False)
     assert len(whole.times) > 20
     interrupted(run, path, monkeypatch, 13)
-    assert same(run.run(progress=False, keep=path), whole)
-    assert same(run.run(progress=False, keep=path), whole)  # now all of it comes from the file
+    assert same(run.run(progress=False, store=path), whole)
+    assert same(run.run(progress=False, store=path), whole)  # now all of it comes from the file
     assert [p.name for p in path.parent.iterdir()] == ["run.pt"]
 
 
 def test_a_file_belongs_to_one_run(tmp_path: Path) -> None:
     path = tmp_path / "run.pt"
-    Flow(X, Y, NEURONS, 2.0, 0.1).run(progress=False, keep=path)
+    Flow(X, Y, NEURONS, 2.0, 0.1).run(progress=False, store=path)
     with pytest.raises(InputError, match="other settings"):
-        Flow(X, Y, NEURONS, 2.0, 0.2).run(progress=False, keep=path)
+        Flow(X, Y, NEURONS, 2.0, 0.2).run(progress=False, store=path)
     path.write_bytes(b"nothing")
     with pytest.raises(InputError, match="delete it"):
-        Flow(X, Y, NEURONS, 2.0, 0.1).run(progress=False, keep=path)
-    assert store.read(tmp_path / "none.pt", "any") is None
+        Flow(X, Y, NEURONS, 2.0, 0.1).run(progress=False, store=path)
+    assert Checkpoint(tmp_path / "none.pt", "any").read() is None
 
 
 ZERO = Neurons(NEURONS.a, NEURONS.b, 0 * NEURONS.c, 1.0)
@@ -155,14 +156,14 @@ ZERO = Neurons(NEURONS.a, NEURONS.b, 0 * NEURONS.c, 1.0)
         (lambda: Flow([0.1, math.nan], [1.0, 2.0], NEURONS), "x has entries"),
         (lambda: Flow([0.1, 0.2], [1.0, math.inf], NEURONS), "y has entries"),
         (lambda: Flow([], [], NEURONS), "n at least 1"),
-        (lambda: Flow(X, Y, NEURONS, math.nan), "delta is NaN"),
+        (lambda: Flow(X, Y, NEURONS, math.nan), "delta = nan was given"),
         (lambda: Flow(X, Y, ZERO, 1.0), "no factor"),
         (lambda: Flow(X, Y, NEURONS, 1.0, 0.0), "time = 0.0"),
         (lambda: Flow(X, Y, NEURONS, 1.0, math.inf), "time = inf"),
         (lambda: Flow(X, Y, NEURONS, math.inf, math.inf), "time = inf"),
         (lambda: Flow(X, Y, NEURONS, 1.0, tolerance=0.0), "tolerance = 0.0"),
         (lambda: Flow(X, Y, NEURONS, 1.0, largest=-1.0), "largest = -1.0"),
-        (lambda: Flow(X, Y, NEURONS, -math.inf, 1.0).run().at(1.1), "lasts from 0 to 1.0"),
+        (lambda: Flow(X, Y, NEURONS, -math.inf, 1.0).run().at(1.1), "number from 0 to 1.0"),
     ],
 )  # fmt: skip
 def test_bad_input_is_told(make: object, message: str) -> None:

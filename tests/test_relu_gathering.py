@@ -7,7 +7,7 @@ import torch
 from scipy.stats import binom
 
 from analytic.expressions.arguments import InputError
-from numeric.experiments.knots.gathering import Gathering, chance, near
+from numeric.experiments.knots import Gathering, near, probability_near
 from numeric.relu_dynamics import Neurons
 from numeric.relu_dynamics.regimes import milestones, regime
 
@@ -36,25 +36,27 @@ def test_knots_that_do_not_exist_are_near_nothing() -> None:
 def test_the_null_is_what_random_neurons_do(x: tuple[float, ...]) -> None:
     m, points = 200_000, torch.tensor(x, dtype=torch.float64)
     found = round(m * near(Neurons.drawn(m, 5, device="cpu"), points, 0.05)[0].item())
-    p = chance(points, 0.05)
+    p = probability_near(points, 0.05)
     assert 1e-6 < binom.cdf(found, m, p) < 1 - 1e-6
     assert not 1e-6 < binom.cdf(found, m, 1.1 * p) < 1 - 1e-6
 
 
 def test_the_null_inside_is_a_quarter_of_what_is_covered() -> None:
-    assert chance(torch.tensor([-0.4, 0.1]), 0.05) == pytest.approx(2 * 0.1 / 4, rel=1e-12)
+    assert probability_near(torch.tensor([-0.4, 0.1]), 0.05) == pytest.approx(
+        2 * 0.1 / 4, rel=1e-12
+    )
 
 
 def test_neurons_that_stand_still_do_not_cluster() -> None:
     shares = Gathering(X, Y, -math.inf, m=60, networks=5, device="cpu").run(progress=False)
     assert torch.equal(shares.draws[:, 0, 0], shares.draws[:, -1, 0])
-    assert shares.found.sigmas_from(torch.tensor(shares.chance))[0, 0] < 4
+    assert shares.estimate.sigmas_from(torch.tensor(shares.probability))[0, 0] < 4
 
 
 def test_knots_stay_at_samples_that_are_all_corners() -> None:
     """Between neighbours that pull the other way, a residual that vanishes leaves a knot where it is."""
     shares = Gathering(X, Y, math.inf, m=60, networks=5, device="cpu").run(progress=False)
-    assert shares.found.mean[-1, 1] > 0.9 > 5 * shares.chance
+    assert shares.estimate.mean[-1, 1] > 0.9 > 5 * shares.probability
     assert shares.sigmas[-1, 1] > 8
 
 
@@ -63,10 +65,10 @@ def test_knots_leave_samples_that_come_in_pairs() -> None:
     x = torch.linspace(-0.9, 0.9, 10, dtype=torch.float64)
     y = torch.sign(torch.cos(2.5 * math.pi * x))
     shares = Gathering(x, y, math.inf, m=60, networks=5, device="cpu").run(progress=False)
-    best = shares.found.mean[:, 1].max(0)
+    best = shares.estimate.mean[:, 1].max(0)
     assert shares.sigmas[best.indices, 1] > 8
-    assert best.values > 5 * shares.chance
-    assert shares.found.mean[-1, 1] < 0.5 * best.values
+    assert best.values > 5 * shares.probability
+    assert shares.estimate.mean[-1, 1] < 0.5 * best.values
 
 
 def test_regimes_start_from_one_function_and_milestones_span_the_run() -> None:

@@ -168,8 +168,8 @@ def test_a_penalty_beyond_every_slope_leaves_nothing_and_one_below_leaves_someth
 
 def test_a_kept_run_is_the_same(tmp_path: Path) -> None:
     field, measure, path = MeanField(X, Y, 0.1), drawn(20), tmp_path / "run.pt"
-    one = field.flow(measure, 0.5, 1e-3, progress=False, keep=path)
-    two = field.flow(measure, 0.5, 1e-3, progress=False, keep=path)
+    one = field.flow(measure, 0.5, 1e-3, progress=False, store=path)
+    two = field.flow(measure, 0.5, 1e-3, progress=False, store=path)
     assert torch.equal(one.residuals, two.residuals)
     assert torch.equal(one.at(0.3).r, two.at(0.3).r)
 

@@ -12,6 +12,7 @@ import torch
 from analytic.expressions.arguments import InputError
 from numeric.relu_dynamics import sliding
 from numeric.relu_dynamics.sliding import integrator
+from test_progress import terminal_for
 from test_relu_sliding import flow, net
 
 BAD = {
@@ -38,7 +39,7 @@ def test_bad_input_is_told(change: dict[str, Any], message: str) -> None:
 def test_only_times_of_the_run_are_told() -> None:
     found = flow([1.0], [0.1], [1.0], (0.0, 1.0), (1.0, 2.0), 1.0)
     for time in (-0.1, 1.1, math.nan):
-        with pytest.raises(InputError, match="lasts from 0 to 1"):
+        with pytest.raises(InputError, match="must be a number from 0 to 1"):
             found.at(time)
 
 
@@ -58,20 +59,20 @@ def test_a_run_that_was_stopped_goes_on_with_the_same_result(
     original = integrator.step
     monkeypatch.setattr(integrator, "step", stopped)
     with pytest.raises(KeyboardInterrupt):
-        flow(a, b, c, x, y, 20.0, keep=path)
-    found = flow(a, b, c, x, y, 20.0, keep=path)
+        flow(a, b, c, x, y, 20.0, store=path)
+    found = flow(a, b, c, x, y, 20.0, store=path)
     assert len(steps) == len(whole.times)
-    again = flow(a, b, c, x, y, 20.0, keep=path)
+    again = flow(a, b, c, x, y, 20.0, store=path)
     assert len(steps) == len(whole.times)
     for run in (found, again):
         assert run.events == whole.events
         assert torch.equal(run.path, whole.path)
         assert all(torch.equal(p, q) for p, q in zip(run.at(13.7), whole.at(13.7), strict=True))
     with pytest.raises(InputError, match="other settings"):
-        flow(a, b, c, x, y, 21.0, keep=path)
+        flow(a, b, c, x, y, 21.0, store=path)
     path.write_bytes(b"no run")
     with pytest.raises(InputError, match="delete it"):
-        flow(a, b, c, x, y, 20.0, keep=path)
+        flow(a, b, c, x, y, 20.0, store=path)
 
 
 def test_changes_without_end_would_be_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,9 +82,10 @@ def test_changes_without_end_would_be_told(monkeypatch: pytest.MonkeyPatch) -> N
         flow([1.0, -1.0], [0.1, 0.1], [1.0, 1.0], (-0.2, 0.2), (5.0, 5.0), 9.0)
 
 
-def test_a_bar_shows_unless_it_is_not_wanted(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_bar_shows_unless_it_is_not_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
     a, b, c, x, y = net(1)
-    sliding.integrate(a, b, c, 1.0, x, y, 5.0)
-    assert "time" in capsys.readouterr().err
+    shown = terminal_for(monkeypatch)
     flow(a, b, c, x, y, 5.0)
-    assert not capsys.readouterr().err
+    assert not shown.getvalue()
+    sliding.integrate(a, b, c, 1.0, x, y, 5.0)
+    assert "time" in shown.getvalue()

@@ -13,9 +13,9 @@ from analytic.expressions.arguments import InputError
 from analytic.splines import INITIALISATIONS
 from numeric.splines import SplineInterpolant
 from numeric.splines.equations import place, solved
-from numeric.splines.fields import FIELDS, StepKernelSum, field_terms
 from numeric.splines.law import FilledLaw, filled
 from numeric.splines.norms import variation
+from numeric.splines.system import FIELDS, StepKernelSum, field_terms
 from numeric.splines.weights import hats
 
 LAWS = {

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from numeric.inputs import InputError
-from numeric.runs.store import GrowingArray, fingerprint, read, write
+from numeric.runs import store
+from numeric.runs.store import GrowingArray, checkpoint, fingerprint
 
 X = torch.arange(6, dtype=torch.float64).reshape(2, 3)
 
@@ -24,11 +25,38 @@ def test_a_fingerprint_sees_values_shapes_kinds_and_order() -> None:
 
 def test_states_are_read_by_the_run_that_wrote_them(tmp_path: Path) -> None:
     path = tmp_path / "folder" / "state.pt"
-    assert read(path, "mine") is None
-    write(path, "mine", {"x": X})
-    assert torch.equal(read(path, "mine")["x"], X)
+    mine = checkpoint(path, "mine")
+    assert mine.read() is None
+    mine.write({"x": X})
+    assert torch.equal(checkpoint(str(path), "mine").read()["x"], X)
     with pytest.raises(InputError, match="other settings: delete it"):
-        read(path, "yours")
+        checkpoint(path, "yours").read()
+    with pytest.raises(InputError, match="another model: delete it"):
+        checkpoint(path, "yours", "another model").read()
+
+
+def test_without_a_path_nothing_is_stored() -> None:
+    nowhere = checkpoint(None, "mine")
+    nowhere.write({"x": X})
+    nowhere.write_when_due(lambda: 1 / 0)
+    assert nowhere.read() is None
+
+
+def test_a_state_is_made_and_written_only_when_it_is_due(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = checkpoint(tmp_path / "state.pt", "mine")
+    file.write_when_due(lambda: 1 / 0)
+    assert not file.path.exists()
+    monkeypatch.setattr(store, "PAUSE", -1.0)
+    file.write_when_due(lambda: {"x": X})
+    assert torch.equal(file.read()["x"], X)
+
+
+@pytest.mark.parametrize("store", [3, ["run.pt"], b"run.pt\0", "run\0.pt", 0.5])
+def test_what_is_no_path_is_told(store: object) -> None:
+    with pytest.raises(InputError):
+        checkpoint(store, "mine")
 
 
 def test_an_array_grows_and_survives_an_interrupt(tmp_path: Path) -> None:
@@ -46,6 +74,14 @@ def test_an_array_grows_and_survives_an_interrupt(tmp_path: Path) -> None:
     assert not again.rows().flags.writeable
     again.truncate(2)
     assert np.array_equal(again.rows()[-1], X.numpy())
+    again.extend(torch.stack([2 * X, 3 * X]))
+    again.flush()
+    assert np.array_equal(again.rows(), np.stack([(k * X).numpy() for k in range(4)]))
+    with pytest.raises(InputError, match="has 4 rows, not 5"):
+        again.truncate(5)
+    path.unlink()
+    with pytest.raises(InputError, match="can no longer be read"):
+        again.rows()
 
 
 def test_an_array_of_another_run_shape_or_disk_is_refused(tmp_path: Path) -> None:
@@ -55,6 +91,8 @@ def test_an_array_of_another_run_shape_or_disk_is_refused(tmp_path: Path) -> Non
             GrowingArray(tmp_path / "a", run, shape, dtype)
     with pytest.raises(InputError, match=r"shape \(3,\)"):
         array.append(X)
+    with pytest.raises(InputError, match=r"Rows of shape \(3,\)"):
+        array.extend(X.T)
     with pytest.raises(InputError, match="GB are free"):
         array.require_room(10**18)
     array.require_room(1)

@@ -27,7 +27,7 @@ def test_it_is_the_loop_that_one_writes_by_hand(batch: int | None) -> None:
             loss.backward()
             optimizer.step()
             losses.append(loss.item())
-    run = trained(batch=batch, seed=3)
+    run = trained(batch_size=batch, seed=3)
     assert run.losses.tolist() == losses
     final = run.model.state_dict()
     assert all(torch.equal(final[name], value) for name, value in net.state_dict().items())
@@ -45,7 +45,7 @@ def test_a_step_follows_the_gradient_of_the_stated_loss_alone() -> None:
 
 
 def test_a_run_states_what_was_minimised_and_how() -> None:
-    statement = trained(7, batch=5, seed=2).statement
+    statement = trained(7, batch_size=5, seed=2).statement
     for part in (
         "cross_entropy on 23 examples in batches of 5, nothing added",
         "seed 2",
@@ -70,7 +70,7 @@ def test_a_run_states_what_was_minimised_and_how() -> None:
 def test_seeds_decide_batches_and_dropout_and_leave_the_world_alone() -> None:
     net = model(0.3)
     before = torch.get_rng_state()
-    one, again, other = (trained(net=net, batch=5, seed=s) for s in (1, 1, 2))
+    one, again, other = (trained(net=net, batch_size=5, seed=s) for s in (1, 1, 2))
     assert torch.equal(torch.get_rng_state(), before)
     assert same(one, again)
     assert not torch.equal(one.losses, other.losses)
@@ -87,7 +87,7 @@ def test_each_epoch_shows_every_example_once() -> None:
         return (out**2).mean()
 
     net = nn.Linear(1, 1).double()
-    train(net, loss, (x, x[:, 0]), partial(torch.optim.SGD, lr=1e-6), steps=10, batch=5,
+    train(net, loss, (x, x[:, 0]), partial(torch.optim.SGD, lr=1e-6), steps=10, batch_size=5,
           device="cpu", progress=False)  # fmt: skip
     assert [len(part) for part in seen] == [5, 5, 5, 5, 3] * 2
     first, second = torch.cat(seen[:5]), torch.cat(seen[5:])
@@ -141,8 +141,8 @@ BAD = {
     "negative": ({"steps": -1}, "steps = -1"),
     "every": ({"every": 0}, "every = 0"),
     "seed": ({"seed": "one"}, "seed = 'one'"),
-    "batch": ({"batch": 5}, "Batches of 5 were asked for, but there are 4"),
-    "no batch": ({"batch": 0}, "batch = 0"),
+    "batch": ({"batch_size": 5}, "Batches of 5 were asked for, but there are 4"),
+    "no batch": ({"batch_size": 0}, "batch_size = 0"),
     "late": ({"at": (3, 9)}, "snapshot at step 9"),
     "optimizer": ({"optimizer": lambda p: None}, "NoneType"),
     "others": ({"optimizer": lambda p: SGD(model().parameters())}, "not the model's"),
@@ -154,6 +154,16 @@ BAD = {
     "detached": ({"loss": lambda out, y: out.detach().sum()}, "one number that depends"),
     "a float": ({"loss": lambda out, y: 1.0}, "one number that depends"),
     "key": ({"key": 3}, "key must be text"),
+    "no loss": ({"loss": None}, "loss = None was given"),
+    "no targets": ({"data": (X, None)}, "pair of tensors"),
+    "step": ({"step": "two views"}, "step = 'two views' was given"),
+    "step's loss": ({"step": lambda *_: X, "loss": None}, "return one number"),
+    "scheduler": ({"scheduler": lambda o: o}, "scheduler made a SGD"),
+    "scheduler text": ({"scheduler": "cosine"}, "scheduler = 'cosine' was given"),
+    "optimizer text": ({"optimizer": "sgd"}, "optimizer = 'sgd' was given"),
+    "at": ({"at": "1"}, "at must be numbers of updates"),
+    "at once": ({"at": 1}, "at must be numbers of updates"),
+    "path": ({"store": 3}, "3 is no path of a file"),
     "device": ({"device": "cuda:77"}, "device = 'cuda:77'"),
 }
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from mpmath import mp
@@ -24,9 +23,11 @@ from torch.func import jacrev, vmap
 from analytic.finite.units import Units
 from numeric.geometry.derivatives import prepare
 from numeric.geometry.ricci import ricci_scalar
-from numeric.inputs import InputError
-from numeric.models.model import Model
+from numeric.inputs import ArrayLike, InputError, points, require_instance, whole
+from numeric.models.model import Model, ModelLike
 from numeric.models.shallow import ShallowNetwork
+
+__all__ = ["CurvatureComparison", "compare", "flipped", "printed", "ricci_by_nesting", "textbook"]
 
 Derive = Callable[[Callable[..., Tensor]], Callable[..., Tensor]]  # torch.func.jacrev or jacfwd
 Contraction = Callable[
@@ -55,14 +56,25 @@ def _quadratic(gamma: Tensor) -> Tensor:
 
 
 def ricci_by_nesting(
-    features: Any,
+    model: ModelLike,
     x: Tensor,
     layer: str | None = None,
     contraction: Contraction = textbook,
     derive: Derive = jacrev,
-    batch: int | None = None,
+    batch_size: int | None = None,
 ) -> Tensor:
-    """The Ricci scalar from the metric's second derivatives, which are third ones of the features."""
+    """The Ricci scalar (m,) from the metric's second derivatives, which are third ones of the features.
+
+    model: a model, or a map (m, d) -> (m, n). x: points (m, d). layer: of a model, by its name.
+    batch_size: points at once.
+
+    >>> def sphere(x):
+    ...     height, angle = x.T
+    ...     radius = (1 - height**2).sqrt()
+    ...     return torch.stack([radius * angle.cos(), radius * angle.sin(), height], 1)
+    >>> round(ricci_by_nesting(sphere, torch.tensor([[0.3, 0.5]], dtype=torch.float64)).item(), 9)
+    2.0
+    """
 
     def metric(point: Tensor) -> Tensor:
         J = derive(lambda y: f(y[None])[0])(point)
@@ -78,16 +90,13 @@ def ricci_by_nesting(
         return torch.einsum("ij,ij->", torch.linalg.inv(metric(point)), ricci)
 
     prepare()
-    with Model.of(features, layer).on(x) as f:
-        return vmap(scalar, chunk_size=batch)(f.points)
+    with Model.of(model, layer).on(x) as f:
+        return vmap(scalar, chunk_size=batch_size)(f.points)
 
 
-def printed(network: ShallowNetwork, x: Tensor) -> Tensor:
-    """(B.15) as it stands, a sum over triples of units; for two inputs."""
-    if network.weights.shape[-1] != 2:
-        raise InputError(
-            f"(B.15) is for 2 inputs, but the network has {network.weights.shape[-1]}: use ricci_scalar."
-        )
+def printed(network: ShallowNetwork, x: ArrayLike) -> Tensor:
+    """(B.15) as it stands, a sum over triples of units, at points (m, 2); for two inputs."""
+    x = _require_plane(network, x)
     slope, bend = (part(network.preactivations(x)) for part in network.slopes)
     w, n = network.weights, len(network.weights)
     M = w[:, None, 0] * w[None, :, 1] - w[:, None, 1] * w[None, :, 0]
@@ -96,6 +105,16 @@ def printed(network: ShallowNetwork, x: Tensor) -> Tensor:
         for p, q in zip(slope, bend, strict=True)
     ]
     return -3 * torch.stack(total) / (n**3 * torch.linalg.det(network.metric(x)) ** 2)
+
+
+def _require_plane(network: ShallowNetwork, x: ArrayLike) -> Tensor:
+    """Points (m, 2) with the dtype and on the device of a network of two inputs."""
+    require_instance("network", network, ShallowNetwork, "ShallowNetwork.gaussian(...)")
+    if network.weights.shape[-1] != 2:
+        raise InputError(
+            f"(B.15) is for 2 inputs, but the network has {network.weights.shape[-1]}: use ricci_scalar."
+        )
+    return points(x, network.weights.device, d=2).to(network.weights.dtype)
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,9 +134,19 @@ class CurvatureComparison:
         return (getattr(self, way) - self.exact) / self.exact.abs()
 
 
-def compare(network: ShallowNetwork, x: Tensor, digits: int = 40) -> CurvatureComparison:
-    """For a network of few units and two inputs; the exact value takes pairs of units one by one."""
-    with mp.workdps(digits):
+def compare(network: ShallowNetwork, x: ArrayLike, digits: int = 40) -> CurvatureComparison:
+    """The Ricci scalar at points (m, 2), five ways, for a network of few units and two inputs.
+
+    The exact value, in so many digits, takes pairs of units one by one.
+
+    >>> from analytic.activations import erf
+    >>> net = ShallowNetwork.gaussian(erf, 4, 2, 1.0, 1.0, generator=torch.Generator().manual_seed(0))
+    >>> result = compare(net, [[0.3, 0.2]])
+    >>> result.error("gauss").abs().item() < 1e-6, round((result.printed / result.exact).item(), 6)
+    (True, 3.0)
+    """
+    x = _require_plane(network, x)
+    with mp.workdps(whole("digits", digits)):
         rows, biases = network.weights.tolist(), network.biases.tolist()
         units = [Units.of(network.activation, rows, biases, point) for point in x.tolist()]
         values = [float(unit.scalar()) for unit in units]

@@ -7,14 +7,25 @@ from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
 from analytic.activations.activation import Activation
 from analytic.expressions.formula import Formula
 from analytic.geometry import nngp
 from numeric.estimate import Estimate, Slope, power_law
-from numeric.inputs import InputError, resolve
+from numeric.inputs import (
+    InputError,
+    positive,
+    require_float_dtype,
+    require_instance,
+    resolve,
+    values_on_a_line,
+    whole,
+    whole_numbers,
+)
 from numeric.models.shallow import ShallowNetwork
+from numeric.progress import progress_bar
+
+__all__ = ["Convergence", "Sweep", "WidthSweep"]
 
 BLOCK = 2**23  # preactivations held at once
 
@@ -29,6 +40,7 @@ class Convergence:
 
     @property
     def widest(self) -> Estimate:
+        """The estimate at the largest width."""
         return self.at[max(self.at)]
 
     def sigmas(self, factor: float = 1.0) -> Tensor:
@@ -51,7 +63,18 @@ class Sweep:
 
 @dataclass(frozen=True)
 class WidthSweep:
-    """Random Gaussian networks of growing width, along a ray (curvature paper, Figure 1)."""
+    """Random Gaussian networks of growing width, along a ray (curvature paper, Figure 1).
+
+    activation: without open parameters. widths: whole numbers. realisations: networks of each width, 2 at
+    least. d: inputs. sigma, zeta: standard deviations of weights and biases. radii: distances of the
+    points from the origin, (m,). `run` returns a Sweep of the volume element and the Ricci scalar:
+    estimates at every width and radius beside the exact values of infinite width.
+
+    >>> from analytic.activations import erf
+    >>> sweep = WidthSweep(erf, widths=(10, 20), realisations=3, radii=(0.5, 1.0), device="cpu").run(False)
+    >>> sweep.ricci.exact.shape, list(sweep.ricci.at)
+    (torch.Size([2]), [10, 20])
+    """
 
     activation: Activation
     widths: tuple[int, ...] = (100, 1_000, 10_000)
@@ -61,32 +84,30 @@ class WidthSweep:
     zeta: float = 1.0
     radii: tuple[float, ...] = field(default=tuple(torch.linspace(0, 5, 51).tolist()))
     seed: int = 0
-    device: str = "auto"
+    device: str | torch.device = "auto"
     dtype: torch.dtype = torch.float64
 
     def __post_init__(self) -> None:
-        if not isinstance(self.activation, Activation):
-            raise InputError(
-                f"activation must be an Activation such as erf, not {self.activation!r}."
-            )
-        if not self.radii or not all(0 <= radius < float("inf") for radius in self.radii):
-            raise InputError(
-                f"radii must be finite numbers at least 0, at least one of them, not {self.radii}."
-            )
-        if not self.widths or min(self.widths) < 1 or self.realisations < 2:
-            raise InputError(
-                f"A sweep needs widths of at least 1 and 2 realisations, "
-                f"not {self.widths} and {self.realisations}."
-            )
+        require_instance("activation", self.activation, Activation, "erf")
+        whole_numbers("widths", self.widths)
+        whole("realisations", self.realisations, 2)
+        whole("d", self.d)
+        positive("sigma", self.sigma)
+        positive("zeta", self.zeta, zero=True)
+        whole("seed", self.seed, 0)
+        require_float_dtype(self.dtype)
+        if (values_on_a_line("radii", self.radii, torch.empty(0, dtype=torch.float64)) < 0).any():
+            raise InputError(f"radii must be numbers at least 0, not {self.radii}.")
 
     def run(self, progress: bool = True) -> Sweep:
+        """Draw all networks and measure them."""
         generator = torch.Generator(resolve(self.device)).manual_seed(self.seed)
         radii = torch.tensor(self.radii, dtype=self.dtype, device=generator.device)
         direction = torch.arange(1, self.d + 1, dtype=self.dtype, device=generator.device)
         x = radii[:, None] * direction / direction.norm()
         volume: dict[int, Estimate] = {}
         scalar: dict[int, Estimate] = {}
-        for width in tqdm(self.widths, desc="width", disable=not progress, leave=False):
+        for width in progress_bar(self.widths, of="widths", show=progress):
             draws = [self._draw(width, stack, x, generator) for stack in self._stacks(width)]
             volumes, scalars = (torch.cat(parts) for parts in zip(*draws, strict=True))
             volume[width], scalar[width] = Estimate.of(volumes), Estimate.of(scalars)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time as clock
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
@@ -11,18 +10,26 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
-from numeric.inputs import InputError, positive, require_writable, samples_on_a_line, whole
+from numeric.inputs import (
+    ArrayLike,
+    InputError,
+    positive,
+    require_instance,
+    samples_on_a_line,
+    whole,
+)
+from numeric.progress import progress_bar
 from numeric.relu_dynamics.boosts import NeuronState, start
 from numeric.relu_dynamics.gradient import Samples, gradient
 from numeric.relu_dynamics.kernel import kernel
-from numeric.relu_dynamics.neurons import Neurons
+from numeric.relu_dynamics.neurons import Neurons, require_neurons
 from numeric.relu_dynamics.rays import Rays
 from numeric.relu_dynamics.trajectory import Trajectory
-from numeric.runs import store
+from numeric.runs.store import checkpoint, fingerprint
 
-PAUSE = 5.0  # seconds between two checkpoints
+__all__ = ["Descent", "DescentTask", "Divergence", "InterpolatedFrames", "Moves", "SavedFrames"]
+
 UNREAD = 100  # most losses left on the device before they are read
 GROWTH = (
     100  # divergence: a loss this many times that of the start or of f = 0, whichever is larger
@@ -118,22 +125,35 @@ class InterpolatedFrames:
 
 @dataclass(frozen=True, eq=False)
 class Descent:
-    """Steps of `optimiser(parameters, lr=rate)`; plain ones follow the flow, at time rate a step.
+    """Steps of `optimizer(parameters, lr=rate)`; plain ones follow the flow, at time rate a step.
 
-    Neurons and residuals are recorded about `frames` times.
+    x, y: samples, (s,) each, no x twice.
+    neurons: at the start.
+    rate, steps: the learning rate, and the number of updates.
+    moves: which parameters are trained, as Moves.ALL, Moves.READOUT or Moves.HIDDEN.
+    optimizer: a class or function that makes a torch optimiser from parameters and lr.
+    frames: about how often neurons and residuals are recorded.
+
+    `run` returns a Trajectory, which interpolates between recorded steps. A rate at which the loss
+    diverges is refused with a Divergence, which says which rate to take.
+
+    >>> neurons = Neurons.drawn(20, seed=0, device="cpu")
+    >>> run = Descent([-0.5, 0.5], [1.0, -1.0], neurons, rate=0.1, steps=50).run(progress=False)
+    >>> len(run.times), bool(run.losses[-1] < run.losses[0])
+    (51, True)
     """
 
-    x: Any  # (s,)
-    y: Any  # (s,)
+    x: ArrayLike  # (s,)
+    y: ArrayLike  # (s,)
     neurons: Neurons
     rate: float
     steps: int
     moves: Moves = Moves.ALL
-    optimiser: Callable[..., torch.optim.Optimizer] = torch.optim.SGD
+    optimizer: Callable[..., torch.optim.Optimizer] = torch.optim.SGD
     frames: int = 200
 
     def __post_init__(self) -> None:
-        samples_on_a_line(self.x, self.y, self.neurons.a)
+        samples_on_a_line(self.x, self.y, require_neurons(self.neurons).a)
         positive("rate", self.rate)
         whole("steps", self.steps, 1)
         whole("frames", self.frames, 1)
@@ -141,29 +161,37 @@ class Descent:
             raise InputError(
                 f"moves: Moves.ALL, Moves.READOUT or Moves.HIDDEN, not {self.moves!r}."
             )
+        if not callable(self.optimizer):
+            raise InputError(
+                f"optimizer = {self.optimizer!r} was given, but a class or function that makes a torch "
+                "optimiser from parameters and lr is needed, such as torch.optim.SGD."
+            )
 
-    def run(self, progress: bool = True, keep: Path | None = None) -> Trajectory:
-        """Train; with a file `keep`, an interrupted run is resumed, with the same result."""
+    def run(self, progress: bool = True, store: str | Path | None = None) -> Trajectory:
+        """Train; with a file `store`, an interrupted run is resumed, with the same result."""
         x, y = samples_on_a_line(self.x, self.y, self.neurons.a)
         points, order = Samples.of(x)
         task = DescentTask(points, y[order], self.neurons.alpha, self.moves)
         parts = {name: getattr(self.neurons, name).clone() for name in "abc"}
-        optimiser = self.optimiser([parts[name] for name in self.moves.value], lr=self.rate)
-        settings = (type(optimiser).__name__, optimiser.defaults, self.steps, self.frames)
-        run = store.fingerprint(x, y, *parts.values(), self.neurons.alpha, self.moves, *settings)
-        saved = SavedFrames()
-        keep = None if keep is None else require_writable(keep)
-        if keep is not None and (stored := store.read(keep, run, x.device)) is not None:
-            saved = SavedFrames(**stored["film"])
+        optimizer = self.optimizer([parts[name] for name in self.moves.value], lr=self.rate)
+        require_instance(
+            "what optimizer makes", optimizer, torch.optim.Optimizer, "torch.optim.SGD"
+        )
+        settings = (type(optimizer).__name__, optimizer.defaults, self.steps, self.frames)
+        run = fingerprint(x, y, *parts.values(), self.neurons.alpha, self.moves, *settings)
+        saved, file = SavedFrames(), checkpoint(store, run)
+        if (stored := file.read(x.device)) is not None:
+            saved = SavedFrames(**stored["frames"])
             for part, value in zip(parts.values(), saved.values[-1], strict=True):
                 part.copy_(value)
-            optimiser.load_state_dict(stored["optimiser"])
-        last = clock.monotonic()
-        for _ in self._proceed(task, parts, optimiser, saved, progress):
-            done = saved.steps[-1] == self.steps
-            if keep is not None and (done or clock.monotonic() - last > PAUSE):
-                store.write(keep, run, {"film": vars(saved), "optimiser": optimiser.state_dict()})
-                last = clock.monotonic()
+            optimizer.load_state_dict(stored["optimizer"])
+
+        def state() -> dict[str, Any]:
+            return {"frames": vars(saved), "optimizer": optimizer.state_dict()}
+
+        for _ in self._proceed(task, parts, optimizer, saved, progress):
+            file.write_when_due(state)
+        file.write(state())
         residuals = torch.empty(len(saved.steps), len(x), dtype=x.dtype, device=x.device)
         residuals[:, order] = torch.stack(saved.residuals)
         times = self.rate * torch.tensor(saved.steps, dtype=torch.float64)
@@ -175,7 +203,7 @@ class Descent:
         self,
         task: DescentTask,
         parts: dict[str, Tensor],
-        optimiser: torch.optim.Optimizer,
+        optimizer: torch.optim.Optimizer,
         saved: SavedFrames,
         progress: bool,
     ) -> Iterator[None]:
@@ -185,16 +213,10 @@ class Descent:
         bound, peak = task.bound(saved.values[0]), 0.0
         losses: list[Tensor] = []  # not read yet: reading waits for the device
         every, first = max(1, self.steps // self.frames), saved.steps[-1] + 1
-        steps = range(first, self.steps + 1)
-        for step in tqdm(
-            steps,
-            desc="steps",
-            disable=not progress,
-            leave=False,
-            initial=first - 1,
-            total=self.steps,
-        ):
-            losses.append(optimiser.step(lambda: task.loss(parts)))
+        left = range(first, self.steps + 1)
+        kind = {"of": "steps", "show": progress, "initial": first - 1, "total": self.steps}
+        for step in progress_bar(left, **kind):
+            losses.append(optimizer.step(lambda: task.loss(parts)))
             frame = step % every == 0 or step == self.steps
             if frame or len(losses) == UNREAD:
                 numbers = torch.stack(losses).tolist()

@@ -15,6 +15,8 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+__all__ = ["Gradient", "Grid", "Samples", "gradient"]
+
 CELLS = 2**16  # most cells of the grid that finds a pattern with one table look-up
 TINY = 1e-30
 

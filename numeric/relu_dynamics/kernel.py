@@ -14,6 +14,8 @@ from torch import Tensor
 from numeric.relu_dynamics.boosts import NeuronState
 from numeric.relu_dynamics.rays import Rays
 
+__all__ = ["KernelModes", "kernel"]
+
 
 @dataclass(frozen=True, eq=False)
 class KernelModes:

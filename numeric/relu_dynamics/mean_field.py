@@ -14,48 +14,60 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from numeric.inputs import InputError, positive, samples_on_a_line
+from numeric.inputs import ArrayLike, InputError, as_numbers, positive, samples_on_a_line
 from numeric.relu_dynamics.boosts import Hits, NeuronState, advance, outputs, start
 from numeric.relu_dynamics.gradient import Samples
-from numeric.relu_dynamics.neurons import Neurons
+from numeric.relu_dynamics.neurons import Neurons, require_neurons
 from numeric.relu_dynamics.rays import Rays
 from numeric.relu_dynamics.record import follow
 from numeric.relu_dynamics.stepper import Control, StepPlan
 from numeric.relu_dynamics.trajectory import Trajectory
-from numeric.runs.store import fingerprint
+from numeric.runs.store import checkpoint, fingerprint
+
+__all__ = ["Cylinder", "MeanField"]
 
 
 @dataclass(frozen=True, eq=False)
 class MeanField:
-    """Samples and the penalty lambda; a measure is given by neurons, through their r and theta."""
+    """The flow of a measure on the cylinder at given samples, with a penalty on its total variation.
 
-    x: Any  # (s,)
-    y: Any  # (s,)
+    x, y: samples, (s,) each, no x twice. penalty: lambda, at least 0. A measure is given by neurons,
+    through their r and theta. Refused are samples that are NaN, repeat or differ in number.
+
+    >>> field = MeanField([-0.5, 0.5], [1.0, -1.0], penalty=0.1)
+    >>> measure = Neurons.canonical([0.5, -0.5, 1.0], [0.3, 2.0, -1.0], delta=-1.0)
+    >>> run = field.flow(measure, time=1.0, progress=False)
+    >>> bool(field.objective(run.final) < field.objective(measure))
+    True
+    """
+
+    x: ArrayLike  # (s,)
+    y: ArrayLike  # (s,)
     penalty: float = 0.0
 
     def __post_init__(self) -> None:
         samples_on_a_line(self.x, self.y, torch.empty(0, dtype=torch.float64))
-        if not 0 <= self.penalty < math.inf:
-            raise InputError(f"penalty = {self.penalty} was given: give a number at least 0.")
+        positive("penalty", self.penalty, zero=True)
 
     def objective(self, measure: Neurons) -> Tensor:
         """Half the squared residuals, and lambda times the mean of |r|."""
-        x, y = samples_on_a_line(self.x, self.y, measure.a)
+        x, y = samples_on_a_line(self.x, self.y, require_neurons(measure, "measure").a)
         residuals = measure.predict(x) - y
         return (residuals**2).sum() / 2 + self.penalty * measure.r.abs().mean()
 
-    def potential(self, measure: Neurons, r: Tensor, theta: Tensor) -> Tensor:
+    def potential(self, measure: Neurons, r: ArrayLike, theta: ArrayLike) -> Tensor:
         """V at points of the cylinder, (...), (...) -> (...)."""
+        r, theta = _on_the_cylinder(measure, r, theta)
         (slope, level), d = self._pull(measure, theta), (theta.cos(), theta.sin())
         return r * (slope * d[0] + level * d[1]) + self.penalty * r.abs()
 
-    def velocity(self, measure: Neurons, r: Tensor, theta: Tensor) -> tuple[Tensor, Tensor]:
+    def velocity(self, measure: Neurons, r: ArrayLike, theta: ArrayLike) -> tuple[Tensor, Tensor]:
         """-grad V by r and by theta, with which mass moves: (...), (...) -> (...), (...)."""
+        r, theta = _on_the_cylinder(measure, r, theta)
         slope, level = self._pull(measure, theta)
         radial = slope * theta.cos() + level * theta.sin()
         angular = level * theta.cos() - slope * theta.sin()
@@ -67,16 +79,16 @@ class MeanField:
         time: float,
         tolerance: float = 1e-4,
         progress: bool = True,
-        keep: Path | None = None,
+        store: str | Path | None = None,
     ) -> Trajectory:
-        """Particles from a measure on; with `keep`, a file, a run that was stopped goes on."""
-        x, y = samples_on_a_line(self.x, self.y, measure.a)
+        """Particles from a measure on; with a file `store`, an interrupted run is resumed."""
+        x, y = samples_on_a_line(self.x, self.y, require_neurons(measure, "measure").a)
         points, order = Samples.of(x)
         problem = Cylinder(Rays(points, 1.0), y[order], self.penalty)
         control = Control(positive("time", time), positive("tolerance", tolerance), math.inf)
         state = problem.start(measure.r, measure.theta)
         run = fingerprint("cylinder", x, y, state.a, state.d, state.c, self.penalty, control)
-        return follow(problem, state, control, order, progress, keep, run)
+        return follow(problem, state, control, order, progress, checkpoint(store, run))
 
     def _pull(self, measure: Neurons, theta: Tensor) -> tuple[Tensor, Tensor]:
         """The sum of residuals times (x, 1) over the samples that are active at an angle."""
@@ -87,6 +99,17 @@ class MeanField:
         patterns = points.patterns(theta.cos().flatten(), -theta.sin().flatten())
         slope, level = forces[:, patterns].reshape(2, *theta.shape)
         return slope, level
+
+
+def _on_the_cylinder(measure: Neurons, r: ArrayLike, theta: ArrayLike) -> tuple[Tensor, Tensor]:
+    like = require_neurons(measure, "measure").a
+    r, theta = as_numbers("r", r, "(...)").to(like), as_numbers("theta", theta, "(...)").to(like)
+    try:
+        r, theta = torch.broadcast_tensors(r, theta)
+    except RuntimeError:
+        shapes = f"{tuple(r.shape)} and {tuple(theta.shape)}"
+        raise InputError(f"r and theta must have one shape, but {shapes} were given.") from None
+    return r, theta
 
 
 @dataclass(frozen=True, eq=False)

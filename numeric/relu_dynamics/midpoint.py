@@ -25,6 +25,8 @@ from numeric.relu_dynamics.neurons import Neurons
 from numeric.relu_dynamics.rays import Rays
 from numeric.relu_dynamics.stepper import StepPlan
 
+__all__ = ["Boosts"]
+
 RAPIDITY = 0.5  # largest rapidity of one step
 BEYOND = 100.0  # rapidity of half a step at which it is rejected at once, before floats overflow
 

@@ -8,13 +8,24 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from numeric.inputs import InputError, positive, resolve, values_on_a_line, whole
+from numeric.inputs import (
+    ArrayLike,
+    InputError,
+    as_numbers,
+    positive,
+    require_float_dtype,
+    require_instance,
+    resolve,
+    values_on_a_line,
+    whole,
+)
 from numeric.relu_dynamics.gradient import Samples
+
+__all__ = ["Neurons", "require_neurons"]
 
 WIDE = {
     "dtype": torch.float64,
@@ -24,7 +35,16 @@ WIDE = {
 
 @dataclass(frozen=True, eq=False)
 class Neurons:
-    """m neurons, and the number alpha by which their sum is divided."""
+    r"""m neurons $f(x) = \frac1\alpha\sum_i c_i[a_i x - b_i]_+$ on a line.
+
+    a, b, c: tensors of floats, (m,) each, of one dtype and on one device. alpha: a number above 0.
+    Refused are other shapes, NaN and infinite entries. See `drawn`, `pytorch` and `canonical` for ways to
+    make them.
+
+    >>> one = torch.ones(1, dtype=torch.float64)
+    >>> Neurons(one, 0 * one, 2 * one, alpha=1.0).predict([0.5, 1.0])
+    tensor([1., 2.], dtype=torch.float64)
+    """
 
     a: Tensor  # (m,)
     b: Tensor  # (m,)
@@ -60,12 +80,15 @@ class Neurons:
         b: float = 1.0,
         c: float = 1.0,
         antisymmetric: bool = False,
-        device: str = "auto",
+        device: str | torch.device = "auto",
         dtype: torch.dtype = torch.float64,
     ) -> Neurons:
         """Each parameter uniform between minus and plus its half-width; alpha = sqrt(m) unless given.
 
         Antisymmetric ones come in pairs (a, b, c), (a, b, -c), so that f = 0 at the start.
+
+        >>> Neurons.drawn(6, seed=0, antisymmetric=True, device="cpu").predict([0.3]).abs().item() < 1e-15
+        True
         """
         whole("m", m, 1)
         whole("seed", seed, 0)
@@ -73,33 +96,51 @@ class Neurons:
             raise InputError(
                 f"m = {m} neurons do not make pairs: take {m + 1}, or no antisymmetry."
             )
-        for name, width in (("a", a), ("b", b), ("c", c)):
-            if not 0 <= width < math.inf:
-                raise InputError(f"the half-width {name} must be a number at least 0, not {width}.")
+        widths = [
+            positive(f"the half-width {name}", width, zero=True)
+            for name, width in (("a", a), ("b", b), ("c", c))
+        ]
+        require_float_dtype(dtype)
         count = m // 2 if antisymmetric else m
         parts = 2 * torch.rand(3, count, generator=torch.Generator().manual_seed(seed), **WIDE) - 1
         if antisymmetric:
             parts = torch.cat([parts, parts * torch.tensor([[1.0], [1.0], [-1.0]], **WIDE)], 1)
-        place, widths = resolve(device), (a, b, c)
+        place = resolve(device)
         values = ((w * p).to(place, dtype) for w, p in zip(widths, parts, strict=True))
         return cls(*values, math.sqrt(m) if alpha is None else alpha)
 
     @classmethod
     def pytorch(
-        cls, m: int, seed: int, device: str = "auto", dtype: torch.dtype = torch.float64
+        cls,
+        m: int,
+        seed: int,
+        device: str | torch.device = "auto",
+        dtype: torch.dtype = torch.float64,
     ) -> Neurons:
-        """As torch.nn.Linear draws them: a, b in (-1, 1), c in (-1, 1) / sqrt(m), and alpha = 1."""
+        """As torch.nn.Linear draws them: a, b in (-1, 1), c in (-1, 1) / sqrt(m), and alpha = 1.
+
+        >>> Neurons.pytorch(9, seed=0, device="cpu").c.abs().max().item() < 1 / 3
+        True
+        """
         whole("m", m, 1)
         return cls.drawn(m, seed, alpha=1.0, c=1 / math.sqrt(m), device=device, dtype=dtype)
 
     @classmethod
     def canonical(
-        cls, r: Tensor, theta: Tensor, delta: float | Tensor, alpha: float | None = None
+        cls, r: ArrayLike, theta: ArrayLike, delta: float | ArrayLike, alpha: float | None = None
     ) -> Neurons:
-        """(m,), (m,) and one invariant, or one for each: alpha = m unless given.
+        """Neurons from r (m,), theta (m,) and one invariant, or one for each; alpha = m unless given.
 
-        Where r = 0 and delta > 0 the sign of c is lost, and where r = 0 and delta < 0 it is 0.
+        Where r = 0 and delta > 0 the sign of c is lost, which is refused; where r = 0 and delta < 0 it is 0.
+
+        >>> neurons = Neurons.canonical([1.0, -2.0], [0.0, 1.5], delta=0.0)
+        >>> [round(value, 9) for value in neurons.r.tolist()]
+        [1.0, -2.0]
         """
+        r, theta = _floats("r", r), _floats("theta", theta)
+        if r.ndim != 1 or r.shape != theta.shape:
+            shapes = f"{tuple(r.shape)} and {tuple(theta.shape)}"
+            raise InputError(f"r and theta must have one shape (m,), but {shapes} were given.")
         m = whole("the number of neurons", len(r), 1)
         alpha = float(m) if alpha is None else positive("alpha", alpha)
         inner = alpha / m * r
@@ -115,6 +156,7 @@ class Neurons:
 
     @property
     def m(self) -> int:
+        """The number of neurons."""
         return len(self.a)
 
     @property
@@ -124,23 +166,27 @@ class Neurons:
 
     @property
     def r(self) -> Tensor:
+        """(m,): the canonical radius, m / alpha times c sqrt(a^2 + b^2)."""
         return self.m / self.alpha * self.c * self.lengths
 
     @property
     def theta(self) -> Tensor:
-        """In (-pi, pi]."""
+        """(m,): the angle of (a, -b), in (-pi, pi]."""
         return torch.atan2(-self.b + 0.0, self.a)
 
     @property
     def u(self) -> Tensor:
+        """(m,): |r| cos(theta)."""
         return self.m / self.alpha * self.c.abs() * self.a
 
     @property
     def v(self) -> Tensor:
+        """(m,): |r| sin(theta)."""
         return -self.m / self.alpha * self.c.abs() * self.b
 
     @property
     def sign(self) -> Tensor:
+        """(m,): the sign of c."""
         return self.c.sign()
 
     @property
@@ -153,15 +199,21 @@ class Neurons:
         """c^2 - a^2 - b^2, which the flow keeps."""
         return self.c**2 - self.a**2 - self.b**2
 
-    def predict(self, x: Any) -> Tensor:
+    def predict(self, x: ArrayLike) -> Tensor:
         """(n,) -> (n,), in O((m + n) log n)."""
         samples, order = Samples.of(values_on_a_line("x", x, self.a))
         patterns = samples.patterns(self.a, self.b)
         outputs = samples.outputs(self.a, self.b, self.c, patterns) / self.alpha
         return torch.empty_like(outputs).scatter_(0, order, outputs)
 
-    def rescaled(self, delta: float | Tensor) -> Neurons:
-        """The same function by (ka, kb, c/k), k > 0, so that every neuron has this invariant."""
+    def rescaled(self, delta: float | ArrayLike) -> Neurons:
+        """The same function by (ka, kb, c/k), k > 0, so that every neuron has this invariant.
+
+        delta: one finite number, or one for each neuron, (m,). Refused is one that no k reaches.
+
+        >>> Neurons.drawn(5, seed=0, device="cpu").rescaled(2.0).delta.allclose(torch.tensor(2.0).double())
+        True
+        """
         delta, lengths = _invariants(delta, self.a), self.lengths
         length, c = _split(self.c * lengths, delta)
         stuck = ((length > 0) != (lengths > 0)) | ((c != 0) != (self.c != 0))
@@ -186,9 +238,20 @@ def _split(inner: Tensor, delta: Tensor) -> tuple[Tensor, Tensor]:
     return length, torch.copysign(size, inner)
 
 
-def _invariants(delta: float | Tensor, like: Tensor) -> Tensor:
+def require_neurons(neurons: Neurons, name: str = "neurons") -> Neurons:
+    """Refuse what are no Neurons."""
+    require_instance(name, neurons, Neurons, "Neurons.drawn(100, seed=0)")
+    return neurons
+
+
+def _floats(name: str, values: ArrayLike) -> Tensor:
+    values = as_numbers(name, values, "(m,)")
+    return values if values.is_floating_point() else values.double()
+
+
+def _invariants(delta: float | ArrayLike, like: Tensor) -> Tensor:
     """Finite invariants, one for each neuron, from one number or one for each."""
-    values = torch.as_tensor(delta, dtype=like.dtype, device=like.device)
+    values = as_numbers("delta", delta, "() or (m,)").to(like)
     if values.ndim and values.shape != like.shape:
         shape_given = f"delta of shape {tuple(values.shape)} for {len(like)} neurons was given"
         raise InputError(f"{shape_given}: give one number, or one for each neuron.")

@@ -14,6 +14,8 @@ from torch import Tensor
 
 from numeric.relu_dynamics.gradient import Samples
 
+__all__ = ["ForceField", "Rays"]
+
 ORIGIN = -1  # what lies beyond the inner end of a ray
 
 

@@ -14,6 +14,8 @@ from torch import Tensor
 
 from numeric.relu_dynamics.neurons import Neurons
 
+__all__ = ["Readout"]
+
 POINTS = 200  # times at which residuals are listed
 
 

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import bisect
 import math
-import time as clock
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
-from numeric.inputs import require_writable
+from numeric.progress import progress_bar
 from numeric.relu_dynamics.boosts import KINDS, Hits, NeuronState
 from numeric.relu_dynamics.neurons import Neurons
 from numeric.relu_dynamics.stepper import Control, FlowProblem, Step, steps
 from numeric.relu_dynamics.trajectory import Event, Trajectory, in_order
-from numeric.runs import store
+from numeric.runs.store import Checkpoint
 
-PAUSE = 5.0  # seconds between two checkpoints
+__all__ = ["Record", "Replay", "follow"]
+
 MARKS = 256  # most states stored; at least half as many if there are more steps
 NEURONS = 2**21  # most neurons in all stored states together
 
@@ -113,41 +111,24 @@ def follow(
     control: Control,
     order: Tensor,
     progress: bool,
-    path: Path | None,
-    run: str,
+    checkpoint: Checkpoint,
 ) -> Trajectory:
     """Integrate from a state or from a checkpoint of the same run; residuals in the order of the samples."""
-    path = None if path is None else require_writable(path)
-    stored = None if path is None else store.read(path, run, state.a.device)
+    stored = checkpoint.read(state.a.device)
     record = Record.of(problem, state) if stored is None else Record.from_fields(stored)
-    _proceed(problem, record, control, progress, path, run)
-    if path is not None:
-        store.write(path, run, record.fields())
+    now = record.times[-1]
+    state = record.state(problem, now)
+    with progress_bar(of="time", show=progress, total=control.end, initial=now) as bar:
+        for step in steps(problem, state, record.residuals[-1], record.span, now, control):
+            bar.update(step.end - record.times[-1])
+            record.add(step)
+            checkpoint.write_when_due(record.fields)
+    checkpoint.write(record.fields())
     sorted_residuals = torch.stack(record.residuals)
     residuals = torch.empty_like(sorted_residuals)
     residuals[:, order] = sorted_residuals
     times = torch.tensor(record.times, dtype=torch.float64)
     return Trajectory(times, residuals, Replay(problem, record), record.events(order))
-
-
-def _proceed(
-    problem: FlowProblem,
-    record: Record,
-    control: Control,
-    progress: bool,
-    path: Path | None,
-    run: str,
-) -> None:
-    now, last = record.times[-1], clock.monotonic()
-    state = record.state(problem, now)
-    bar = tqdm(total=control.end, initial=now, desc="time", disable=not progress, leave=False)
-    with bar:
-        for step in steps(problem, state, record.residuals[-1], record.span, now, control):
-            bar.update(step.end - record.times[-1])
-            record.add(step)
-            if path is not None and clock.monotonic() - last > PAUSE:
-                store.write(path, run, record.fields())
-                last = clock.monotonic()
 
 
 def _parts(whole: NeuronState | Hits) -> tuple[Tensor, ...]:

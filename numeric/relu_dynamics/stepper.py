@@ -12,6 +12,8 @@ from torch import Tensor
 from numeric.relu_dynamics.boosts import Hits, NeuronState
 from numeric.relu_dynamics.neurons import Neurons
 
+__all__ = ["Control", "FlowProblem", "Step", "StepPlan", "steps"]
+
 TINY = 1e-300
 
 

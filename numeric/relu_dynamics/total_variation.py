@@ -16,7 +16,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from numeric.relu_dynamics.neurons import Neurons
+from numeric.relu_dynamics.neurons import Neurons, require_neurons
+
+__all__ = ["Variation", "variation"]
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,15 @@ class Variation:
 
 
 def variation(neurons: Neurons) -> Variation:
-    knots, bends = _bends(neurons)
+    """The total variation of neurons, and the least of any neurons that make the same function.
+
+    >>> import torch
+    >>> one = torch.ones(1, dtype=torch.float64)
+    >>> result = variation(Neurons(one, 0 * one, 2 * one, 1.0))  # 2 [x]_+
+    >>> result.spent, result.least
+    (2.0, 2.0)
+    """
+    knots, bends = _bends(require_neurons(neurons))
     bending = (bends * torch.hypot(knots, torch.ones_like(knots))).sum()
     return Variation(neurons.r.abs().mean().item(), bending.item(), _affine(neurons, knots, bends))
 

@@ -8,8 +8,10 @@ from enum import Enum
 
 from torch import Tensor
 
-from numeric.inputs import InputError
+from numeric.inputs import between
 from numeric.relu_dynamics.neurons import Neurons
+
+__all__ = ["Event", "Kind", "Trajectory", "in_order"]
 
 MOMENT = 1e-12  # relative: far above rounding, and far below the time between separate events
 
@@ -52,7 +54,8 @@ def in_order(events: Iterable[Event]) -> tuple[Event, ...]:
 class Trajectory:
     """A run from time 0 to `times[-1]`; residuals f(x_j) - y_j in the order of the given samples.
 
-    Events come by time, those of one moment by neuron, see `in_order`.
+    `at(time)` gives the neurons at any time of the run, `final` those at its end, `losses` half the sums of
+    squared residuals. Events come by time, those of one moment by neuron, see `in_order`.
     """
 
     times: Tensor  # (k,)
@@ -61,14 +64,12 @@ class Trajectory:
     events: tuple[Event, ...] = ()
 
     def at(self, time: float) -> Neurons:
-        """The neurons at any time of the run."""
-        if not 0 <= time <= self.times[-1].item():
-            end = self.times[-1].item()
-            raise InputError(f"time = {time} was given, but this run lasts from 0 to {end}.")
-        return self.state(float(time))
+        """The neurons at any time of the run; a time outside is refused."""
+        return self.state(between("time", time, 0, self.times[-1].item()))
 
     @property
     def final(self) -> Neurons:
+        """The neurons at the end."""
         return self.at(self.times[-1].item())
 
     @property

@@ -8,9 +8,12 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
+__all__ = ["borrowed", "restore", "state"]
+
 
 @contextmanager
 def borrowed(device: torch.device, seed: int) -> Iterator[None]:
+    """Seed the global random state of the CPU and of a device, and restore it afterwards."""
     devices = [] if device.type == "cpu" else [device]
     with torch.random.fork_rng(devices, device_type=device.type):
         torch.manual_seed(seed)
@@ -26,6 +29,7 @@ def state(device: torch.device) -> list[Tensor]:
 
 
 def restore(saved: list[Tensor], device: torch.device) -> None:
+    """Go on from a random state of `state`."""
     torch.set_rng_state(saved[0].cpu())
     if device.type != "cpu":
         torch.get_device_module(device).set_rng_state(saved[1].cpu(), device)

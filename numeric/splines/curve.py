@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from numeric.splines.law import FilledLaw
 from numeric.splines.system import Outer
 
+__all__ = ["SplineCurve"]
+
 Array = NDArray[np.float64]
 ONE = (1.0, 1.0)  # a constant, by its values at both ends of an interval
 

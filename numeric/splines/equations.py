@@ -11,6 +11,8 @@ from scipy.sparse.linalg import splu
 
 from numeric.inputs import InputError
 
+__all__ = ["equate", "place", "solved"]
+
 Array = NDArray[np.float64]
 Terms = list[tuple[Any, Any, Any]]  # equations, unknowns and factors, which broadcast
 Given = tuple[Any, Any]  # numbers of equations or unknowns, and a value for each

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
-from torch import Tensor
 
 from analytic.splines import Initialisation
-from numeric.inputs import InputError
+from numeric.inputs import ArrayLike, InputError, as_numbers, positive, whole
 from numeric.splines.curve import SplineCurve
 from numeric.splines.law import filled
 from numeric.splines.system import System
+
+__all__ = ["SplineInterpolant"]
 
 Array = NDArray[np.float64]
 
@@ -33,6 +33,15 @@ class SplineInterpolant(RegressorMixin, BaseEstimator):
     Where no unit looks to the left of 0 (the law `onesided`) the function is 0 up to 0, so that
     targets there must be 0, and a datum (0, 0) is understood; beyond the last knot it is straight.
     `coefficients_` belong to the places `curve_.x`, which are sorted.
+
+    initialisation: a law of analytic.splines. values: numbers for its parameters, by name.
+    Refused are data that are no finite numbers, fewer than two different x, two targets at one x without
+    a ridge, and data that do not determine an interpolant.
+
+    >>> from analytic.splines import INITIALISATIONS
+    >>> fitted = SplineInterpolant(INITIALISATIONS["signs"], {"B": 1.0}).fit([-0.5, 0, 0.5], [0, 1, 0])
+    >>> fitted.predict([0.0, 0.5]).round(9).tolist()
+    [1.0, 0.0]
     """
 
     def __init__(
@@ -49,11 +58,11 @@ class SplineInterpolant(RegressorMixin, BaseEstimator):
         self.ridge = ridge
         self.time = time
 
-    def fit(self, x: Any, y: Any) -> SplineInterpolant:
-        """Fit to data (n,), (n,) in any order."""
-        law = filled(self.initialisation, self.values or {})
+    def fit(self, x: ArrayLike, y: ArrayLike) -> SplineInterpolant:
+        """Fit to data (n,), (n,) in any order, and return the interpolant itself."""
+        law = filled(self.initialisation, {} if self.values is None else self.values)
         for name in ("readout", "ridge", "time"):
-            _require_nonnegative(name, getattr(self, name), endless=name == "time")
+            positive(name, getattr(self, name), zero=True, endless=name == "time")
         endless = self.time == math.inf
         x, y, counts = _data(x, y, interpolated=endless and not self.ridge)
         if law.clamped:
@@ -68,8 +77,8 @@ class SplineInterpolant(RegressorMixin, BaseEstimator):
         self.coefficients_, self.fields_ = states.coefficients, states.fields
         return self
 
-    def predict(self, x: Any) -> Array:
-        """The smooth part plus h_1(x) + x h_2(x)."""
+    def predict(self, x: ArrayLike) -> Array:
+        """The function at places of any shape: the smooth part plus h_1(x) + x h_2(x)."""
         check_is_fitted(self)
         x = np.maximum(_places(x), self.curve_.start)
         total = self.curve_(x)
@@ -78,15 +87,15 @@ class SplineInterpolant(RegressorMixin, BaseEstimator):
             total = total + one + x * two
         return total
 
-    def smooth_part(self, x: Any) -> Array:
+    def smooth_part(self, x: ArrayLike) -> Array:
         """Its part in the space of random features: all of it, if only outer weights move."""
         check_is_fitted(self)
         return self.curve_(_places(x))
 
-    def derivative(self, x: Any, order: int = 1) -> Array:
+    def derivative(self, x: ArrayLike, order: int = 1) -> Array:
         """The first or second derivative of the smooth part."""
         check_is_fitted(self)
-        if order not in (1, 2):
+        if whole("order", order) > 2:
             raise InputError(f"order = {order} was given, but only 1 and 2 exist everywhere.")
         return (self.curve_.slope if order == 1 else self.curve_.bend)(_places(x))
 
@@ -97,28 +106,18 @@ class SplineInterpolant(RegressorMixin, BaseEstimator):
         return float(self.coefficients_ @ self.predict(self.curve_.x))
 
 
-def _require_nonnegative(name: str, value: Any, endless: bool) -> None:
-    real = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    if not real or not (value >= 0 and (endless or math.isfinite(value))):
-        raise InputError(f"{name} = {value!r} was given, but it must be a number at least 0.")
-
-
-def _places(x: Any) -> Array:
+def _places(x: ArrayLike) -> Array:
     x = _numbers("Places", x)
     if not np.isfinite(x).all():
         raise InputError("Places must be finite: remove NaN and infinite entries.")
     return x
 
 
-def _numbers(name: str, x: Any) -> Array:
-    try:
-        x = x.detach().cpu() if isinstance(x, Tensor) else x
-        return np.asarray(x).astype(float, casting="safe")
-    except (TypeError, ValueError):
-        raise InputError(f"{name} must be real numbers, not {x!r}: give a list of them.") from None
+def _numbers(name: str, x: ArrayLike) -> Array:
+    return as_numbers(name, x, "(n,)").detach().cpu().double().numpy()
 
 
-def _data(x: Any, y: Any, interpolated: bool) -> tuple[Array, Array, Array]:
+def _data(x: ArrayLike, y: ArrayLike, interpolated: bool) -> tuple[Array, Array, Array]:
     """Places in order and without repetitions, the mean target of each, and how often it occurs."""
     x, y = _numbers("x", x), _numbers("y", y)
     if x.ndim != 1 or y.shape != x.shape:

@@ -14,12 +14,15 @@ from numeric.inputs import InputError, positive
 from numeric.kernels import Kernel
 from numeric.splines.law import FilledLaw, filled
 
+__all__ = ["SplineKernel"]
+
 
 @dataclass(frozen=True, eq=False)
 class SplineKernel(Kernel):
     """The kernel of random features where `readout` = E[c^2] is 0, else the tangent kernel.
 
-    Points are (n, 1), in float64 on the host where the closed forms are computed.
+    Points are tensors (n, 1); the closed forms are computed in float64 on the host. `values` has a number for
+    each parameter of the law. Refused are other laws, and values that are missing or impossible.
 
     >>> import torch
     >>> from analytic.splines import INITIALISATIONS

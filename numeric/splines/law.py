@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from analytic.expressions.arguments import exact
 from analytic.splines import Initialisation
 from numeric.inputs import InputError
 from numeric.splines.weights import Hats, hats
+
+__all__ = ["FilledLaw", "filled", "parameters"]
 
 Array = NDArray[np.float64]
 FAR = 1e150  # stands for infinity: beyond every knot
@@ -59,13 +61,26 @@ class FilledLaw:
 
 
 def filled(init: Initialisation, values: Mapping[str, float]) -> FilledLaw:
+    """A law with these values of its parameters, each in its range."""
+    values = parameters(init, values)
+    numbers = {symbol: values[symbol.name] for symbol in init.parameters}
+    slopes, biases = (float(e.subs(numbers)) for e in (init.slopes, init.biases))
+    clamped = bool(init.both.numpy(x=-1.0, y=-1.0, **values) == 0)
+    return FilledLaw(init, values, slopes, biases, clamped, hats(init, values))
+
+
+def parameters(init: Initialisation, values: Mapping[str, float]) -> dict[str, float]:
+    """The values of a law's parameters as floats; missing, surplus and impossible ones are refused.
+
+    >>> from analytic.splines import INITIALISATIONS
+    >>> parameters(INITIALISATIONS["signs"], {"B": 2})
+    {'B': 2.0}
+    """
     if not isinstance(init, Initialisation):
         raise InputError(f"initialisation must be one of analytic.splines, not {init!r}.")
     names = [symbol.name for symbol in init.parameters]
+    if not isinstance(values, Mapping):
+        raise InputError(f"values must be a dictionary of numbers for {names}, not {values!r}.")
     if set(values) != set(names):
-        raise InputError(f"{init.name} needs values for {names}, but {sorted(values)} were given.")
-    init.density.numpy(u=0.0, **values)  # refuses what is not positive
-    numbers = {symbol: values[symbol.name] for symbol in init.parameters}
-    slopes, biases = (float(e.subs(numbers)) for e in (init.slopes, init.biases))
-    active: Any = init.both.numpy(x=-1.0, y=-1.0, **values)
-    return FilledLaw(init, dict(values), slopes, biases, bool(active == 0), hats(init, values))
+        raise InputError(f"{init.name} needs values for {names}, but {[*values]} were given.")
+    return {symbol.name: float(exact(symbol, values[symbol.name])) for symbol in init.parameters}

@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
+from numeric.inputs import require_instance
 from numeric.splines.curve import SplineCurve
 from numeric.splines.interpolant import SplineInterpolant
 from numeric.splines.weights import NODES, WEIGHTS
+
+__all__ = ["norm_by_integral", "variation"]
 
 Array = NDArray[np.float64]
 END = 1e30  # in units of a typical knot: the integral beyond it is below rounding
 
 
 def norm_by_integral(fitted: SplineInterpolant) -> float:
-    """The squared norm: theorem 5 of the smooth part, corollary 6 of the two fields."""
-    curve = fitted.curve_
+    """The squared norm: theorem 5 of the smooth part, corollary 6 of the two fields.
+
+    >>> from analytic.splines import INITIALISATIONS
+    >>> fitted = SplineInterpolant(INITIALISATIONS["signs"], {"B": 1.0}).fit([-0.5, 0, 0.5], [0, 1, 0])
+    >>> abs(norm_by_integral(fitted) / fitted.norm - 1) < 1e-9
+    True
+    """
+    curve = _require_fitted(fitted).curve_
     total = _curvature(curve) + (0.0 if curve.law.clamped else _affine(curve))
     for field in fitted.fields_:
         total += field.norm(curve.law.clamped) / fitted.readout
@@ -24,7 +34,7 @@ def norm_by_integral(fitted: SplineInterpolant) -> float:
 
 def variation(fitted: SplineInterpolant) -> float:
     r"""$\int|f''|\sqrt{1+x^2}\,dx$ of the smooth part: what training of all weights makes small."""
-    curve = fitted.curve_
+    curve = _require_fitted(fitted).curve_
     unit = min(1.0, curve.law.scale)
     # In asinh(x / unit) neither factor changes much along 1, however far apart their scales are.
     reach = np.arcsinh(_ends(curve)[1] / unit)
@@ -36,6 +46,12 @@ def variation(fitted: SplineInterpolant) -> float:
     x = unit * np.sinh(place)
     integrand = np.abs(curve.bend(x)) * np.hypot(1, x) * unit * np.cosh(place)
     return float((integrand * lengths * WEIGHTS).sum())
+
+
+def _require_fitted(fitted: SplineInterpolant) -> SplineInterpolant:
+    require_instance("fitted", fitted, SplineInterpolant, "SplineInterpolant(...).fit(x, y)")
+    check_is_fitted(fitted)
+    return fitted
 
 
 def _ends(curve: SplineCurve) -> Array:

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from analytic.splines import Initialisation
 
+__all__ = ["Hats", "hats"]
+
 Array = NDArray[np.float64]
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(24)
 NODES, WEIGHTS = (1 + NODES) / 2, WEIGHTS / 2  # on [0, 1]

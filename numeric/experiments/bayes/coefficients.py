@@ -8,6 +8,8 @@ from torch import Tensor
 
 from numeric.estimate import Estimate
 
+__all__ = ["Coefficients", "Tally"]
+
 
 @dataclass(frozen=True)
 class Coefficients:

@@ -29,7 +29,9 @@ from analytic.expressions.symbols import z
 from analytic.geometry import nngp
 from numeric.estimate import Estimate
 from numeric.experiments.bayes.coefficients import Coefficients, Tally
-from numeric.inputs import InputError, resolve, whole
+from numeric.inputs import InputError, positive, resolve, whole
+
+__all__ = ["Problem"]
 
 BLOCK = 2**20  # numbers held at once in the largest array
 FINEST = 100  # most nodes on an axis: numpy tests its rules up to this degree
@@ -38,7 +40,17 @@ MOST = 2**21  # most nodes of a product rule: beyond it sampling is cheaper
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """A shallow Bayesian network, the data that it fits, and the points where its metric is wanted."""
+    """A shallow Bayesian network, the data that it fits, and the points where its metric is wanted.
+
+    activation: without open parameters. inputs (p, d), labels (p, m), points (r, d): float64 on the CPU.
+    sigma, zeta: standard deviations of weights and biases. temperature: 1/beta. Refused are data whose kernel
+    is singular, and points where the metric is.
+
+    >>> from analytic.activations import monomial
+    >>> problem = Problem.one_example(monomial(2), d=2, rho=0.5, ratio=1.0)
+    >>> problem.quadrature(nodes=8).total.mean.shape
+    torch.Size([1])
+    """
 
     activation: Activation
     inputs: Tensor  # (p, d)
@@ -55,12 +67,9 @@ class Problem:
                 f"not {self.activation!r}."
             )
         _check_shapes(self.inputs, self.labels, self.points)
-        if not (0 < self.sigma < math.inf and 0 <= self.zeta < math.inf):
-            raise InputError(
-                f"sigma must be above 0 and zeta at least 0, not {self.sigma} and {self.zeta}."
-            )
-        if not 0 <= self.temperature < math.inf:
-            raise InputError(f"temperature must be at least 0, not {self.temperature}.")
+        positive("sigma", self.sigma)
+        positive("zeta", self.zeta, zero=True)
+        positive("temperature", self.temperature, zero=True)
         values = torch.linalg.eigvalsh(self.gamma)
         if not values[0] > 1e-12 * values[-1]:
             raise InputError(
@@ -70,7 +79,10 @@ class Problem:
 
     @classmethod
     def one_example(cls, activation: Activation, d: int, rho: float, ratio: float) -> Problem:
-        """A unit input with label y, y^2 = ratio kbar, and one unit point at overlap rho with it."""
+        """A unit input with label y, y^2 = ratio kbar, and one unit point at overlap rho with it.
+
+        d: inputs. rho: in [-1, 1], and 1 or -1 for d = 1. ratio: above 0.
+        """
         whole("d", d, 1)
         rho, ratio = float(exact(symbols.rho, rho)), float(exact(symbols.ratio, ratio))
         if not -1 <= rho <= 1 or (d == 1 and abs(rho) != 1):
@@ -133,10 +145,12 @@ class Problem:
     def slope(self) -> Callable[[Tensor], Tensor]:
         return Formula(f"{self.activation.name}'", (z,), self.activation.derivative()).torch
 
-    def sampled(self, draws: int = 200_000, seed: int = 0, device: str = "auto") -> Coefficients:
+    def sampled(
+        self, draws: int = 200_000, seed: int = 0, device: str | torch.device = "auto"
+    ) -> Coefficients:
         """Monte Carlo averages over Gaussian units, in blocks."""
         whole("draws", draws, 2)
-        generator = torch.Generator(resolve(device)).manual_seed(seed)
+        generator = torch.Generator(resolve(device)).manual_seed(whole("seed", seed, 0))
         kind = {"generator": generator, "device": generator.device, "dtype": torch.float64}
         size = self._rows()
         tallies = [Tally() for _ in range(4)]

@@ -21,13 +21,15 @@ from dataclasses import dataclass, fields
 
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
 from numeric.estimate import Estimate
 from numeric.experiments.bayes.coefficients import Coefficients, Tally
 from numeric.experiments.bayes.dataset import Problem
-from numeric.inputs import InputError, resolve, whole
+from numeric.inputs import InputError, require_instance, resolve, whole
 from numeric.models.shallow import ShallowNetwork
+from numeric.progress import progress_bar
+
+__all__ = ["FewEffectiveDraws", "PosteriorVolume", "Weighted", "at_infinite_width"]
 
 BLOCK = 2**20  # numbers held at once in the largest array
 FEWEST = 100  # effective draws below which the result is refused
@@ -49,16 +51,28 @@ class Weighted:
 
 @dataclass(frozen=True, eq=False)
 class PosteriorVolume:
-    """Networks of width n drawn from the prior and weighted by how well they fit the data."""
+    """Networks of width n drawn from the prior and weighted by how well they fit the data.
+
+    n: units, as many at least as there are examples and inputs. draws: networks, 200 at least. `run`
+    returns the Weighted coefficients with standard errors. Fewer than 100 effective draws are refused,
+    and few of them are warned of (FewEffectiveDraws).
+
+    >>> from analytic.activations import monomial
+    >>> problem = Problem.one_example(monomial(2), d=2, rho=0.5, ratio=1.0)
+    >>> PosteriorVolume(problem, n=50, draws=400, device="cpu").run(progress=False).draws
+    400
+    """
 
     problem: Problem
     n: int = 300
     draws: int = 20_000
     seed: int = 0
-    device: str = "auto"
+    device: str | torch.device = "auto"
 
     def __post_init__(self) -> None:
+        require_instance("problem", self.problem, Problem, "Problem.one_example(relu, 2, 0.5, 1.0)")
         whole("n", self.n, 1)
+        whole("seed", self.seed, 0)
         whole("draws", self.draws, 2 * FEWEST)  # since weights make fewer of them effective
         least = max(len(self.problem.inputs), self.problem.d)
         if self.n < least:
@@ -68,10 +82,11 @@ class PosteriorVolume:
             )
 
     def run(self, progress: bool = True) -> Weighted:
+        """Draw all networks and weigh them."""
         generator = torch.Generator(resolve(self.device)).manual_seed(self.seed)
         tallies = [Tally() for _ in fields(Coefficients)]
         total = squares = 0.0
-        with tqdm(total=self.draws, desc="networks", disable=not progress, leave=False) as bar:
+        with progress_bar(of="networks", show=progress, total=self.draws) as bar:
             for size in self._sizes():
                 weight, tops = self._draw(size, generator)
                 for tally, (top, below) in zip(tallies, tops, strict=True):
@@ -173,6 +188,8 @@ def _log_likelihood(K: Tensor, labels: Tensor) -> Tensor:
 
 def at_infinite_width(narrow: Weighted, wide: Weighted) -> Coefficients:
     """Richardson extrapolation in 1/n, from runs at two widths with different seeds."""
+    for name, run in (("narrow", narrow), ("wide", wide)):
+        require_instance(name, run, Weighted, "what PosteriorVolume(...).run() returns")
     a, b = narrow.width, wide.width
     if a == b:
         raise InputError(f"Both runs have width {a}, but two widths are needed.")

@@ -18,18 +18,26 @@ from torch import Tensor
 
 from numeric.estimate import Estimate
 from numeric.experiments.decision_boundaries.curves import Disc
-from numeric.inputs import InputError
+from numeric.inputs import InputError, fraction, whole
+
+__all__ = ["Comparison", "Zones", "level_each"]
 
 
 @dataclass(frozen=True)
 class Zones:
-    """Distances that count as near to a curve and as far from it, relative to the disc's radius."""
+    """Distances that count as near to a curve and as far from it, relative to the disc's radius.
+
+    >>> Zones(near=0.3, far=0.2)
+    Traceback (most recent call last):
+    ...
+    analytic.expressions.arguments.InputError: Zones need 0 < near <= far < 1, but 0.3 and 0.2 were given.
+    """
 
     near: float = 0.1
     far: float = 0.25
 
     def __post_init__(self) -> None:
-        if not 0 < self.near <= self.far < 1:
+        if not fraction("near", self.near) <= fraction("far", self.far):
             raise InputError(
                 f"Zones need 0 < near <= far < 1, but {self.near} and {self.far} were given."
             )
@@ -66,6 +74,7 @@ class Comparison:
 
     @property
     def mean(self) -> Tensor:
+        """The mean difference, in nats."""
         return self.estimate.mean
 
     @property
@@ -96,6 +105,4 @@ class Comparison:
 
 def level_each(level: float, count: int) -> float:
     """Bonferroni: the level of each of several intervals so that all hold with probability `level`."""
-    if not 0 < level < 1:
-        raise InputError(f"level = {level} was given, but a probability between 0 and 1 is needed.")
-    return 1 - (1 - level) / count
+    return 1 - (1 - fraction("level", level)) / whole("count", count)

@@ -11,12 +11,19 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from numeric.inputs import InputError, whole
+from numeric.inputs import InputError, positive, require_float_dtype, resolve, whole
+
+__all__ = ["Disc", "Lattice", "distance"]
 
 
 @dataclass(frozen=True)
 class Lattice:
-    """Evenly spaced points of a square around the origin, x[i, j] = (axis[j], axis[i])."""
+    """Evenly spaced points of a square around the origin, x[i, j] = (axis[j], axis[i]).
+
+    >>> lattice = Lattice(reach=1.0, points=5)
+    >>> lattice.x.shape, lattice.curve(lambda x: x[:, 0] - 0.25).shape
+    (torch.Size([25, 2]), torch.Size([5, 2]))
+    """
 
     reach: float
     points: int = 40  # on a side, as in the paper
@@ -25,10 +32,13 @@ class Lattice:
 
     def __post_init__(self) -> None:
         whole("points", self.points, 2)
-        _check_reach(self.reach)
+        positive("reach", self.reach)
+        require_float_dtype(self.dtype)
+        resolve(self.device)
 
     @cached_property
     def axis(self) -> Tensor:
+        """(points,): the coordinates along one side."""
         kind = {"dtype": self.dtype, "device": self.device}
         return torch.linspace(-self.reach, self.reach, self.points, **kind)
 
@@ -59,6 +69,9 @@ class Disc:
     """Points on circles around the origin, with the spacing on a circle equal to that between circles.
 
     The points are invariant under rotation by 45 degrees and reflection in an axis or a diagonal.
+
+    >>> Disc(reach=1.0, circles=2).x.shape
+    torch.Size([24, 2])
     """
 
     reach: float
@@ -68,7 +81,9 @@ class Disc:
 
     def __post_init__(self) -> None:
         whole("circles", self.circles)
-        _check_reach(self.reach)
+        positive("reach", self.reach)
+        require_float_dtype(self.dtype)
+        resolve(self.device)
 
     @cached_property
     def circle(self) -> Tensor:
@@ -91,11 +106,6 @@ class Disc:
         return values - (values @ circles / circles.sum(0))[..., self.circle]
 
 
-def _check_reach(reach: float) -> None:
-    if not 0 < reach < math.inf:
-        raise InputError(f"reach = {reach} was given, but a length above 0 is needed.")
-
-
 def _crossings(values: Tensor, x: Tensor) -> Tensor:
     """Along the first axis of (p, q) values at (p, q, 2) points."""
     here, there = values[:-1], values[1:]
@@ -105,7 +115,11 @@ def _crossings(values: Tensor, x: Tensor) -> Tensor:
 
 
 def distance(x: Tensor, curve: Tensor) -> Tensor:
-    """Distance of points from the nearest point of a curve: (m, 2), (k, 2) -> (m,); infinite if k = 0."""
+    """Distance of points from the nearest point of a curve: (m, 2), (k, 2) -> (m,); infinite if k = 0.
+
+    >>> distance(torch.zeros(1, 2), torch.tensor([[3.0, 4.0]])).tolist()
+    [5.0]
+    """
     if not len(curve):
         return x.new_full((len(x),), math.inf)
     return torch.cdist(x, curve).amin(1)

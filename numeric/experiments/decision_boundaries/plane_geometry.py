@@ -11,21 +11,28 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from tqdm import tqdm
 
 from numeric import geometry
 from numeric.experiments.decision_boundaries.curves import Lattice
-from numeric.inputs import InputError
+from numeric.inputs import InputError, require_instance
 from numeric.models.activation_derivatives import Slopes, slopes_of
 from numeric.models.perceptron import hidden_layers
+from numeric.progress import progress_bar
 from numeric.runs import Run
+
+__all__ = ["GeometryMap", "geometry_map", "geometry_maps", "log_volume", "margin"]
 
 DEAD = 1e8  # -log of a slope at which the rounding of the log reaches 1e-8
 THIN = 1e-7  # height over length of a parallelogram below which its area loses more than 1e-9
 
 
 def margin(model: nn.Module) -> Callable[[Tensor], Tensor]:
-    """The lead of label 1 over label 0, (m, 2) -> (m,), which is 0 on the decision boundary."""
+    """The lead of label 1 over label 0, (m, 2) -> (m,), which is 0 on the decision boundary.
+
+    >>> lead = margin(nn.Linear(2, 2))
+    >>> lead(torch.zeros(5, 2)).shape
+    torch.Size([5])
+    """
 
     def lead(x: Tensor) -> Tensor:
         with torch.no_grad():
@@ -107,7 +114,14 @@ class GeometryMap:
 
 
 def geometry_map(model: nn.Module, lattice: Lattice) -> GeometryMap:
-    """The geometry of one network."""
+    """The geometry of one perceptron of two inputs at the points of a lattice.
+
+    >>> from numeric.models.perceptron import perceptron
+    >>> geometry_map(perceptron(8), Lattice(1.0, 3)).ricci.shape
+    torch.Size([1, 3, 3])
+    """
+    require_instance("lattice", lattice, Lattice, "Lattice(1.5)")
+    require_instance("model", model, nn.Module, "perceptron(10)")
     x, lead, layers = lattice.x, margin(model), hidden_layers(model)
     curved = [geometry.ricci_scalar(model, x, layer=name) for name in layers]
     widths = x.new_tensor([linear.out_features for linear, _ in layers.values()])
@@ -122,5 +136,6 @@ def geometry_map(model: nn.Module, lattice: Lattice) -> GeometryMap:
 
 def geometry_maps(run: Run, lattice: Lattice, progress: bool = True) -> dict[int, GeometryMap]:
     """The geometry at every snapshot of a run."""
-    steps = tqdm(run.steps, desc="fields", disable=not progress, leave=False)
+    require_instance("run", run, Run, "what numeric.runs.train returns")
+    steps = progress_bar(run.steps, of="maps", show=progress)
     return {step: geometry_map(run.model_at(step), lattice) for step in steps}

@@ -11,12 +11,22 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from numeric.inputs import InputError, generator_for, whole
+from numeric.inputs import (
+    ArrayLike,
+    InputError,
+    fraction,
+    generator_for,
+    positive,
+    require_instance,
+    whole,
+)
+from numeric.inputs import points as points_from
+
+__all__ = ["Recipe", "Task", "shuffled", "sinusoid", "xor"]
 
 Sample = Callable[[torch.Generator], tuple[Tensor, Tensor]]  # -> (n, 2), (n,)
 HALF = math.sqrt(0.5)
@@ -26,35 +36,42 @@ EIGHTH_TURN = ((HALF, -HALF), (HALF, HALF))
 
 @dataclass(frozen=True)
 class Recipe:
-    """Stochastic gradient descent on the cross entropy, to which nothing is ever added."""
+    """Stochastic gradient descent on the cross entropy, to which nothing is ever added.
+
+    >>> Recipe(rate=0.1, momentum=0.9, decay=0.0, epochs=3, batch_size=50).steps(examples=120)
+    9
+    """
 
     rate: float
     momentum: float
     decay: float  # of weights, in the optimiser
     epochs: int
-    batch: int | None = None  # None: all examples at once
+    batch_size: int | None = None  # None: all examples at once
 
     def __post_init__(self) -> None:
-        if not (0 < self.rate < math.inf and 0 <= self.momentum < 1 and 0 <= self.decay < math.inf):
-            raise InputError(
-                f"A recipe needs rate > 0, 0 <= momentum < 1 and decay >= 0, not {self.rate}, "
-                f"{self.momentum} and {self.decay}."
-            )
+        positive("rate", self.rate)
+        fraction("momentum", self.momentum, zero=True)
+        positive("decay", self.decay, zero=True)
         whole("epochs", self.epochs, 0)
-        if self.batch is not None:
-            whole("batch", self.batch)
+        if self.batch_size is not None:
+            whole("batch_size", self.batch_size)
 
     @property
     def optimizer(self) -> Callable[..., torch.optim.Optimizer]:
+        """A function from parameters to the optimiser, for `numeric.runs.train`."""
         settings = {"lr": self.rate, "momentum": self.momentum, "weight_decay": self.decay}
         return partial(torch.optim.SGD, **settings)
 
     def steps(self, examples: int) -> int:
         """Updates in all."""
-        return self.epochs * math.ceil(examples / (self.batch or examples))
+        return self.epochs * math.ceil(examples / (self.batch_size or examples))
 
     def hastened(self, factor: int) -> Recipe:
-        """The same training time, rate times epochs, in fewer and larger steps."""
+        """The same training time, rate times epochs, in fewer and larger steps.
+
+        >>> Recipe(0.1, 0.9, 0.0, epochs=20).hastened(10).epochs
+        2
+        """
         epochs, rest = divmod(self.epochs, whole("factor", factor))
         if rest:
             raise InputError(f"{self.epochs} epochs are no multiple of {factor}.")
@@ -75,34 +92,61 @@ class Task:
     )
 
     def data(self, seed: int, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor]:
-        """(n, 2), (n,)."""
+        """Points (n, 2) and labels (n,) of one draw of the task."""
         x, y = self.sample(generator_for("data", whole("seed", seed, 0)))
         return x.to(dtype), y
 
+    def __post_init__(self) -> None:
+        require_instance("name", self.name, str, "'xor'")
+        require_instance("recipe", self.recipe, Recipe, "xor().recipe")
+        positive("reach", self.reach)
+        if not callable(self.sample):
+            raise InputError(
+                f"sample = {self.sample!r} was given, but a function from a torch.Generator to points (n, 2) "
+                "and labels (n,) is needed."
+            )
+
     @classmethod
-    def of(cls, x: Any, y: Any, recipe: Recipe | None = None, reach: float | None = None) -> Task:
-        """A task from given points (n, 2) and labels (n,), without a known boundary."""
-        points, labels = torch.as_tensor(x, dtype=torch.float64), torch.as_tensor(y)
-        if points.ndim != 2 or points.shape[1] != 2 or labels.shape != points.shape[:1]:
+    def of(
+        cls,
+        x: ArrayLike,
+        y: ArrayLike,
+        recipe: Recipe | None = None,
+        reach: float | None = None,
+    ) -> Task:
+        """A task from given points (n, 2) and labels (n,), without a known boundary.
+
+        `reach` is 1.5 times the largest coordinate unless given, and the recipe is that of XOR. Refused are
+        labels other than 0 and 1, or of one kind only.
+
+        >>> Task.of([[0, 0], [1, 1]], [0, 1]).reach
+        1.5
+        """
+        points = points_from(x, "cpu", d=2)
+        try:
+            labels = torch.as_tensor(y)
+        except (TypeError, ValueError, RuntimeError):
+            raise InputError(f"Labels must be 0 and 1, not {y!r}.") from None
+        if labels.shape != points.shape[:1]:
             raise InputError(
                 f"Points (n, 2) with labels (n,) are needed, but {tuple(points.shape)} and "
                 f"{tuple(labels.shape)} were given."
             )
-        if not points.isfinite().all():
-            raise InputError("Some points are NaN or infinite: remove them.")
         if set(labels.tolist()) != {0, 1}:
             raise InputError(
                 f"Labels must be 0 and 1, and both, not {sorted(set(labels.tolist()))}."
             )
         examples = points, labels.long()
         span = 1.5 * points.abs().max().item() if reach is None else reach
-        if not 0 < span < math.inf:
-            raise InputError(f"reach = {span} was given, but a radius above 0 is needed.")
         return cls("points", lambda _: examples, recipe or xor().recipe, span)
 
 
 def xor() -> Task:
-    """Four corners of a square, opposite ones with equal labels; the boundary is both axes."""
+    """Four corners of a square, opposite ones with equal labels; the boundary is both axes.
+
+    >>> xor().data(seed=0)[1].tolist()
+    [0, 1, 1, 0]
+    """
     corners = torch.tensor([[-1, -1], [-1, 1], [1, -1], [1, 1]], dtype=torch.float64)
     labels = torch.tensor([0, 1, 1, 0])
     recipe = Recipe(rate=0.02, momentum=0.9, decay=1e-4, epochs=2_000)
@@ -111,7 +155,11 @@ def xor() -> Task:
 
 
 def sinusoid(points: int = 400) -> Task:
-    """Uniform on [-1, 1]^2, with label 1 above y = (3/5) sin(7x - 1)."""
+    """Uniform on [-1, 1]^2, with label 1 above y = (3/5) sin(7x - 1); 2 points at least.
+
+    >>> sinusoid(10).data(seed=0)[0].shape
+    torch.Size([10, 2])
+    """
     count = whole("points", points, 2)
 
     def side(x: Tensor) -> Tensor:
@@ -121,12 +169,17 @@ def sinusoid(points: int = 400) -> Task:
         x = 2 * torch.rand(count, 2, generator=generator, dtype=torch.float64) - 1
         return x, (side(x) > 0).long()
 
-    recipe = Recipe(rate=0.05, momentum=0.9, decay=0.0, epochs=10_000, batch=50)
+    recipe = Recipe(rate=0.05, momentum=0.9, decay=0.0, epochs=10_000, batch_size=50)
     return Task("sinusoid", sample, recipe, 1.0, side)
 
 
 def shuffled(y: Tensor, seed: int) -> Tensor:
-    """A permutation of the labels (n,) that neither equals them nor swaps all of them."""
+    """A permutation of the labels (n,) that neither equals them nor swaps all of them, if there is one.
+
+    >>> shuffled(xor().data(seed=0)[1], seed=0).sum().item()
+    2
+    """
+    require_instance("y", y, Tensor, "the labels of xor().data(0)")
     generator = generator_for("labels", whole("seed", seed, 0))
     for _ in range(100):
         other = y[torch.randperm(len(y), generator=generator)]

@@ -11,7 +11,9 @@ import torch
 from torch import Tensor
 
 from numeric.estimate import Slope
-from numeric.inputs import InputError
+from numeric.inputs import InputError, as_numbers, number, whole_numbers
+
+__all__ = ["Bias", "Coefficient"]
 
 STEP = 0.01
 EXPONENTS = torch.arange(
@@ -27,24 +29,34 @@ class Coefficient:
     stderr: float
 
     def sigmas_from(self, exact: float) -> float:
+        """How many standard errors it lies from a value."""
         return abs(self.value - exact) / self.stderr
 
 
 @dataclass(frozen=True)
 class Bias:
-    """Mean minus infinite-width value of one number, and its standard error, at every width."""
+    """Mean minus infinite-width value of one number, and its standard error, at every width.
+
+    >>> bias = Bias((10, 20, 40), (0.1, 0.05, 0.025), (0.01, 0.01, 0.01))  # 1 / n
+    >>> round(bias.slope().value, 6)
+    -1.0
+    """
 
     widths: tuple[int, ...]
     values: tuple[float, ...]
     stderrs: tuple[float, ...]
 
     def __post_init__(self) -> None:
+        whole_numbers("widths", self.widths)
+        values, stderrs = (
+            as_numbers(name, getattr(self, name), "(widths,)") for name in ("values", "stderrs")
+        )
         if not len(self.widths) == len(self.values) == len(self.stderrs) > 0:
             raise InputError(
                 f"Every width needs a value and a standard error, but {len(self.widths)} widths, "
                 f"{len(self.values)} values and {len(self.stderrs)} errors were given."
             )
-        if not all(math.isfinite(v) for v in self.values) or not min(self.stderrs) > 0:
+        if not values.isfinite().all() or not stderrs.min() > 0:
             raise InputError(
                 "A bias needs finite values with standard errors above 0 to weigh them by, but "
                 f"{self.values} with {self.stderrs} were given: take an entry that varies."
@@ -55,6 +67,7 @@ class Bias:
 
         That of k = 0 is what remains at infinite width: none, where the infinite kernel is right.
         """
+        powers = whole_numbers("powers", powers, 0)
         self._require_widths(len(powers))
         columns = torch.stack([self._n**-k / self._errors for k in powers], 1)
         solve = torch.linalg.pinv(columns)
@@ -76,7 +89,7 @@ class Bias:
 
     def misfit(self, p: float) -> float:
         r"""$\chi^2$ of the best $c\,n^p$, with one degree of freedom less than there are widths."""
-        return self._misfits(torch.tensor([p], dtype=torch.float64)).item()
+        return self._misfits(torch.tensor([number("p", p)], dtype=torch.float64)).item()
 
     def _misfits(self, p: Tensor) -> Tensor:
         curves = self._curves(p)

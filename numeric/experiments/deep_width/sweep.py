@@ -10,22 +10,38 @@ all that enters a unit exchanges its slopes, so that $\phi'^2$ has one mean at e
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import sympy as sp
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
 from numeric.estimate import Estimate, Slope, power_law
 from numeric.experiments.deep_width.bias import Bias
 from numeric.infinite.finite_width import FiniteNetwork
 from numeric.infinite.network import FullyConnected
 from numeric.infinite.parametrisation import Standard
-from numeric.inputs import InputError, generator_for, require_writable, resolve
-from numeric.runs import store
+from numeric.inputs import (
+    ArrayLike,
+    InputError,
+    as_path,
+    generator_for,
+    points,
+    require_float_dtype,
+    require_instance,
+    require_writable,
+    resolve,
+    whole,
+    whole_numbers,
+)
+from numeric.progress import progress_bar
+from numeric.runs.store import checkpoint, fingerprint
 
+__all__ = ["Approach", "Approaches", "KernelSweep"]
+
+Advance = Callable[[int], object]  # of a progress bar
 BLOCK = 2**20  # numbers in the largest tensors held
 
 
@@ -68,51 +84,54 @@ class KernelSweep:
     """The kernels of random networks of growing width, at a few points.
 
     The tangent kernel of the standard parametrisation grows with the width, so it is divided by it.
-    With a folder `store`, each finished width is stored there and reused by the next run.
+
+    network: of infinite width. x: points (m, d), an array, list or tensor. widths: whole numbers that
+    differ. draws: networks of each width, 2 at least. store: a folder in which each finished width is
+    stored, and reused by the next run. `run` returns the Approaches of both kernels to those of infinite
+    width. Refused are kernels that overflow the dtype, and files of other runs.
+
+    >>> from analytic.activations import relu
+    >>> net = FullyConnected(relu, 1, 1.4, 0.1)
+    >>> approaches = KernelSweep(net, [[1.0, 0.0], [0.0, 1.0]], (4, 8), draws=10, device="cpu").run(False)
+    >>> approaches.ntk.at[8].mean.shape
+    torch.Size([2, 2])
     """
 
     network: FullyConnected
-    x: Tensor  # (m, d)
+    x: ArrayLike  # (m, d), a tensor in float64 from the start on
     widths: tuple[int, ...] = (16, 32, 64, 128, 256, 512)
     draws: int = 10_000
     seed: int = 0
-    device: str = "auto"
+    device: str | torch.device = "auto"
     dtype: torch.dtype = torch.float64
-    store: Path | None = None
+    store: str | Path | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.network, FullyConnected):
-            raise InputError(f"network must be a FullyConnected, not {self.network!r}.")
-        numbers = (*self.widths, self.draws)
-        whole = all(isinstance(n, int) and not isinstance(n, bool) for n in numbers)
-        if not self.widths or not whole or min(self.widths) < 1 or self.draws < 2:
-            raise InputError(
-                f"A sweep needs whole widths of at least 1 and at least 2 draws, "
-                f"not {self.widths} and {self.draws}."
-            )
-        if len(set(self.widths)) < len(self.widths):
-            raise InputError(f"widths must differ, but {self.widths} were given.")
-        if not torch.is_tensor(self.x):
-            raise InputError(f"x must be a tensor of points (m, d), not {type(self.x).__name__}.")
-        if self.x.ndim != 2 or not self.x.numel() or not torch.isfinite(self.x).all():
-            raise InputError(
-                f"x must have shape (m, d), one point at least, and be finite, but shape "
-                f"{tuple(self.x.shape)} with {int((~self.x.isfinite()).sum())} NaN or infinite "
-                "entries was given: remove those points."
-            )
+        require_instance(
+            "network", self.network, FullyConnected, "FullyConnected(relu, 2, 1.4, 0.1)"
+        )
+        whole_numbers("widths", self.widths)
+        whole("draws", self.draws, 2)
+        whole("seed", self.seed, 0)
+        require_float_dtype(self.dtype)
+        resolve(self.device)
+        if self.store is not None:
+            as_path(self.store)
+        object.__setattr__(self, "x", points(self.x))
 
     def run(self, progress: bool = True) -> Approaches:
+        """Draw all networks and measure their kernels."""
         if self.store is not None:
-            require_writable(Path(self.store) / "width")
+            require_writable(as_path(self.store) / "width")
         x = self.x.to(resolve(self.device), self.dtype)
         exact: dict[int, Tensor] = {}
         at: dict[int, Estimate] = {}
         total = self.draws * len(self.widths)
-        with tqdm(total=total, desc="networks", disable=not progress, leave=False) as bar:
+        with progress_bar(of="networks", show=progress, total=total) as bar:
             for width in self.widths:
                 bar.set_postfix(width=width)
                 exact[width] = self._exact(width, x.to("cpu", torch.float64))
-                at[width] = self._estimate(width, x, exact[width], bar)
+                at[width] = self._estimate(width, x, exact[width], bar.update)
         kernels = (
             Approach(
                 {n: both[k] for n, both in exact.items()},
@@ -132,20 +151,20 @@ class KernelSweep:
             net = replace(net, parametrisation=Standard(width))
         return torch.stack([net.nngp(x), net.ntk(x) / self._scale(width)])
 
-    def _estimate(self, width: int, x: Tensor, exact: Tensor, bar: tqdm) -> Estimate:
+    def _estimate(self, width: int, x: Tensor, exact: Tensor, advance: Advance) -> Estimate:
         """The estimate stored by an earlier run, or else measured and stored."""
         if self.store is None:
-            return self._measure(width, x, exact, bar)
+            return self._measure(width, x, exact, advance)
         run = self._fingerprint(width, x)
-        path = Path(self.store) / f"width-{width}-{run[:16]}.pt"
-        if (stored := store.read(path, run)) is not None:
-            bar.update(self.draws)
+        file = checkpoint(as_path(self.store) / f"width-{width}-{run[:16]}.pt", run)
+        if (stored := file.read()) is not None:
+            advance(self.draws)
             return Estimate(**stored)
-        estimate = self._measure(width, x, exact, bar)
-        store.write(path, run, vars(estimate))
+        estimate = self._measure(width, x, exact, advance)
+        file.write(vars(estimate))
         return estimate
 
-    def _measure(self, width: int, x: Tensor, exact: Tensor, bar: tqdm) -> Estimate:
+    def _measure(self, width: int, x: Tensor, exact: Tensor, advance: Advance) -> Estimate:
         """NNGP and NTK over networks, (2, m, m), from sums over stacks."""
         generator = generator_for("networks", self.seed, width, device=x.device)
         kind = {"generator": generator, "dtype": self.dtype}
@@ -159,7 +178,7 @@ class KernelSweep:
             )  # differences first, so that the variance does not cancel
             total += off.sum(0)
             squares += (off**2).sum(0)
-            bar.update(stack)
+            advance(stack)
         if not torch.isfinite(squares).all():
             raise InputError(
                 f"Kernels of networks of width {width} overflow {self.dtype}: take smaller x or "
@@ -180,7 +199,7 @@ class KernelSweep:
         """A hash of everything that the draws and their kernels depend on."""
         net = self.network
         phis = [sp.srepr(act.phi.floating) for act in net.activations]
-        return store.fingerprint(
+        return fingerprint(
             phis, net.sigma_w, net.sigma_b, type(net.parametrisation).__name__, self._stacks(width),
             x, self.seed,
         )  # fmt: skip

@@ -10,15 +10,33 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
-from analytic.expressions.arguments import bind, exact
 from analytic.splines import Initialisation
-from numeric.inputs import InputError, resolve, whole
+from numeric.inputs import (
+    ArrayLike,
+    InputError,
+    fraction,
+    positive,
+    require_float_dtype,
+    resolve,
+    values_on_a_line,
+    whole,
+)
+from numeric.progress import progress_bar
+from numeric.splines.law import parameters
+
+__all__ = [
+    "FeatureLaw",
+    "Independent",
+    "RandomFeatureNetwork",
+    "RandomFeatures",
+    "Stratified",
+    "distinct",
+    "samples",
+]
 
 BLOCK = 2**23  # features held at once
 WIDE = {"dtype": torch.float64, "device": "cpu"}  # where units are drawn, for any device and dtype
@@ -108,14 +126,23 @@ class Stratified:
 
 @dataclass(frozen=True)
 class RandomFeatures:
-    """The hidden layer: m units of an initialisation, whose parameters have these values."""
+    """The hidden layer: m units of an initialisation, whose parameters have these values.
+
+    initialisation: signs, uniform, gaussian or onesided of analytic.splines. values: a number for each of its
+    parameters. sampling: Independent() or Stratified(). Refused are other laws, and values out of range.
+
+    >>> from analytic.splines import INITIALISATIONS
+    >>> units = RandomFeatures(INITIALISATIONS["signs"], {"B": 1.0}, m=64, device="cpu")
+    >>> units.fit([-0.5, 0.0, 0.5], [0.0, 1.0, 0.0]).predict([0.0, 0.5]).abs().round(decimals=6)
+    tensor([1., 0.], dtype=torch.float64)
+    """
 
     initialisation: Initialisation
     values: Mapping[str, float]
     m: int
     seed: int = 0
     sampling: Independent | Stratified = field(default_factory=Independent)
-    device: str = "auto"
+    device: str | torch.device = "auto"
     dtype: torch.dtype = torch.float64
 
     def __post_init__(self) -> None:
@@ -125,6 +152,7 @@ class RandomFeatures:
             raise InputError(f"sampling: Independent() or Stratified(), not {self.sampling!r}.")
         whole("m", self.m, 1)
         whole("seed", self.seed, 0)
+        require_float_dtype(self.dtype)
         _ = self.units  # so that wrong parameters are refused here
 
     @cached_property
@@ -134,20 +162,23 @@ class RandomFeatures:
         place = resolve(self.device)
         return a.to(place, self.dtype), b.to(place, self.dtype)
 
-    def features(self, x: Any) -> Tensor:
+    def features(self, x: ArrayLike) -> Tensor:
         """(n,) -> (n, m), with the factor m^(-1/2)."""
         a, b = self.units
-        return torch.relu(line("x", x, a)[:, None] * a - b) / math.sqrt(self.m)
+        return torch.relu(values_on_a_line("x", x, a, 0)[:, None] * a - b) / math.sqrt(self.m)
 
-    def kernel(self, x: Any, y: Any = None) -> Tensor:
+    def kernel(self, x: ArrayLike, y: ArrayLike | None = None) -> Tensor:
         """(n,), (k,) -> (n, k): what tends to the random-feature kernel (23) as m grows."""
         return self.features(x) @ self.features(x if y is None else y).T
 
-    def fit(self, x: Any, y: Any, ridge: float = 0.0) -> RandomFeatureNetwork:
-        """The least |c| among those that interpolate (22), or the least |f(x) - y|^2 + ridge |c|^2."""
+    def fit(self, x: ArrayLike, y: ArrayLike, ridge: float = 0.0) -> RandomFeatureNetwork:
+        """The least |c| among those that interpolate (22), or the least |f(x) - y|^2 + ridge |c|^2.
+
+        x, y: samples, (n,) each, two at least. Refused are two targets at one x without a ridge, and more
+        samples than the units can interpolate.
+        """
         x, y = samples(x, y, self.units[0])
-        if not 0 <= ridge < math.inf:
-            raise InputError(f"ridge = {ridge} was given, but it must be a number at least 0.")
+        positive("ridge", ridge, zero=True)
         x, y = (x, y) if ridge else distinct(x, y)
         features = self.features(x)
         u, s, vt = torch.linalg.svd(features, full_matrices=False)
@@ -161,7 +192,7 @@ class RandomFeatures:
         return RandomFeatureNetwork(self, c)
 
     def train(
-        self, x: Any, y: Any, steps: int, momentum: float = 0.0, progress: bool = True
+        self, x: ArrayLike, y: ArrayLike, steps: int, momentum: float = 0.0, progress: bool = True
     ) -> RandomFeatureNetwork:
         """Gradient descent on c alone from c = 0, which is delta = -infinity of section 3.
 
@@ -172,13 +203,15 @@ class RandomFeatures:
         whole("steps", steps, 1)
         features = self.features(x)
         curvature = torch.linalg.matrix_norm(features, 2).item() ** 2
-        if not (curvature > 0 and 0 <= momentum < 1):
-            problem = f"momentum = {momentum} and curvature {curvature} were given"
-            raise InputError(f"{problem}: take momentum in [0, 1) and x where units are active.")
+        fraction("momentum", momentum, zero=True)
+        if not curvature > 0:
+            raise InputError(
+                "No unit is active at any of the points: take x where units are active."
+            )
         c = torch.zeros_like(features[0]).requires_grad_()
         rate, losses = (1 + math.sqrt(momentum)) ** 2 / curvature, []
         optimizer = torch.optim.SGD([c], lr=rate, momentum=momentum)
-        for _ in tqdm(range(steps), desc="steps", disable=not progress, leave=False):
+        for _ in progress_bar(range(steps), of="steps", show=progress):
             optimizer.zero_grad()
             loss = ((features @ c - y) ** 2).sum() / 2
             loss.backward()
@@ -195,9 +228,9 @@ class RandomFeatureNetwork:
     coefficients: Tensor  # (m,)
     losses: Tensor | None = None  # (steps,)
 
-    def predict(self, x: Any) -> Tensor:
+    def predict(self, x: ArrayLike) -> Tensor:
         """(n,) -> (n,)."""
-        x = line("x", x, self.coefficients)
+        x = values_on_a_line("x", x, self.coefficients, 0)
         parts = x.split(max(1, BLOCK // self.hidden.m))
         return torch.cat([self.hidden.features(part) @ self.coefficients for part in parts])
 
@@ -207,32 +240,11 @@ class RandomFeatureNetwork:
         return self.coefficients.norm()
 
 
-def parameters(law: Initialisation, values: Mapping[str, float]) -> dict[str, float]:
-    """The values of its parameters as floats, all of them given and each in its range."""
-    numbers = bind(f"spline.{law.name}", law.parameters, (), dict(values))
-    return {
-        s.name: float(exact(s, value)) for s, value in zip(law.parameters, numbers, strict=True)
-    }
-
-
-def line(name: str, x: Any, like: Tensor) -> Tensor:
-    """Finite numbers as a tensor (n,) of that device and dtype."""
-    try:
-        x = (x if torch.is_tensor(x) else torch.tensor(x, dtype=torch.float64)).to(like)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise InputError(f"{name} is no row of numbers ({error}): give shape (n,).") from None
-    if x.ndim != 1 or not torch.isfinite(x).all():
-        contents = f"{int((~x.isfinite()).sum())} NaN or infinite entries in shape {tuple(x.shape)}"
-        raise InputError(f"{name} must be finite numbers of shape (n,), but has {contents}.")
-    return x
-
-
-def samples(x: Any, y: Any, like: Tensor) -> tuple[Tensor, Tensor]:
+def samples(x: ArrayLike, y: ArrayLike, like: Tensor) -> tuple[Tensor, Tensor]:
     """Points and targets, two at least and as many of either."""
-    x, y = line("x", x, like), line("y", y, like)
-    if len(x) != len(y) or len(x) < 2:
-        counts = f"{len(x)} points and {len(y)} targets"
-        raise InputError(f"A fit needs as many points as targets, at least 2, not {counts}.")
+    x, y = values_on_a_line("x", x, like, 2), values_on_a_line("y", y, like, 2)
+    if len(x) != len(y):
+        raise InputError(f"{len(x)} points and {len(y)} targets were given: give as many.")
     return x, y
 
 

@@ -8,14 +8,12 @@ units $m\,E|f_m - f|^2 \to E[h^2 g^2]$, which is an integral over the law, and n
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
 from analytic.splines import Initialisation
 from numeric.estimate import Estimate, Slope, power_law
@@ -25,11 +23,20 @@ from numeric.experiments.random_features.network import (
     RandomFeatures,
     Stratified,
     distinct,
-    line,
-    parameters,
     samples,
 )
-from numeric.inputs import InputError, seed_for, whole
+from numeric.inputs import (
+    ArrayLike,
+    InputError,
+    seed_for,
+    values_on_a_line,
+    whole,
+    whole_numbers,
+)
+from numeric.progress import progress_bar
+from numeric.splines.law import parameters
+
+__all__ = ["DenseInterpolant", "Errors", "FeatureSweep"]
 
 GOLDEN = (math.sqrt(5) - 1) / 2
 FINE = 2**12  # units that stand for the law in an integral over it
@@ -38,23 +45,34 @@ FOURTH = {"uniform": 4 / 3, "gaussian": 2}  # E[r^4] / E[r^2]^2, where lengths r
 
 @dataclass(frozen=True, eq=False)
 class DenseInterpolant:
-    """The interpolant of least norm in the kernel's space, (24), for few points: O(n^3), float64."""
+    """The interpolant of least norm in the kernel's space, (24), for few points: O(n^3), float64.
+
+    x, y: samples, (n,) each, two at least. Refused are points that the kernel does not tell apart.
+
+    >>> from analytic.splines import INITIALISATIONS
+    >>> exact = DenseInterpolant(INITIALISATIONS["signs"], {"B": 1.0}, [-0.5, 0.0, 0.5], [0.0, 1.0, 0.0])
+    >>> exact.predict([0.0]).round(decimals=9)
+    tensor([1.], dtype=torch.float64)
+    """
 
     initialisation: Initialisation
     values: Mapping[str, float]
-    x: Any
-    y: Any
+    x: ArrayLike  # (n,)
+    y: ArrayLike  # (n,)
 
     @cached_property
     def data(self) -> tuple[Tensor, Tensor]:
+        """Points in order and their targets, (n,) each."""
         return distinct(*samples(self.x, self.y, torch.empty(0, **WIDE)))
 
     @cached_property
     def coefficients(self) -> Tensor:
+        """(n,): of the kernel's sections at the points."""
         return self.solve(self.data[1])
 
     @property
     def norm(self) -> Tensor:
+        """In the kernel's space."""
         return (self.coefficients @ self.data[1]).sqrt()
 
     def kernel(self, x: Tensor, y: Tensor) -> Tensor:
@@ -64,9 +82,9 @@ class DenseInterpolant:
             x=x, y=y, **parameters(self.initialisation, self.values)
         )
 
-    def predict(self, x: Any) -> Tensor:
+    def predict(self, x: ArrayLike) -> Tensor:
         """(n,) -> (n,)."""
-        points = line("x", x, self.coefficients)
+        points = values_on_a_line("x", x, self.coefficients, 0)
         return self.kernel(points, self.data[0]) @ self.coefficients
 
     def solve(self, right: Tensor) -> Tensor:
@@ -99,9 +117,11 @@ class Errors:
         return {m: estimate.mean.sqrt().item() for m, estimate in self.square.items()}
 
     def worst_slope(self) -> Slope:
+        """How the largest error falls with the number of units."""
         return _slope(self.worst, 1)
 
     def rms_slope(self) -> Slope:
+        """How the root mean square error falls with the number of units."""
         return _slope(self.square, 0.5)
 
 
@@ -109,28 +129,33 @@ class Errors:
 class FeatureSweep:
     """Interpolants of random units of growing number; stratified units are one draw for each.
 
-    `points` says where to compare; if empty, at 512 points between the data that no grid repeats.
+    initialisation, values: as for RandomFeatures. x, y: samples, (n,) each. widths: numbers of units, at
+    least n. draws: networks of each, 2 at least. `points` says where to compare; if empty, at 512 points
+    between the data that no grid repeats. `run` returns the Errors relative to the kernel interpolant.
+
+    >>> from analytic.splines import INITIALISATIONS
+    >>> law, x, y = INITIALISATIONS["signs"], [-0.5, 0.5], [1.0, 0.0]
+    >>> sweep = FeatureSweep(law, {"B": 1.0}, x, y, widths=(64,), draws=3, device="cpu")
+    >>> list(sweep.run(progress=False).rms)
+    [64]
     """
 
     initialisation: Initialisation
     values: Mapping[str, float]
-    x: Any
-    y: Any
+    x: ArrayLike  # (n,)
+    y: ArrayLike  # (n,)
     widths: tuple[int, ...] = (256, 512, 1024, 2048, 4096)
     draws: int = 100
     seed: int = 0
     sampling: Independent | Stratified = field(default_factory=Independent)
     points: tuple[float, ...] = ()
-    device: str = "auto"
+    device: str | torch.device = "auto"
     dtype: torch.dtype = torch.float64
 
     def __post_init__(self) -> None:
-        if not self.widths or len(set(self.widths)) < len(self.widths):
-            raise InputError(f"widths must be one at least, and differ, not {self.widths}.")
         whole("draws", self.draws, 2)
-        n = len(self._exact.data[0])
-        for m in self.widths:
-            whole("width", m, n)
+        whole("seed", self.seed, 0)
+        for m in whole_numbers("widths", self.widths, len(self._exact.data[0])):
             self._features(m, 0)
 
     @cached_property
@@ -142,20 +167,21 @@ class FeatureSweep:
         """Where interpolants are compared."""
         x = self._exact.data[0]
         if self.points:
-            return line("points", self.points, x)
+            return values_on_a_line("points", self.points, x)
         # Equal steps would meet equal cells of biases in step, and so miss the largest errors.
         return x[0] + (x[-1] - x[0]) * (GOLDEN * torch.arange(1, 513, **WIDE) % 1)
 
     def run(self, progress: bool = True) -> Errors:
+        """Fit all networks, and compare them with the kernel interpolant."""
         exact = self._exact.predict(self.grid)
         draws = self.draws if isinstance(self.sampling, Independent) else 1
         worst: dict[int, Estimate] = {}
         square: dict[int, Estimate] = {}
         total = draws * len(self.widths)
-        with tqdm(total=total, desc="networks", disable=not progress, leave=False) as bar:
+        with progress_bar(of="networks", show=progress, total=total) as bar:
             for m in self.widths:
                 bar.set_postfix(width=m)
-                off = torch.stack([self._off(m, k, exact, bar) for k in range(draws)])
+                off = torch.stack([self._off(m, k, exact, bar.update) for k in range(draws)])
                 worst[m], square[m] = _over(off.abs().amax(1)), _over((off**2).mean(1))
         return Errors(worst, square, self.constant() if draws > 1 else None)
 
@@ -174,9 +200,9 @@ class FeatureSweep:
         kind = {"sampling": self.sampling, "device": self.device, "dtype": self.dtype}
         return RandomFeatures(self.initialisation, self.values, m, seed, **kind)
 
-    def _off(self, m: int, draw: int, exact: Tensor, bar: tqdm) -> Tensor:
+    def _off(self, m: int, draw: int, exact: Tensor, advance: Callable[[], object]) -> Tensor:
         network = self._features(m, seed_for(self.seed, m, draw)).fit(*self._exact.data)
-        bar.update()
+        advance()
         return network.predict(self.grid).to(exact) - exact
 
 

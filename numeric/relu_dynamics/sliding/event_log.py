@@ -11,6 +11,8 @@ from numeric.relu_dynamics.sliding.step import Change
 from numeric.relu_dynamics.sliding.tables import Array, Whole
 from numeric.relu_dynamics.trajectory import Kind
 
+__all__ = ["EventLog", "LogEntry"]
+
 KINDS = tuple(Kind)
 NONE = -1
 

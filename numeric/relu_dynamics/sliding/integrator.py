@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import time as clock
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
-from numeric.inputs import positive, require_writable, samples_on_a_line
+from numeric.inputs import positive, samples_on_a_line
+from numeric.progress import progress_bar
 from numeric.relu_dynamics.gradient import Samples
 from numeric.relu_dynamics.neurons import Neurons
 from numeric.relu_dynamics.sliding.event_log import EventLog, LogEntry
@@ -19,9 +18,10 @@ from numeric.relu_dynamics.sliding.solution import Solution
 from numeric.relu_dynamics.sliding.state import SlidingNetwork, SlidingState
 from numeric.relu_dynamics.sliding.step import step
 from numeric.relu_dynamics.sliding.tables import Tables
-from numeric.runs import store
+from numeric.runs.store import checkpoint, fingerprint
 
-PAUSE = 5.0  # seconds between two checkpoints
+__all__ = ["integrate"]
+
 STALL = 10_000  # most changes within a relative time INSTANT
 INSTANT = 1e-9  # relative to the time so far
 RECENT = 8  # last changes, from which the time to the next one is guessed
@@ -36,11 +36,18 @@ def integrate(
     y: Tensor,
     time: float,
     progress: bool = True,
-    keep: Path | None = None,
+    store: str | Path | None = None,
 ) -> Solution:
     r"""Gradient flow of a and b, with c fixed, of $\frac1\alpha\sum_i c_i[a_i x - b_i]_+$ at samples (x, y).
 
-    With a file `keep`, an interrupted run is resumed, with the same result.
+    a, b, c: tensors (m,). x, y: samples, (s,) each, no x twice. time: when to end, finite and above 0.
+    Returned is the exact solution at any time, in float64 on the CPU. With a file `store`, an interrupted
+    run is resumed, with the same result.
+
+    >>> a, b, c = torch.tensor([[1.0, -1.0], [0.1, 0.2], [1.0, 1.0]], dtype=torch.float64)
+    >>> solution = integrate(a, b, c, 1.0, [-0.5, 0.5], [1.0, -1.0], 3.0, progress=False)
+    >>> solution.loss(3.0) < solution.loss(0.0)
+    True
     """
     x, y = samples_on_a_line(x, y, Neurons(a, b, c, alpha).a)
     end = positive("time", time)
@@ -49,40 +56,22 @@ def integrate(
     start = Neurons(a, b, c, alpha).predict(x) - y
     scale = float(torch.linalg.norm(start) + torch.linalg.norm(y))
     net = SlidingNetwork(Tables.of(points), (c / alpha).numpy(), scale)
-    run = store.fingerprint("a and b", a, b, c, alpha, x, y, end)
-    keep = None if keep is None else require_writable(keep)
-    stored = None if keep is None else store.read(keep, run)
-    if stored is None:
+    file = checkpoint(store, fingerprint("a and b", a, b, c, alpha, x, y, end))
+    if (stored := file.read()) is None:
         state = SlidingState.start(net, torch.stack([a, -b], 1).numpy(), y[order].numpy())
         nodes = [LogEntry.of(state, np.arange(len(a)), None)]
     else:
         nodes = EventLog(**{name: part.numpy() for name, part in stored.items()}).nodes()
     try:
-        _proceed(net, nodes, end, progress, keep, run)
+        with progress_bar(of="time", show=progress, total=end, initial=nodes[-1].time) as bar:
+            for node in _changes(net, nodes, end):
+                bar.update(node.time - nodes[-1].time)
+                bar.set_postfix(loss=f"{(node.residuals**2).sum() / 2:.3g}", refresh=False)
+                nodes.append(node)
+                file.write_when_due(lambda: _fields(nodes))
     finally:
-        if keep is not None:
-            store.write(keep, run, _fields(nodes))
+        file.write(_fields(nodes))
     return Solution(net, EventLog.of(nodes), order)
-
-
-def _proceed(
-    net: SlidingNetwork,
-    nodes: list[LogEntry],
-    end: float,
-    progress: bool,
-    path: Path | None,
-    run: str,
-) -> None:
-    last = clock.monotonic()
-    bar = tqdm(total=end, initial=nodes[-1].time, desc="time", disable=not progress, leave=False)
-    with bar:
-        for node in _changes(net, nodes, end):
-            bar.update(node.time - nodes[-1].time)
-            bar.set_postfix(loss=f"{(node.residuals**2).sum() / 2:.3g}", refresh=False)
-            nodes.append(node)
-            if path is not None and clock.monotonic() - last > PAUSE:
-                store.write(path, run, _fields(nodes))
-                last = clock.monotonic()
 
 
 def _changes(net: SlidingNetwork, nodes: list[LogEntry], end: float) -> Iterator[LogEntry]:

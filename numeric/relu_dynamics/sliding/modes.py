@@ -13,6 +13,8 @@ import numpy as np
 
 from numeric.relu_dynamics.sliding.tables import Array, Tables
 
+__all__ = ["LinearModes", "integrals"]
+
 FLOOR = 8 * np.finfo(float).eps
 
 

@@ -17,6 +17,8 @@ import numpy as np
 from numeric.relu_dynamics.sliding.modes import integrals
 from numeric.relu_dynamics.sliding.tables import Array
 
+__all__ = ["Sums", "earliest"]
+
 FLOOR = 2.0**-44  # relative to the time: shorter intervals are not halved again
 
 

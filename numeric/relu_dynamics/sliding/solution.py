@@ -8,10 +8,12 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from numeric.inputs import InputError
+from numeric.inputs import between
 from numeric.relu_dynamics.sliding.event_log import KINDS, NONE, EventLog
 from numeric.relu_dynamics.sliding.state import SlidingNetwork, SlidingState
 from numeric.relu_dynamics.trajectory import Event, in_order
+
+__all__ = ["Solution"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,10 +65,7 @@ class Solution:
         return torch.where(ray < 0, NONE, self.order[ray % len(self.order)])
 
     def _state(self, time: float) -> SlidingState:
-        end = self.log.times[-1].item()
-        if not 0 <= time <= end:
-            raise InputError(f"time = {time} was given, but this run lasts from 0 to {end}.")
-        return self.log.at(self.net, float(time))
+        return self.log.at(self.net, between("time", time, 0, self.log.times[-1].item()))
 
     def _as_given(self, residuals: Tensor) -> Tensor:
         in_given_order = torch.empty_like(residuals)

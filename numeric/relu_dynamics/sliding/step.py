@@ -30,6 +30,8 @@ from numeric.relu_dynamics.sliding.state import (
 from numeric.relu_dynamics.sliding.tables import DEAD, ORIGIN, Array, Whole
 from numeric.relu_dynamics.trajectory import Kind
 
+__all__ = ["Change", "Exits", "Fences", "step"]
+
 
 @dataclass(frozen=True, eq=False)
 class Change:
