@@ -29,6 +29,8 @@ BLOCK = 1024  # points that are computed at once
 class AngularAverage(Opaque):
     """Arguments: averages over R for the signs (+, +), (+, -), (-, +), (-, -) of u, v; kxx, kxy, kyy."""
 
+    kind = "a quadrature over an angle"
+
     def __new__(cls, *args: Any) -> AngularAverage:
         return super().__new__(cls, *map(sp.sympify, args))
 

@@ -7,12 +7,31 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from numbers import Integral
-from typing import Any
+from typing import Any, Protocol
 
 import sympy as sp
-from mpmath import mp
+from mpmath import mp, mpf
 
 from analytic.expressions.symbols import r, sigma, xi, zeta
+
+__all__ = [
+    "Array", "ArrayLike", "Domain", "InputError", "Number", "OutsideDomain", "admits", "bind",
+    "check_array", "check_dtype", "exact", "need", "whole",
+]  # fmt: skip
+
+
+class Array(Protocol):
+    """An array of numpy, or a tensor of torch."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+    @property
+    def dtype(self) -> object: ...
+
+
+Number = int | float | str | Fraction | mpf | sp.Rational  # a text is read exactly, such as "1/3"
+ArrayLike = int | float | Fraction | Array | Sequence["ArrayLike"]
 
 SQUARED = frozenset({r, sigma, zeta, xi})  # formulas contain products of two squares of these
 LARGEST = 1e75  # up to this, and down to its inverse, such a product is a finite float

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from functools import partial, wraps
 from importlib import import_module
@@ -37,7 +38,7 @@ def compile_mpmath(args: Sequence[sp.Symbol], expr: sp.Expr) -> Callback:
 def compile_numpy(args: Sequence[sp.Symbol], expr: sp.Expr) -> Callback:
     """A ufunc-like function of numbers and arrays, in float64."""
     np = import_module("numpy")
-    body, host = _compile_array(args, expr, np, numpy_names())
+    body, host = compile_array(args, expr, np, numpy_names())
 
     @wraps(body)
     def call(*values: Any) -> Any:
@@ -56,7 +57,7 @@ def compile_numpy(args: Sequence[sp.Symbol], expr: sp.Expr) -> Callback:
 def compile_torch(args: Sequence[sp.Symbol], expr: sp.Expr) -> Callback:
     """A differentiable function of tensors: it keeps their dtype and device; numbers may mix in."""
     torch = import_module("torch")
-    body, host = _compile_array(args, expr, torch, torch_names())
+    body, host = compile_array(args, expr, torch, torch_names())
 
     @wraps(body)
     def call(*values: Any) -> Any:
@@ -92,10 +93,10 @@ def compile_together(
     """
     torch = import_module("torch")
     names = torch_names() | names
-    return _compile_array(args, sp.Tuple(*exprs), torch, names, printer)[0]
+    return compile_array(args, sp.Tuple(*exprs), torch, names, printer)[0]
 
 
-def _compile_array(
+def compile_array(
     args: Sequence[sp.Symbol],
     expr: sp.Expr,
     xp: Any,
@@ -116,8 +117,17 @@ def _compile_array(
     return _lambdify(args, expr, names | averaging | running, printer), host
 
 
+COMPILERS = {"mpmath": compile_mpmath, "numpy": compile_numpy, "torch": compile_torch}
+
+
+def identifier(name: str) -> str:
+    """The name with underscores for what no language allows in one."""
+    word = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_")
+    return f"f_{word}" if not word or word[0].isdigit() else word
+
+
 def _table(xp: Any, names: dict[str, Any], args: Sequence[sp.Symbol], exprs: sp.Tuple) -> Callback:
-    return _compile_array(args, exprs, xp, names)[0]
+    return compile_array(args, exprs, xp, names)[0]
 
 
 def _lambdify(

@@ -16,6 +16,11 @@ Table = Callable[[Sequence[sp.Symbol], sp.Tuple], Callable[..., Any]]
 class Opaque(sp.Expr):
     """A node that SymPy cannot look into: a program computes its value from those of its inputs."""
 
+    kind = "a program"  # in words
+    straight_line = (
+        False  # whether the program on arrays does the same operations whatever the values
+    )
+
     @property
     def inputs(self) -> tuple[sp.Expr, ...]:
         """The arguments of the program, as expressions."""

@@ -66,6 +66,7 @@ DETERMINANT, CURVATURE = _textbook()
 class _ArrayFormula(Opaque):
     """A quantity of the network on arrays; its arguments are x1, x2 and b."""
 
+    straight_line = True
     textbook: sp.Expr
 
     @property
@@ -196,9 +197,9 @@ def _sorted(xp: Any, x: Pair, y: Pair) -> tuple[Pair, Pair]:
     )
 
 
-def _formula(face: type[_ArrayFormula], what: str, source: str) -> Formula:
+def _formula(face: type[_ArrayFormula], what: str, citation: str) -> Formula:
     return Formula(
-        f"erf3.{what}", ARGS, face.textbook, source=f"{PAPER}, {source}", stable=face(*ARGS)
+        f"erf3.{what}", ARGS, face.textbook, citation=f"{PAPER}, {citation}", stable=face(*ARGS)
     )
 
 

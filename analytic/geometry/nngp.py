@@ -135,7 +135,7 @@ def _formula(
     what: str,
     textbook: sp.Expr,
     stable: sp.Expr,
-    source: str,
+    citation: str,
     dimension: bool = False,
 ) -> Formula:
     args = (sigma, zeta, r, *act.parameters)
@@ -145,13 +145,13 @@ def _formula(
         (d, *args) if dimension else args,
         textbook.subs(at_r),
         act.G.domain,
-        f"{PAPER}, {source}",
+        f"{PAPER}, {citation}",
         stable.subs(at_r),
     )
 
 
-def _named(formula: Formula, act: Activation, what: str, source: str) -> Formula:
-    return replace(formula, name=f"nngp.{act.name}.{what}", source=source)
+def _named(formula: Formula, act: Activation, what: str, citation: str) -> Formula:
+    return replace(formula, name=f"nngp.{act.name}.{what}", citation=citation)
 
 
 @dataclass(frozen=True)

@@ -103,13 +103,13 @@ def _simple(act: Activation) -> bool:
 
 
 def _formula(
-    act: Activation, what: str, textbook: sp.Expr, node: type[DeepGeometry], source: str
+    act: Activation, what: str, textbook: sp.Expr, node: type[DeepGeometry], citation: str
 ) -> Formula:
     return Formula(
         f"ntk.{act.name}.{what}",
         (d, sigma, zeta, xi, r, *act.parameters),
         textbook.subs({s: r**2}),
         require_finite_G2(act).domain,
-        f"{PAPER}, {source}",
+        f"{PAPER}, {citation}",
         node((ActivationAtom(act),), (sigma,), (zeta,), (xi,), d, r, 1),
     )

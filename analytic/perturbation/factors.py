@@ -30,6 +30,8 @@ _cosine = Domain((rho**2 <= 1,), "rho is the cosine of the angle between x and t
 class _DegreePolynomial(Opaque):
     """A polynomial whose exact coefficients depend on the degree q, a plain number."""
 
+    straight_line = True
+
     @property
     def inputs(self) -> tuple[sp.Expr, ...]:
         return self.args
@@ -124,7 +126,7 @@ fluctuation = Formula(
     "perturbation.fluctuation",
     (d, q),
     _kappa,
-    source=f"the term that {SOURCE}, (E.15) leaves out",
+    citation=f"the term that {SOURCE}, (E.15) leaves out",
     stable=-minus_kappa(d, q),
 )
 magnification = Formula(

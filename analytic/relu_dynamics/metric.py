@@ -25,13 +25,13 @@ ARGS = (delta, charge, m, alpha)
 _size = sqrt(delta**2 + 4 * (alpha * charge / m) ** 2)  # a^2 + b^2 + c^2
 
 c_squared = Formula(
-    "relu.c_squared", ARGS, (delta + _size) / 2, source=SOURCE, stable=c_squared_array(*ARGS)
+    "relu.c_squared", ARGS, (delta + _size) / 2, citation=SOURCE, stable=c_squared_array(*ARGS)
 )
 radial_rate = Formula(
     "relu.radial_rate",
     ARGS,
     (m / alpha) ** 2 * _size,
-    source=SOURCE,
+    citation=SOURCE,
     stable=radial_rate_array(*ARGS),
 )
 angular_rate = Formula(

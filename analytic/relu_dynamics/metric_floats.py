@@ -17,6 +17,8 @@ from analytic.expressions.opaque import Opaque, Table
 class _OfNeuron(Opaque):
     """A function of (delta, r, m, alpha) whose order of operations matters."""
 
+    straight_line = True
+
     @property
     def inputs(self) -> tuple[sp.Expr, ...]:
         return self.args

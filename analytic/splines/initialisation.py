@@ -103,7 +103,7 @@ class Initialisation:
         more: tuple[sp.Symbol, ...] = (),
     ) -> Formula:
         args = (*points, *self.parameters, *more)
-        return Formula(f"spline.{self.name}.{what}", args, expr, source=SOURCE, stable=stable)
+        return Formula(f"spline.{self.name}.{what}", args, expr, citation=SOURCE, stable=stable)
 
 
 def symmetric(

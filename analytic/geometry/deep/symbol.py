@@ -46,6 +46,7 @@ class DeepGeometry(Opaque):
     One activation, sigma and zeta serve every layer; otherwise each layer has its own.
     """
 
+    kind = "a recursion over layers"
     letter: str  # in print
 
     def __new__(
