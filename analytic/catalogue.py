@@ -28,7 +28,7 @@ class Catalogue(Mapping[str, Formula]):
         self._derived: dict[str, Formula] = {}
 
     def __getitem__(self, name: str) -> Formula:
-        if name not in self._recipes:
+        if name not in self:
             near = difflib.get_close_matches(str(name), self._recipes, n=3, cutoff=0.3)
             hint = f": did you mean {' or '.join(near)}?" if near else "."
             raise UnknownName(
@@ -39,7 +39,7 @@ class Catalogue(Mapping[str, Formula]):
         return self._derived[name]
 
     def __contains__(self, name: object) -> bool:
-        return name in self._recipes
+        return isinstance(name, str) and name in self._recipes
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._recipes)

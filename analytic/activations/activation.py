@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from numbers import Number as AnyNumber
 from typing import Any
 
 import sympy as sp
+from mpmath import mp
 
 from analytic.expressions.angular_average import AngularAverage
-from analytic.expressions.arguments import Domain, InputError, OutsideDomain
+from analytic.expressions.arguments import Domain, InputError, OutsideDomain, whole
 from analytic.expressions.expectation import Moment, PairMoment
 from analytic.expressions.formula import Formula
 from analytic.expressions.symbols import V, kxx, kxy, kyy, z
@@ -52,6 +54,8 @@ class Activation:
 
     def require(self, part: str) -> Formula:
         """An expectation by name; an InputError says why there is none."""
+        if not isinstance(part, str) or part not in PARTS:
+            raise InputError(f"{part!r} is no expectation: give one of {', '.join(PARTS)}.")
         if part not in self.parts:
             reason = dict(self.absent)[part]
             raise InputError(
@@ -74,7 +78,7 @@ class Activation:
 
     def derivative(self, order: int = 1) -> sp.Expr:
         """The derivative of phi between its kinks."""
-        return derivative(self.phi.expr, order)
+        return derivative(self.phi.expr, whole("order", order, 0))
 
     def fixed(self, **values: Any) -> Activation:
         """The same with parameters set to numbers, as in monomial().fixed(q=3)."""
@@ -98,7 +102,7 @@ class Activation:
 
     def scaled(self, factor: Any) -> Activation:
         r"""$\phi(c z)$: an erf, a sine or a Gaussian of any width, with all its closed forms."""
-        c = sp.sympify(factor)
+        c = parameter("factor", factor, "a real number other than 0")
         if not (c.is_real and c.is_finite and c.is_nonzero):
             raise InputError(f"factor = {c} was given, but it must be a real number other than 0.")
         variance = {V: c**2 * V}
@@ -152,10 +156,46 @@ def derivative(phi: sp.Expr, order: int = 1) -> sp.Expr:
 
 def require_positive(name: str, value: Any) -> sp.Expr:
     """A parameter as an expression: an open symbol, or a finite number above 0."""
-    value = sp.sympify(value, rational=isinstance(value, str))
-    if value.is_number and not (value.is_positive and value.is_finite):
+    expr = parameter(name, value, "a number above 0")
+    if expr.is_number and not expr.is_positive:
         raise InputError(f"{name} = {value} was given, but {name} must be a number above 0.")
-    return value
+    return expr
+
+
+def require_real(name: str, value: Any) -> sp.Expr:
+    """A finite real number as an exact expression; a float is the fraction that it stores."""
+    number = parameter(name, value, "a finite real number")
+    if not number.is_number:
+        raise InputError(f"{name} = {value} was given, but {name} must be a finite real number.")
+    return sp.Rational(number) if number.is_Float else number
+
+
+def parameter(name: str, value: Any, need: str) -> sp.Expr:
+    """A finite real number, or an expression with open symbols; a text must be a number, such as "1/3"."""
+    refusal = InputError(f"{name} = {value!r} was given, but {name} must be {need}.")
+    if hasattr(value, "item") and not getattr(value, "ndim", 0):  # scalars of numpy and torch
+        value = value.item()
+    if isinstance(value, bool) or not isinstance(value, AnyNumber | str | sp.Expr | mp.mpf):
+        raise refusal
+    try:
+        expr = sp.sympify(value, rational=isinstance(value, str))
+    except (sp.SympifyError, TypeError):
+        raise refusal from None
+    if not isinstance(expr, sp.Expr) or (isinstance(value, str) and not expr.is_number):
+        raise refusal
+    if expr.is_number and not (expr.is_real and expr.is_finite):
+        raise refusal
+    return expr
+
+
+def require_activation(act: Any) -> Activation:
+    """Refuse what is no Activation, such as the name of one."""
+    if not isinstance(act, Activation):
+        raise InputError(
+            f"act = {act!r} was given, but act must be an Activation: give one of "
+            "analytic.activations, such as erf, or make one with Activation.of."
+        )
+    return act
 
 
 def symbols_of(value: Any) -> tuple[sp.Symbol, ...]:

@@ -7,8 +7,7 @@ from typing import Any
 
 import sympy as sp
 
-from analytic.activations.activation import Activation
-from analytic.activations.slopes import require_real
+from analytic.activations.activation import Activation, require_activation, require_real
 from analytic.expressions.arguments import InputError
 from analytic.expressions.expectation import Moment
 from analytic.expressions.formula import Formula
@@ -22,6 +21,7 @@ def affine(act: Activation, scale: Any = 1, shift: Any = 0) -> Activation:
     one-point quadrature. Where a phi + b nearly vanishes, as cos(z) - 1 at small variance, the
     sum loses digits in floats.
     """
+    act = require_activation(act)
     a, b = require_real("scale", scale), require_real("shift", shift)
     if a == 0:
         raise InputError("scale = 0 was given, but then phi is constant: take another number.")

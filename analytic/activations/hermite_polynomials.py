@@ -7,14 +7,14 @@ from typing import Any
 import sympy as sp
 from sympy import S, factorial, sqrt
 
-from analytic.activations.activation import Activation, activation
+from analytic.activations.activation import Activation, activation, parameter
 from analytic.expressions.arguments import InputError
 from analytic.expressions.symbols import V, kxx, kxy, kyy, z
 
 
 def hermite(n: Any) -> Activation:
     r"""$He_n(z)/\sqrt{n!}$ (probabilists'), n >= 0; the derivative is sqrt(n) times that of degree n - 1."""
-    n = sp.sympify(n)
+    n = parameter("n", n, "a whole number at least 0")
     if not (n.is_Integer and n >= 0):
         raise InputError(f"hermite needs a whole degree n >= 0, but n = {n} was given.")
     return activation(

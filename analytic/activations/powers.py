@@ -13,10 +13,11 @@ from analytic.activations.activation import (
     GRAM,
     Activation,
     activation,
+    parameter,
     require_positive,
     symbols_of,
 )
-from analytic.expressions.arguments import InputError
+from analytic.expressions.arguments import InputError, listed
 from analytic.expressions.special import monomial_pair, rectified_pair
 from analytic.expressions.symbols import V, exponent, kxx, kxy, kyy, q, z
 
@@ -103,9 +104,9 @@ relu = replace(relu_power(1), name="relu")
 
 def polynomial(coefficients: Sequence[Any]) -> Activation:
     """c_0 + c_1 z + c_2 z^2 + ... with real coefficients c_k."""
-    listed = not isinstance(coefficients, str) and hasattr(coefficients, "__iter__")
-    c = [sp.sympify(value) for value in coefficients] if listed else []
-    if not c or not all(value.is_number and value.is_real for value in c):
+    entries = enumerate(listed("coefficients", coefficients))
+    c = [parameter(f"coefficient {k}", value, "a real number") for k, value in entries]
+    if not c or not all(value.is_number for value in c):
         raise InputError(
             f"polynomial needs a list of real coefficients, but {coefficients!r} was given."
         )
@@ -145,7 +146,7 @@ def polynomial(coefficients: Sequence[Any]) -> Activation:
 
 def _require_degree(q: Any) -> sp.Expr:
     """A whole number at least 1, or an open symbol for one."""
-    q = sp.sympify(q)
+    q = parameter("q", q, "a whole number at least 1")
     if not q.is_integer or (q.is_number and q < 1):
         raise InputError(f"monomial needs a whole degree q >= 1, but q = {q} was given.")
     return q

@@ -7,8 +7,7 @@ from typing import Any
 import sympy as sp
 from sympy import Abs, S, asin, atan2, pi, sqrt
 
-from analytic.activations.activation import GRAM, Activation, activation
-from analytic.expressions.arguments import InputError
+from analytic.activations.activation import GRAM, Activation, activation, require_real
 from analytic.expressions.special import gram_det, rectified_pair
 from analytic.expressions.symbols import V, kxx, kxy, kyy, z
 
@@ -99,11 +98,3 @@ step = activation(
     ),
     F=sp.Piecewise((0, sp.Eq(V, 0)), (S.Half, True)),
 )
-
-
-def require_real(name: str, value: Any) -> sp.Expr:
-    """A finite real number as an exact expression; a float is the fraction that it stores."""
-    number = sp.sympify(value, rational=isinstance(value, str))
-    if not (isinstance(number, sp.Expr) and number.is_number and number.is_real):
-        raise InputError(f"{name} = {value} was given, but {name} must be a finite real number.")
-    return sp.Rational(number) if number.is_Float else number

@@ -9,10 +9,10 @@ from typing import Any
 import sympy as sp
 from mpmath import mp, mpf
 
-from analytic.activations.activation import Activation, activation, derivative
+from analytic.activations.activation import Activation, activation, derivative, require_real
 from analytic.activations.gaussian_average import closed_form
 from analytic.expressions import quadrature
-from analytic.expressions.arguments import InputError
+from analytic.expressions.arguments import InputError, listed
 from analytic.expressions.backends import compile_mpmath
 from analytic.expressions.expectation import Moment
 from analytic.expressions.symbols import V, z
@@ -30,7 +30,7 @@ def activation_of(expr: Any, kinks: Sequence[Any] | None) -> Activation:
         return polynomial(list(reversed(sp.Poly(phi, z).all_coeffs())))
     phi = phi.replace(sp.Heaviside, lambda x, *_: sp.Piecewise((1, x > 0), (0, True)))
     phi = sp.piecewise_fold(phi.rewrite((sp.Abs, sp.Max, sp.Min, sp.sign), sp.Piecewise))
-    cuts = _kinks(phi) if kinks is None else tuple(sorted(map(sp.sympify, kinks)))
+    cuts = _kinks(phi) if kinks is None else _require_kinks(kinks)
     _require_moments(phi, cuts)
     parts = {"F": phi**2, "G": derivative(phi) ** 2, "G2": derivative(phi, 2) ** 2}
     forms = {name: _if_confirmed(closed_form(f, cuts), f, cuts) for name, f in parts.items()}
@@ -41,6 +41,11 @@ def activation_of(expr: Any, kinks: Sequence[Any] | None) -> Activation:
         if form is not None
     }
     return activation(str(phi), phi, kinks=cuts, **known)
+
+
+def _require_kinks(kinks: Any) -> tuple[sp.Expr, ...]:
+    """The places of kinks as real numbers in increasing order."""
+    return tuple(sorted(require_real("a kink", place) for place in listed("kinks", kinks)))
 
 
 def _require_univariate(expr: Any) -> sp.Expr:

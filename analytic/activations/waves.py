@@ -7,8 +7,13 @@ from typing import Any
 import sympy as sp
 from sympy import Abs, Rational, S, cos, cosh, exp, pi, sin, sinh, sqrt, tanh
 
-from analytic.activations.activation import Activation, activation, require_positive, symbols_of
-from analytic.activations.slopes import require_real
+from analytic.activations.activation import (
+    Activation,
+    activation,
+    require_positive,
+    require_real,
+    symbols_of,
+)
 from analytic.expressions.expectation import Moment
 from analytic.expressions.special import bernoulli, expm1, gram_det
 from analytic.expressions.symbols import V, a, kxx, kxy, kyy, w, z

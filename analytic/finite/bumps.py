@@ -19,7 +19,7 @@ import numpy as np
 import sympy as sp
 from mpmath import mp
 
-from analytic.expressions.arguments import InputError, exact
+from analytic.expressions.arguments import InputError, exact, finite_array, listed
 
 Rows = list[list[sp.Expr]]
 CHUNK = 200_000  # array entries computed at a time, to bound memory
@@ -84,10 +84,12 @@ def _det(rows: Rows) -> sp.Expr:
 
 def determinant(bumps: Sequence[Bump], x: Sequence[Any]) -> sp.Expr:
     """det g at a point in symbols, or in numbers, which are read exactly."""
-    d = _require_bumps(bumps)
-    if len(x) != d:
-        raise InputError(f"A point of {len(x)} coordinates was given, but the bumps need {d}.")
-    point = sp.Matrix([_exact(f"x{m}", value) for m, value in enumerate(x, 1)])
+    d, coordinates = _require_bumps(bumps), listed("x", x)
+    if len(coordinates) != d:
+        raise InputError(
+            f"A point of {len(coordinates)} coordinates was given, but the bumps need {d}."
+        )
+    point = sp.Matrix([_exact(f"x{m}", value) for m, value in enumerate(coordinates, 1)])
     return sp.Add(
         *(
             bump.weight * sp.exp(-_quadratic_form(bump.precision, point - bump.centre).expand())
@@ -98,14 +100,12 @@ def determinant(bumps: Sequence[Bump], x: Sequence[Any]) -> sp.Expr:
 
 def log_determinant(bumps: Sequence[Bump], x: Any) -> np.ndarray:
     """log det g in float64 without underflow at any distance; x: (..., d) -> (...)."""
-    d, points = _require_bumps(bumps), np.asarray(x, dtype=float)
+    d, points = _require_bumps(bumps), finite_array("x", x)
     if points.ndim == 0 or points.shape[-1] != d:
         raise InputError(
             f"Points of shape {points.shape} were given, but the bumps need a last axis of {d}: "
             f"give an array (..., {d})."
         )
-    if not np.isfinite(points).all():
-        raise InputError("Points with NaN or infinity were given: leave them out.")
     logarithms, flat = _logarithms(bumps), points.reshape(-1, d)
     parts = np.array_split(flat, 1 + flat.size * len(bumps) // CHUNK)
     return np.concatenate([_log_sum(logarithms(part)) for part in parts]).reshape(points.shape[:-1])
@@ -154,14 +154,9 @@ def _mpf(number: sp.Expr) -> Any:
 
 def _exact_network(weights: Any, biases: Any) -> tuple[Rows, list[sp.Expr]]:
     """Exact numbers, (n, d) and (n)."""
-    try:
-        rows = [list(row) for row in (weights.tolist() if hasattr(weights, "tolist") else weights)]
-        offsets = list(biases)
-    except TypeError:
-        raise InputError(
-            f"weights = {weights!r} and biases = {biases!r} were given: give a table with one row of "
-            "weights for each unit, and a list of biases."
-        ) from None
+    table = "a table with one row of weights for each unit"
+    rows = [listed("weights", row, table) for row in listed("weights", weights, table)]
+    offsets = listed("biases", biases, "a list of biases")
     n, lengths = len(rows), sorted({len(row) for row in rows})
     if len(lengths) != 1 or lengths == [0]:
         raise InputError(
@@ -200,6 +195,8 @@ def _quadratic_form(Q: sp.MatrixBase, y: sp.MatrixBase) -> sp.Expr:
 
 
 def _require_bumps(bumps: Sequence[Bump]) -> int:
+    if not all(isinstance(one, Bump) for one in listed("bumps", bumps)):
+        raise InputError(f"{bumps!r} was given where bumps are needed: make them with `bumps`.")
     if not bumps:
         raise InputError("No bump was given: det g vanishes everywhere. Make some with `bumps`.")
     return bumps[0].centre.rows

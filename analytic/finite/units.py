@@ -12,7 +12,7 @@ import numpy as np
 import sympy as sp
 
 from analytic.activations.activation import Activation
-from analytic.expressions.arguments import InputError
+from analytic.expressions.arguments import InputError, whole
 from analytic.expressions.backends import compile_mpmath
 from analytic.expressions.symbols import z
 from analytic.finite.forms import (
@@ -72,6 +72,7 @@ class Units:
     @classmethod
     def generic(cls, n: int, d: int) -> Units:
         """Symbolic units: weights w11, w12, ..., slopes p1, ..., second derivatives pp1, ..."""
+        n, d = whole("n", n), whole("d", d)
         rows = tuple(tuple(vector(f"w{j}", d)) for j in range(1, n + 1))
         return cls(rows, tuple(vector("p", n)), tuple(vector("pp", n)))
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 import sympy as sp
 
-from analytic.activations.activation import Activation
+from analytic.activations.activation import Activation, require_activation
 from analytic.activations.log_derivatives import (
     LogDerivatives,
     algebraic,
@@ -39,13 +39,13 @@ _no_variance = sp.And(sp.Eq(s, 0), sp.Eq(zeta, 0))
 
 def kernel(act: Activation) -> Formula:
     """E[phi(u) phi(v)] for a Gaussian pair of preactivations."""
-    return _named(act.kernel, act, "kernel", f"{PAPER}, (C.3)")
+    return _named(require_activation(act).kernel, act, "kernel", f"{PAPER}, (C.3)")
 
 
 def slope(act: Activation) -> Formula:
     """E[phi'(u) phi'(v)] for a Gaussian pair of preactivations."""
     return _named(
-        act.require("slope"),
+        require_activation(act).require("slope"),
         act,
         "slope",
         "E[phi'(u) phi'(v)], by Price's theorem d(kernel)/d(kxy)",
@@ -54,7 +54,7 @@ def slope(act: Activation) -> Formula:
 
 def metric(act: Activation) -> RadialMetric:
     """The pullback metric as its two radial coefficients (5)."""
-    a = sigma**2 * act.require("G").expr.subs(V, _variance)
+    a = sigma**2 * require_activation(act).require("G").expr.subs(V, _variance)
     return RadialMetric(a, 2 * sp.diff(a, s))
 
 
@@ -159,6 +159,9 @@ class _ForFloats:
     """The parts of the formulas for floats, by the symbols of the module's docstring."""
 
     act: Activation
+
+    def __post_init__(self) -> None:
+        require_activation(self.act)
 
     @property
     def tau(self) -> sp.Expr:

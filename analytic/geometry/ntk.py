@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import sympy as sp
 
-from analytic.activations.activation import Activation
+from analytic.activations.activation import Activation, require_activation
 from analytic.activations.log_derivatives import factored, quick, sqrt_coefficient
 from analytic.expressions.formula import Formula
 from analytic.expressions.special import off_origin
@@ -26,7 +26,7 @@ _sum, _product = sigma**2 + xi**2, sigma**2 * xi**2
 
 def kernel(act: Activation) -> Formula:
     """Theta as a function of the covariances and of x.y."""
-    slope = act.require("slope")
+    slope = require_activation(act).require("slope")
     return Formula(
         f"ntk.{act.name}.kernel",
         (kxx, kxy, kyy, xy, xi, *act.parameters),
@@ -39,7 +39,8 @@ def kernel(act: Activation) -> Formula:
 
 def metric(act: Activation) -> RadialMetric:
     """The pullback metric as its two radial coefficients (D.18) to (D.20)."""
-    G, G2 = (f.expr.subs(V, _variance) for f in (act.require("G"), require_finite_G2(act)))
+    moments = require_activation(act).require("G"), require_finite_G2(act)
+    G, G2 = (moment.expr.subs(V, _variance) for moment in moments)
     a = _sum * G + _product * G2 * (1 + s)
     return RadialMetric(a, 2 * (sp.diff(a, s) - _product * G2))
 
@@ -61,7 +62,7 @@ def ricci(act: Activation) -> Formula:
 
 def origin(act: Activation) -> Formula:
     """The Ricci scalar at x = 0: the NTK metric is curved where the NNGP metric is flat."""
-    linear = _linear_term(act)
+    linear = _linear_term(require_activation(act))
     textbook, floats = (
         origin_curvature(a, c, linear)
         for a, c in (_at_origin(act), _at_origin(act, lambda f: f.floating, off_origin(zeta**2)))

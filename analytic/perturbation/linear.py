@@ -12,9 +12,12 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
+import sympy as sp
 from mpmath import mp, mpf
 
-from analytic.expressions.arguments import InputError, whole
+from analytic.expressions.arguments import InputError, exact, whole
+
+RATIO, POWER = sp.Symbol("t", nonnegative=True), sp.Symbol("power", real=True)
 
 
 def wishart_volume(n: int, d: int) -> Any:
@@ -30,7 +33,7 @@ def posterior_moment(n: int, t: Any, power: Any = 1, outputs: int = 1) -> Any:
     whole("n", n, 1)
     whole("outputs", outputs, 1)
     with _working_precision():
-        t, power, order = _require_ratio(t), mp.mpmathify(power), mpf(n - outputs) / 2
+        t, power, order = _ratio(t), _mpf(POWER, power), mpf(n - outputs) / 2
         if t:
             return (t / n) ** (power / 2) * _bessel_ratio(order, power, mp.sqrt(n * t))
         if order <= 0 or order + power <= 0:
@@ -54,13 +57,16 @@ def posterior_spread(n: int, t: Any) -> Any:
     """The variance of f(x) over the squared length of x across x_a."""
     inverse = posterior_moment(n, t, -1)
     with _working_precision():
-        return mpf(n - 1) / n + mp.mpmathify(t) * inverse / n
+        return mpf(n - 1) / n + _ratio(t) * inverse / n
 
 
 def coefficient(
     value: Callable[[int], Any], start: int = 256, terms: int = 8, digits: int = 30
 ) -> Any:
     """The limit of n(value(n) - 1), with `terms` - 1 powers of 1/n removed by doubling the width."""
+    if not callable(value):
+        raise InputError(f"value = {value!r} was given, but it must be a function of the width n.")
+    whole("digits", digits, 1)
     whole("start", start, 1)
     whole("terms", terms, 1)
     with mp.workdps(digits + 10):
@@ -101,8 +107,11 @@ def _bessel_ratio(order: Any, step: Any, at: Any) -> Any:
     return mp.exp(step * peak) * above / below
 
 
-def _require_ratio(t: Any) -> Any:
-    t = mp.mpmathify(t)
-    if not (mp.isfinite(t) and mp.im(t) == 0 and t >= 0):
-        raise InputError(f"t = |y|^2/|x_a|^2 must be a number at least 0, not {t}.")
-    return t
+def _ratio(t: Any) -> Any:
+    """|y|^2/|x_a|^2 at the working precision."""
+    return _mpf(RATIO, t)
+
+
+def _mpf(symbol: sp.Symbol, value: Any) -> Any:
+    number = exact(symbol, value)
+    return mpf(number.numerator) / number.denominator

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, wraps
 from itertools import product
 from math import comb, perm, prod
-from typing import Any
+from typing import Any, TypeVar
 
 from mpmath import mp
 
@@ -24,6 +24,7 @@ from analytic.expressions.symbols import q as degree_symbol
 from analytic.expressions.symbols import rho as overlap_symbol
 
 Vector = Sequence[Any]
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -48,15 +49,26 @@ def require_degree(q: Any) -> int:
     return int(exact(degree_symbol, q))
 
 
+def _of_degree(function: Callable[[int], Result]) -> Callable[[int], Result]:
+    """A function of the degree that checks it first, and computes each value once."""
+    computed = lru_cache(function)
+
+    @wraps(function)
+    def call(q: int) -> Result:
+        return computed(require_degree(q))
+
+    return call
+
+
 def odd_factorial(k: int) -> int:
     """k!! of an odd k, with (-1)!! = 1."""
     return prod(range(1, k + 1, 2))
 
 
-@lru_cache
+@_of_degree
 def polynomial(q: int) -> tuple[AffineInDimension, ...]:
     """chi = sum over k of (slope_k d + level_k) rho^(2k): (E.33) multiplied out."""
-    q, terms, pair = require_degree(q), [], Fraction(1)
+    terms, pair = [], Fraction(1)
     for k in range(q + 1):  # pair is the coefficient of 2F1(-q, -q; 1/2; t)
         single = pair * Fraction(q - k, q)  # and this one that of 2F1(1-q, -q; 1/2; t)
         terms.append(AffineInDimension(single, 2 * (2 * q - 1) * single - 2 * (q - 1) * pair))
@@ -64,10 +76,9 @@ def polynomial(q: int) -> tuple[AffineInDimension, ...]:
     return tuple(terms)
 
 
-@lru_cache
+@_of_degree
 def bernstein(q: int) -> tuple[AffineInDimension, ...]:
     """The coefficients beta_j of chi in the Bernstein basis of degree q, all positive for d >= 1."""
-    q = require_degree(q)
     return tuple(bernstein_line(q, j) for j in range(q + 1))
 
 
@@ -78,19 +89,16 @@ def bernstein_line(q: int, j: int) -> AffineInDimension:
     return line * Fraction(odd_factorial(2 * (q + j) - 3), below)
 
 
-@lru_cache
+@_of_degree
 def excess(q: int) -> tuple[AffineInDimension, ...]:
     """The coefficients of t^j (1-t)^(q-j) in chi - d; no slope and no level is negative."""
     one = AffineInDimension(Fraction(1), Fraction(0))  # the Bernstein polynomials sum to 1
-    return tuple(
-        (line - one) * Fraction(comb(require_degree(q), j)) for j, line in enumerate(bernstein(q))
-    )
+    return tuple((line - one) * Fraction(comb(q, j)) for j, line in enumerate(bernstein(q)))
 
 
-@lru_cache
+@_of_degree
 def fluctuation_powers(q: int) -> tuple[Fraction, Fraction, Fraction]:
     """The coefficients of -kappa in powers of d - 1; none is negative."""
-    q = require_degree(q)
     odd = Fraction(2 * q - 1)
     fourth = Fraction(odd_factorial(4 * q - 5), odd_factorial(2 * q - 3) ** 2)
     square = (fourth + 1) / 8

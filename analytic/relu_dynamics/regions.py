@@ -16,7 +16,7 @@ from typing import Any
 
 import sympy as sp
 
-from analytic.expressions.arguments import InputError
+from analytic.expressions.arguments import InputError, listed
 from analytic.expressions.symbols import x as X
 from analytic.relu_dynamics.exact_numbers import exact_rational
 
@@ -75,7 +75,7 @@ class Samples:
 
     @staticmethod
     def of(values: Iterable[Any]) -> Samples:
-        x = tuple(sorted(exact_rational(X, value) for value in values))
+        x = tuple(sorted(exact_rational(X, value) for value in listed("x", values)))
         if not x:
             raise InputError("No samples were given, but at least one is needed.")
         for one, other in pairwise(x):

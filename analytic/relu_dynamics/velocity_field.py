@@ -17,7 +17,7 @@ from typing import Any
 
 import sympy as sp
 
-from analytic.expressions.arguments import InputError
+from analytic.expressions.arguments import InputError, listed
 from analytic.expressions.symbols import x as X
 from analytic.relu_dynamics.exact_numbers import exact_rational, exact_real
 from analytic.relu_dynamics.neuron import CanonicalNeuron
@@ -48,8 +48,8 @@ class VelocityField:
     def of(x: Iterable[Any], residuals: Iterable[Any]) -> VelocityField:
         """From inputs in any order, with one residual for each."""
         places, rho = (
-            [exact_rational(X, one) for one in x],
-            [exact_real("rho", one) for one in residuals],
+            [exact_rational(X, one) for one in listed("x", x)],
+            [exact_real("rho", one) for one in listed("residuals", residuals)],
         )
         if len(places) != len(rho):
             raise InputError(

@@ -14,7 +14,7 @@ from mpmath import mp, mpf
 
 from analytic.activations.activation import Activation
 from analytic.expressions import symbols
-from analytic.expressions.arguments import InputError
+from analytic.expressions.arguments import InputError, finite_array, whole
 from analytic.expressions.formula import Formula
 from analytic.signal_propagation.exact_inputs import (
     exact_number,
@@ -39,8 +39,8 @@ def critical_line(act: Activation, V_values: Any) -> tuple[Array, Array]:
     Left out are variances for which zeta would be imaginary, or which are not stable.
     """
     require_fixed_parameters(act, "G")
-    V = np.asarray(V_values, dtype=float)
-    if V.ndim != 1 or not ((V > 0) & np.isfinite(V)).all():
+    V = finite_array("V_values", V_values)
+    if V.ndim != 1 or not (V > 0).all():
         raise InputError(
             f"V_values must be a list of finite numbers above 0, but {V_values!r} was given."
         )
@@ -54,6 +54,7 @@ def critical_line(act: Activation, V_values: Any) -> tuple[Array, Array]:
 def critical_sigma(act: Activation, zeta: Any, digits: int = 30) -> Any:
     """The sigma at which chi_1 = 1 for this zeta; if there are several, the smallest, where order ends."""
     require_fixed_parameters(act, "G")
+    whole("digits", digits)
     with working_precision(digits):
         bias = to_mpf(exact_number(symbols.zeta, zeta) ** 2)
         sigmas = [1 / mp.sqrt(G) for G in _critical_G(act, bias, digits)]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from analytic.activations.activation import Activation
-from analytic.expressions.arguments import InputError
+from analytic.expressions.arguments import InputError, finite_array
 from analytic.signal_propagation.exact_inputs import require_fixed_parameters
 from analytic.signal_propagation.fixed_point_arrays import limit_correlations, limit_variances
 from analytic.signal_propagation.fixed_points import moment_grid
@@ -53,7 +53,7 @@ def phase_diagram(act: Activation, sigmas: Any, zetas: Any) -> PhaseDiagram:
 
 
 def _axis(name: str, values: Any) -> Array:
-    axis = np.asarray(values, dtype=float)
-    if axis.ndim != 1 or not axis.size or not np.isfinite(axis).all():
+    axis = finite_array(name, values)
+    if axis.ndim != 1 or not axis.size:
         raise InputError(f"{name} must be a list of finite numbers, but {values!r} was given.")
     return axis

@@ -8,15 +8,13 @@ from typing import Any
 import sympy as sp
 from mpmath import mp, mpf
 
-from analytic.activations.activation import Activation
+from analytic.activations.activation import Activation, require_activation
 from analytic.expressions.arguments import InputError, exact, need
 
 
 def require_fixed_parameters(act: Any, *parts: str) -> Activation:
     """Refuse an activation that has free parameters, or lacks one of the Gaussian averages named."""
-    if not isinstance(act, Activation):
-        raise InputError(f"act must be an Activation such as erf, but {act!r} was given.")
-    if act.parameters:
+    if require_activation(act).parameters:
         names = ", ".join(map(str, act.parameters))
         raise InputError(
             f"The activation {act.name} has open parameters ({names}): "

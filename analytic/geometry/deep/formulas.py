@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import sympy as sp
 
-from analytic.activations.activation import Activation
+from analytic.activations.activation import Activation, require_activation
 from analytic.expressions.arguments import Domain, InputError
 from analytic.expressions.formula import Formula
 from analytic.expressions.symbols import d, depth, r, sigma, xi, zeta
@@ -63,6 +63,7 @@ def layered(acts: Sequence[Activation], ntk: bool = False) -> tuple[Formula, For
 def _uniform(
     node: type[DeepGeometry], act: Activation, what: str, readout: tuple[sp.Symbol, ...]
 ) -> Formula:
+    require_activation(act)
     expr = node((ActivationAtom(act),), (sigma,), (zeta,), readout, d, r, depth)
     args = (d, sigma, zeta, *readout, r, depth, *act.parameters)
     return Formula(f"deep.{act.name}.{what}", args, expr, _domain((act,), bool(readout)), SOURCE)
