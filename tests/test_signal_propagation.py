@@ -22,7 +22,7 @@ from analytic.checks.oracles import squared_moment, two_point_average
 from analytic.expressions.arguments import InputError
 from analytic.expressions.symbols import z
 from analytic.signal_propagation import Signal, critical_sigma, trajectory
-from analytic.signal_propagation.mehler_exact import kernel_at, slope_at
+from analytic.signal_propagation.mehler import kernel_at, slope_at
 
 PLAIN = activation("plain erf", sp.erf(z / sp.sqrt(2)))  # every average of it is a quadrature
 ROOT2 = sp.sqrt(2)

@@ -15,7 +15,7 @@ from sympy.core.function import AppliedUndef
 from analytic.expressions import quadrature
 from analytic.expressions.arguments import InputError, exact
 from analytic.expressions.expectation import Moment, PairMoment, _Expectation
-from analytic.expressions.opaque import Opaque
+from analytic.expressions.opaque import Opaque, to_arrays
 from analytic.expressions.printer import ArrayPrinter, numpy_names, torch_names
 from analytic.expressions.special import HEADS, bounded_exp, share
 from analytic.expressions.symbols import z
@@ -149,20 +149,7 @@ def _lambdify(
 def _on_arrays(xp: Any, body: Callback, head: Any = None) -> Callback:
     """A body for arrays that also takes plain numbers, such as those of `Formula.at`."""
     host = getattr(head, "host", ())
-
-    def call(*args: Any) -> Any:
-        like = next((a for k, a in enumerate(args) if k not in host and hasattr(a, "dtype")), None)
-        kind = {"dtype": xp.float64 if like is None else like.dtype}
-        if hasattr(like, "new_tensor"):
-            kind["device"] = like.device
-        return body(
-            *(
-                a if k in host or hasattr(a, "dtype") else xp.asarray(a, **kind)
-                for k, a in enumerate(args)
-            )
-        )
-
-    return call
+    return lambda *values: body(*to_arrays(xp, values, host))
 
 
 def _require_number(symbol: sp.Symbol, value: Any) -> int | float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Any
 
 import sympy as sp
@@ -11,6 +11,21 @@ from analytic.expressions.arguments import InputError
 
 # A compiler of the backend: from arguments and several expressions to one function of numbers.
 Table = Callable[[Sequence[sp.Symbol], sp.Tuple], Callable[..., Any]]
+
+
+def to_arrays(xp: Any, values: Sequence[Any], plain: Container[int] = ()) -> list[Any]:
+    """Numbers among the arrays, such as those of `Formula.at`, as arrays of the same dtype and device.
+
+    The values at the places `plain` remain as they are.
+    """
+    like = next((v for k, v in enumerate(values) if k not in plain and hasattr(v, "dtype")), None)
+    kind = {"dtype": xp.float64 if like is None else like.dtype}
+    if hasattr(like, "new_tensor"):
+        kind["device"] = like.device
+    return [
+        value if k in plain or hasattr(value, "dtype") else xp.asarray(value, **kind)
+        for k, value in enumerate(values)
+    ]
 
 
 class Opaque(sp.Expr):

@@ -23,7 +23,7 @@ import sympy as sp
 from mpmath import mp
 
 from analytic.expressions.formula import Formula
-from analytic.expressions.opaque import Opaque, Table
+from analytic.expressions.opaque import Opaque, Table, to_arrays
 from analytic.expressions.special.exact_floats import two_product, two_sum
 from analytic.expressions.symbols import b, x1, x2
 from analytic.finite.bumps import bumps, determinant
@@ -78,13 +78,7 @@ class _ArrayFormula(Opaque):
         return lambda *values: body(*values)[0]
 
     def on_arrays(self, xp: Any, table: Table) -> Callable[..., Any]:
-        def run(*values: Any) -> Any:
-            like = next((v for v in values if hasattr(v, "dtype")), xp.asarray(0.0))
-            kind = {"dtype": like.dtype, "device": like.device}
-            arrays = (v if hasattr(v, "dtype") else xp.asarray(v, **kind) for v in values)
-            return self.read(_Squares.of(xp, *arrays))
-
-        return run
+        return lambda *values: self.read(_Squares.of(xp, *to_arrays(xp, values)))
 
     @staticmethod
     def read(at: _Squares) -> Any:

@@ -26,7 +26,7 @@ from analytic.signal_propagation.exact_inputs import (
     working_precision,
 )
 from analytic.signal_propagation.fixed_point_arrays import limit_correlations
-from analytic.signal_propagation.mehler_exact import kernel_at, slope_at
+from analytic.signal_propagation.mehler import kernel_at, slope_at
 from analytic.signal_propagation.variance import FixedPoint
 
 
