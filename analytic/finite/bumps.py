@@ -19,9 +19,18 @@ import numpy as np
 import sympy as sp
 from mpmath import mp
 
-from analytic.expressions.arguments import InputError, exact, finite_array, listed
+from analytic.expressions.arguments import (
+    ArrayLike,
+    InputError,
+    Number,
+    exact,
+    finite_array,
+    listed,
+)
 
 Rows = list[list[sp.Expr]]
+Entries = Sequence[Number | sp.Expr] | np.ndarray
+Table = Sequence[Entries] | np.ndarray | sp.MatrixBase
 CHUNK = 200_000  # array entries computed at a time, to bound memory
 
 
@@ -34,11 +43,18 @@ class Bump:
     precision: sp.ImmutableMatrix  # (d, d)
 
 
-def bumps(weights: Sequence[Sequence[Any]], biases: Sequence[Any]) -> tuple[Bump, ...]:
+def bumps(weights: Table, biases: Entries) -> tuple[Bump, ...]:
     """Every bump of a network, one for each set of d units with linearly independent weights.
 
-    `weights` has a row for each unit. Floats, fractions and strings are read exactly; SymPy
-    expressions stay as they are.
+    weights: one row for each of n units, (n, d).
+    biases: one for each unit, (n,).
+
+    Floats, fractions and strings are read exactly; SymPy expressions stay as they are. Other input, and
+    weights that do not span the input space, is refused with an InputError.
+
+    >>> from analytic.finite.bumps import bumps
+    >>> [bump.centre.T.tolist() for bump in bumps([[1, 0], [0, 1], [1, 1]], [0, 0, "1/2"])]
+    [[[0, 0]], [[0, -1/2]], [[-1/2, 0]]]
     """
     rows, offsets = _exact_network(weights, biases)
     n, d = len(rows), len(rows[0])
@@ -82,8 +98,15 @@ def _det(rows: Rows) -> sp.Expr:
     return _expand(sum((-1) ** m * first[m] * minor for m, minor in enumerate(minors)))
 
 
-def determinant(bumps: Sequence[Bump], x: Sequence[Any]) -> sp.Expr:
-    """det g at a point in symbols, or in numbers, which are read exactly."""
+def determinant(bumps: Sequence[Bump], x: Entries) -> sp.Expr:
+    """det g at a point x, (d,), in symbols or in numbers, which are read exactly.
+
+    A point of another dimension is refused with an InputError.
+
+    >>> from analytic.finite.bumps import bumps, determinant
+    >>> determinant(bumps([[1, 0], [0, 1]], [0, 0]), (0, 1))
+    exp(-1)/pi**2
+    """
     d, coordinates = _require_bumps(bumps), listed("x", x)
     if len(coordinates) != d:
         raise InputError(
@@ -98,8 +121,15 @@ def determinant(bumps: Sequence[Bump], x: Sequence[Any]) -> sp.Expr:
     )
 
 
-def log_determinant(bumps: Sequence[Bump], x: Any) -> np.ndarray:
-    """log det g in float64 without underflow at any distance; x: (..., d) -> (...)."""
+def log_determinant(bumps: Sequence[Bump], x: ArrayLike) -> np.ndarray:
+    """log det g in float64 without underflow at any distance, at points x, (..., d) -> (...).
+
+    Points of another dimension, or with NaN, are refused with an InputError.
+
+    >>> from analytic.finite.bumps import bumps, log_determinant
+    >>> log_determinant(bumps([[1, 0], [0, 1]], [0, 0]), [[0.0, 0.0], [30.0, 0.0]]).round(2)
+    array([  -2.29, -902.29])
+    """
     d, points = _require_bumps(bumps), finite_array("x", x)
     if points.ndim == 0 or points.shape[-1] != d:
         raise InputError(

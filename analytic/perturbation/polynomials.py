@@ -67,7 +67,15 @@ def odd_factorial(k: int) -> int:
 
 @_of_degree
 def polynomial(q: int) -> tuple[AffineInDimension, ...]:
-    """chi = sum over k of (slope_k d + level_k) rho^(2k): (E.33) multiplied out."""
+    """Coefficients of chi = sum over k of (slope_k d + level_k) rho^(2k): (E.33) multiplied out.
+
+    q is the degree of the activation, a whole number at least 1; another is refused with an InputError.
+    Returned are q + 1 coefficients as functions of the dimension.
+
+    >>> from analytic.perturbation import polynomial
+    >>> [str(line.at(3)) for line in polynomial(2)]  # in three dimensions
+    ['7', '20', '-16/3']
+    """
     terms, pair = [], Fraction(1)
     for k in range(q + 1):  # pair is the coefficient of 2F1(-q, -q; 1/2; t)
         single = pair * Fraction(q - k, q)  # and this one that of 2F1(1-q, -q; 1/2; t)
@@ -107,7 +115,15 @@ def fluctuation_powers(q: int) -> tuple[Fraction, Fraction, Fraction]:
 
 
 def exact_chi(d: int, q: int, rho: Fraction | int | str) -> Fraction:
-    """chi of rational arguments, as a fraction."""
+    """chi of rational arguments, as a fraction.
+
+    d is the dimension, q the degree, and rho the cosine of the angle between the input and the datum.
+    A cosine beyond 1, and what is no number, is refused with an InputError.
+
+    >>> from analytic.perturbation import exact_chi
+    >>> exact_chi(d=3, q=1, rho="1/2")
+    Fraction(5, 1)
+    """
     overlap, size = exact(overlap_symbol, rho), exact(dimension, d)
     if abs(overlap) > 1:
         raise InputError(
@@ -119,7 +135,14 @@ def exact_chi(d: int, q: int, rho: Fraction | int | str) -> Fraction:
 
 
 def exact_fluctuation(d: int, q: int) -> Fraction:
-    """kappa as a fraction."""
+    """kappa, the term of order 1/n that the paper leaves out, as a fraction, in d dimensions at degree q.
+
+    What is no whole number at least 1 is refused with an InputError.
+
+    >>> from analytic.perturbation import exact_fluctuation
+    >>> exact_fluctuation(d=2, q=1)
+    Fraction(-1, 1)
+    """
     across = exact(dimension, d) - 1
     return -sum((c * across**k for k, c in enumerate(fluctuation_powers(q))), Fraction(0))
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from analytic.activations.activation import Activation
-from analytic.expressions.arguments import InputError, finite_array
+from analytic.expressions.arguments import ArrayLike, InputError, finite_array
 from analytic.signal_propagation.exact_inputs import require_fixed_parameters
 from analytic.signal_propagation.fixed_point_arrays import limit_correlations, limit_variances
 from analytic.signal_propagation.fixed_points import moment_grid
@@ -33,8 +33,21 @@ class PhaseDiagram:
     xi_c: Array
 
 
-def phase_diagram(act: Activation, sigmas: Any, zetas: Any) -> PhaseDiagram:
-    """V*, chi_1, c* and the depth scale xi_c for every pair of sigma and zeta."""
+def phase_diagram(act: Activation, sigmas: ArrayLike, zetas: ArrayLike) -> PhaseDiagram:
+    """V*, chi_1, c* and the depth scale xi_c for every pair of sigma and zeta.
+
+    act: an activation without open parameters.
+    sigmas, zetas: the axes, (m,) numbers above 0 and (n,) numbers at least 0.
+
+    Returned is a `PhaseDiagram`, whose arrays have the shape (n, m). Other numbers are refused with an
+    InputError.
+
+    >>> from analytic.activations import erf
+    >>> from analytic.signal_propagation import phase_diagram
+    >>> diagram = phase_diagram(erf, sigmas=[1.0, 2.0, 3.0], zetas=[0.1, 0.5])
+    >>> (diagram.chi_1 > 1).tolist()  # chaotic
+    [[False, True, True], [False, True, True]]
+    """
     require_fixed_parameters(act, "G", "slope")
     sigmas, zetas = _axis("sigmas", sigmas), _axis("zetas", zetas)
     if not (sigmas > 0).all() or not (zetas >= 0).all():

@@ -128,7 +128,7 @@ def _require_nonnegative(density: sp.Expr) -> None:
                     f"{n} = {mp.nstr(v, 3)}" for n, v in zip("ab", place, strict=True)
                 )
                 raise InputError(
-                    f"The density is {mp.nstr(value, 3)} at {where}, but no chance is below 0."
+                    f"The density is {mp.nstr(value, 3)} at {where}, but a density is at least 0."
                 )
 
 
