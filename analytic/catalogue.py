@@ -21,7 +21,17 @@ class UnknownName(InputError, KeyError):
 
 
 class Catalogue(Mapping[str, Formula]):
-    """A read-only mapping from name to Formula that derives each formula on first use."""
+    """A read-only mapping from name to Formula that derives each formula on first use.
+
+    A name that is not in it is refused with an `UnknownName`, an InputError and a KeyError, which suggests
+    similar ones. `list(catalogue)` names all; a prompt completes `catalogue["nngp.g`.
+
+    >>> from analytic import catalogue
+    >>> catalogue["nngp.erf.kernel"].args
+    (kxx, kxy, kyy)
+    >>> [name for name in catalogue if name.startswith("perturbation")]
+    ['perturbation.chi', 'perturbation.fluctuation', 'perturbation.magnification']
+    """
 
     def __init__(self, recipes: Mapping[str, Callable[[], Formula]]) -> None:
         self._recipes = dict(recipes)

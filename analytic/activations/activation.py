@@ -12,7 +12,7 @@ import sympy as sp
 from mpmath import mp
 
 from analytic.expressions.angular_average import AngularAverage
-from analytic.expressions.arguments import Domain, InputError, OutsideDomain, whole
+from analytic.expressions.arguments import Domain, InputError, Number, OutsideDomain, whole
 from analytic.expressions.expectation import Moment, PairMoment
 from analytic.expressions.formula import Formula
 from analytic.expressions.symbols import V, kxx, kxy, kyy, z
@@ -30,6 +30,14 @@ class Activation:
     F, G, G2 are $E[\phi^2], E[\phi'^2], E[\phi''^2]$ for z ~ N(0, V), with phi'' taken between
     kinks; kernel and slope are $E[\phi(u)\phi(v)], E[\phi'(u)\phi'(v)]$. A part that diverges is
     None, and `absent` says why. `log_derivative`, if not None, is $V G'/G$ written for floats.
+
+    Those with closed forms are in `analytic.activations`; users make their own with `Activation.of`.
+
+    >>> from analytic.activations import erf, relu
+    >>> erf.F(V=[0.0, 1.0]).round(6)
+    array([0.      , 0.333333])
+    >>> relu.parts.keys() ^ erf.parts.keys()  # E[phi''^2] of a ReLU diverges
+    {'G2'}
     """
 
     name: str
@@ -53,7 +61,14 @@ class Activation:
         return {p: getattr(self, p) for p in PARTS if getattr(self, p) is not None}
 
     def require(self, part: str) -> Formula:
-        """An expectation by name; an InputError says why there is none."""
+        """An expectation by name: kernel, slope, F, G or G2.
+
+        One that diverges is refused with an InputError that says why, and so is another name.
+
+        >>> from analytic.activations import relu
+        >>> relu.require("G").expr
+        1/2
+        """
         if not isinstance(part, str) or part not in PARTS:
             raise InputError(f"{part!r} is no expectation: give one of {', '.join(PARTS)}.")
         if part not in self.parts:
@@ -65,7 +80,12 @@ class Activation:
 
     @property
     def closed_forms(self) -> tuple[str, ...]:
-        """The names of the expectations that have a closed form; the others are quadratures."""
+        """The names of the expectations that have a closed form; the others are quadratures.
+
+        >>> from analytic.activations import elu
+        >>> elu.closed_forms
+        ('F', 'G', 'G2')
+        """
         return tuple(p for p, f in self.parts.items() if not f.expr.has(*AVERAGES))
 
     def __str__(self) -> str:
@@ -77,11 +97,25 @@ class Activation:
         return rf"$\displaystyle \phi(z) = {sp.latex(self.phi.expr)}$"
 
     def derivative(self, order: int = 1) -> sp.Expr:
-        """The derivative of phi between its kinks."""
+        """The derivative of phi of an order between its kinks, an expression in z.
+
+        An order that is no whole number at least 0 is refused with an InputError.
+
+        >>> from analytic.activations import sine
+        >>> sine(2).derivative(2)
+        -4*sin(2*z)
+        """
         return derivative(self.phi.expr, whole("order", order, 0))
 
-    def fixed(self, **values: Any) -> Activation:
-        """The same with parameters set to numbers, as in monomial().fixed(q=3)."""
+    def fixed(self, **values: Number) -> Activation:
+        """The same with parameters set to numbers, which are read exactly.
+
+        An unknown name, and a number that the parameter does not take, is refused with an InputError.
+
+        >>> from analytic.activations import monomial
+        >>> monomial().fixed(q=3).F.expr
+        V**3
+        """
         names = [parameter.name for parameter in self.parameters]
         for name in values:
             if name not in names:
@@ -100,8 +134,16 @@ class Activation:
         name, absences = parts["phi"].name, tuple(absent.items())
         return replace(self, name=name, log_derivative=eps, absent=absences, **parts)
 
-    def scaled(self, factor: Any) -> Activation:
-        r"""$\phi(c z)$: an erf, a sine or a Gaussian of any width, with all its closed forms."""
+    def scaled(self, factor: Number | sp.Expr) -> Activation:
+        r"""$\phi(c z)$: an erf, a sine or a Gaussian of any width, with all its closed forms.
+
+        What is no real number other than 0 is refused with an InputError.
+
+        >>> import sympy
+        >>> from analytic.activations import erf
+        >>> erf.scaled(sympy.sqrt(2)).phi.expr
+        erf(z)
+        """
         c = parameter("factor", factor, "a real number other than 0")
         if not (c.is_real and c.is_finite and c.is_nonzero):
             raise InputError(f"factor = {c} was given, but it must be a real number other than 0.")
@@ -132,13 +174,28 @@ class Activation:
         )
 
     @staticmethod
-    def of(expr: Any, kinks: Sequence[Any] | None = None) -> Activation:
+    def of(expr: sp.Expr, kinks: Sequence[Number | sp.Expr] | None = None) -> Activation:
         """The activation of a user's own expression in one variable, such as tanh(z).
+
+        expr: a SymPy expression, real and finite on the line, continuous, with E[phi^2] and E[phi'^2].
+        kinks: where phi' jumps; None looks for them.
 
         F, G and G2 have closed forms where phi, phi' or phi'' is made of powers, exponentials of
         quadratics, sines and cosines (if there are kinks, no sines and cosines); the others are
         quadratures, and `closed_forms` says which. In floats the expression is computed as it
         stands, so write it such that it does not overflow, as 1/(1 + exp(-z)).
+
+        Returned is an Activation, of which every formula of geometry follows. Another expression is refused
+        with an InputError that says what it lacks.
+
+        >>> import sympy
+        >>> from analytic import Activation, nngp
+        >>> z = sympy.Symbol("z")
+        >>> wavelet = Activation.of(z * sympy.exp(-(z**2)))
+        >>> wavelet.closed_forms
+        ('F', 'G', 'G2')
+        >>> nngp.ricci(wavelet)(d=2, sigma=1.0, zeta=0.5, r=[0.5, 1.0]).shape
+        (2,)
         """
         from analytic.activations.user_defined import activation_of
 
@@ -253,12 +310,16 @@ def activation(
     )
 
 
-def affine(act: Activation, scale: Any = 1, shift: Any = 0) -> Activation:
+def affine(act: Activation, scale: Number | sp.Expr = 1, shift: Number | sp.Expr = 0) -> Activation:
     r"""$a\phi(z) + b$, as in `affine(erf.scaled(c), a, b)`, with the closed forms of phi.
 
     With a shift, F and the kernel contain the mean $E[\phi]$, which is 0 for an odd phi and else a
     one-point quadrature. Where a phi + b nearly vanishes, as cos(z) - 1 at small variance, the
-    sum loses digits in floats.
+    sum loses digits in floats. A scale of 0, and what is no number, is refused with an InputError.
+
+    >>> from analytic.activations import affine, erf
+    >>> affine(erf, scale=2, shift=1).phi.expr
+    2*erf(sqrt(2)*z/2) + 1
     """
     act = require_activation(act)
     a, b = require_real("scale", scale), require_real("shift", shift)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import sympy as sp
 from sympy import Abs, S, asin, atan2, pi, sqrt
 
 from analytic.activations.activation import GRAM, Activation, activation, require_real
+from analytic.expressions.arguments import Number
 from analytic.expressions.special import gram_det, rectified_pair
 from analytic.expressions.symbols import V, kxx, kxy, kyy, z
 
@@ -37,13 +36,27 @@ _JUMP = {
 }
 
 
-def two_slope(left: Any, right: Any) -> Activation:
-    """left z for z < 0, right z for z > 0; its slope at 0, which matters at variance 0, is their mean."""
+def two_slope(left: Number | sp.Expr, right: Number | sp.Expr) -> Activation:
+    """left z for z < 0, right z for z > 0; its slope at 0, which matters at variance 0, is their mean.
+
+    What is no real number is refused with an InputError.
+
+    >>> from analytic.activations import two_slope
+    >>> two_slope(-1, 3).G.expr
+    5
+    """
     return _two_slope("two_slope", require_real("left", left), require_real("right", right))
 
 
-def leaky_relu(slope: Any = "1/100") -> Activation:
-    """max(0, z) + slope min(0, z)."""
+def leaky_relu(slope: Number | sp.Expr = "1/100") -> Activation:
+    """max(0, z) + slope min(0, z).
+
+    What is no real number is refused with an InputError.
+
+    >>> from analytic.activations import leaky_relu
+    >>> leaky_relu("1/10").G.expr
+    101/200
+    """
     return _two_slope("leaky_relu", require_real("slope", slope), S.One)
 
 

@@ -20,27 +20,74 @@ SOURCE = "beyond Zavatone-Veth et al., who treat one hidden layer"
 
 
 def nngp_magnification(act: Activation) -> Formula:
-    """sqrt(det g) of the NNGP of a network whose layers are alike."""
+    """The magnification sqrt(det g) of the NNGP of a network whose layers are alike.
+
+    Returned is a Formula in d, sigma, zeta, r = |x|, depth, the number of hidden layers, and the open
+    parameters of the activation. What is no Activation is refused with an InputError.
+
+    >>> from analytic import deep
+    >>> from analytic.activations import erf
+    >>> f = deep.nngp_magnification(erf)
+    >>> round(f(d=2, sigma=1.5, zeta=0.5, r=1.0, depth=3), 6)
+    0.146504
+    """
     return _uniform(DeepVolume, act, "nngp.magnification", ())
 
 
 def nngp_ricci(act: Activation) -> Formula:
-    """The Ricci scalar of its NNGP."""
+    """The Ricci scalar of the NNGP, a Formula like `nngp_magnification`.
+
+    >>> from analytic import deep, nngp
+    >>> from analytic.activations import erf
+    >>> at = {"d": 3, "sigma": 1, "zeta": "1/2", "r": 2}
+    >>> print(deep.nngp_ricci(erf).evaluate(12, depth=1, **at))  # that of one hidden layer
+    -13.5902299968
+    >>> print(nngp.ricci(erf).evaluate(12, **at))
+    -13.5902299968
+    """
     return _uniform(DeepRicci, act, "nngp.ricci", ())
 
 
 def ntk_magnification(act: Activation) -> Formula:
-    """sqrt(det g) of its NTK."""
+    """The magnification sqrt(det g) of the NTK of a network whose layers are alike.
+
+    Returned is a Formula in d, sigma, zeta, xi, r = |x|, depth and the open parameters. An activation whose
+    slope jumps has no such metric, and is refused with an InputError.
+
+    >>> from analytic import deep
+    >>> from analytic.activations import erf
+    >>> deep.ntk_magnification(erf).args
+    (d, sigma, zeta, xi, r, depth)
+    """
     return _uniform(DeepVolume, act, "ntk.magnification", (xi,))
 
 
 def ntk_ricci(act: Activation) -> Formula:
-    """The Ricci scalar of its NTK."""
+    """The Ricci scalar of the NTK, a Formula like `ntk_magnification`.
+
+    >>> from analytic import deep
+    >>> from analytic.activations import gaussian
+    >>> deep.ntk_ricci(gaussian)(d=2, sigma=1.0, zeta=0.5, xi=1.0, r=[0.5, 1.0], depth=2).shape
+    (2,)
+    """
     return _uniform(DeepRicci, act, "ntk.ricci", (xi,))
 
 
 def layered(acts: Sequence[Activation], ntk: bool = False) -> tuple[Formula, Formula]:
-    """Magnification and Ricci scalar where each layer has its own activation, sigma_l and zeta_l."""
+    """Magnification and Ricci scalar where each layer has its own activation, sigma_l and zeta_l.
+
+    acts: one activation for each hidden layer, without open parameters.
+    ntk: whether of the tangent kernel, which has the argument xi too, instead of the NNGP.
+
+    Returned are two Formulas in d, sigma_1, ..., zeta_1, ..., and r = |x|. What is no list of such
+    activations is refused with an InputError.
+
+    >>> from analytic import deep
+    >>> from analytic.activations import erf, gaussian
+    >>> magnification, ricci = deep.layered([erf, gaussian])
+    >>> ricci.args
+    (d, sigma_1, sigma_2, zeta_1, zeta_2, r)
+    """
     listed = isinstance(acts, Sequence) and all(isinstance(act, Activation) for act in acts)
     if not listed or not acts or any(act.parameters for act in acts):
         raise InputError(
