@@ -12,6 +12,8 @@ from analytic.expressions.arguments import InputError
 from analytic.expressions.formula import Formula
 from analytic.geometry import deep, nngp, ntk
 
+__all__ = ["ACTIVATIONS", "Catalogue", "UnknownName", "catalogue"]
+
 
 class UnknownName(InputError, KeyError):
     """A name that is not in the catalogue; the message suggests the most similar ones."""

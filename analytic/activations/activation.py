@@ -17,6 +17,11 @@ from analytic.expressions.expectation import Moment, PairMoment
 from analytic.expressions.formula import Formula
 from analytic.expressions.symbols import V, kxx, kxy, kyy, z
 
+__all__ = [
+    "GRAM", "PARTS", "PSD", "Activation", "activation", "affine", "derivative", "parameter",
+    "require_activation", "require_positive", "require_real", "symbols_of",
+]  # fmt: skip
+
 GRAM = (kxx, kxy, kyy)
 AVERAGES = (Moment, PairMoment, AngularAverage)  # integrals left to quadrature
 PARTS = ("kernel", "slope", "F", "G", "G2")

@@ -9,6 +9,8 @@ from analytic.activations.activation import Activation, activation, parameter
 from analytic.expressions.arguments import InputError, Number
 from analytic.expressions.symbols import V, kxx, kxy, kyy, z
 
+__all__ = ["hermite"]
+
 
 def hermite(n: Number) -> Activation:
     r"""$He_n(z)/\sqrt{n!}$ (probabilists'), n >= 0; the derivative is sqrt(n) times that of degree n - 1.

@@ -21,6 +21,8 @@ from analytic.expressions.arguments import InputError, Number, listed
 from analytic.expressions.special import monomial_pair, rectified_pair
 from analytic.expressions.symbols import V, exponent, kxx, kxy, kyy, q, z
 
+__all__ = ["monomial", "polynomial", "relu", "relu_power"]
+
 _half = S.Half
 
 

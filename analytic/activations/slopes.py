@@ -10,6 +10,8 @@ from analytic.expressions.arguments import Number
 from analytic.expressions.special import gram_det, rectified_pair
 from analytic.expressions.symbols import V, kxx, kxy, kyy, z
 
+__all__ = ["absolute", "leaky_relu", "sign", "step", "two_slope"]
+
 _scale = sqrt(kxx * kyy)
 _rho = kxy / _scale
 _collinear = Abs(_rho) >= 1

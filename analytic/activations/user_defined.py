@@ -17,6 +17,8 @@ from analytic.expressions.backends import compile_mpmath
 from analytic.expressions.expectation import Moment
 from analytic.expressions.symbols import V, z
 
+__all__ = ["activation_of"]
+
 _PROBES = ("-2.5", "-0.75", "0", "0.5", "3")  # where phi must be a finite real number
 
 

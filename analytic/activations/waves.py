@@ -17,6 +17,8 @@ from analytic.expressions.expectation import Moment
 from analytic.expressions.special import bernoulli, expm1, gram_det
 from analytic.expressions.symbols import V, a, kxx, kxy, kyy, w, z
 
+__all__ = ["cosine", "exponential", "gabor", "rbf", "sine", "snake"]
+
 
 def sine(w: Number | sp.Expr = w, phase: Number | sp.Expr = 0) -> Activation:
     """sin(w z + phase); the phase is a number.

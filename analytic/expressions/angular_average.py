@@ -22,6 +22,8 @@ from analytic.expressions.quadrature.exact import require_converged
 from analytic.expressions.quadrature.rules import segment
 from analytic.expressions.special import gram_det
 
+__all__ = ["AngularAverage", "X", "Y"]
+
 X, Y = sp.symbols("x y", nonnegative=True)  # |u| / R and |v| / R along a ray
 BLOCK = 1024  # points that are computed at once
 

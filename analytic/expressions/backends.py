@@ -20,6 +20,11 @@ from analytic.expressions.printer import ArrayPrinter, numpy_names, torch_names
 from analytic.expressions.special import HEADS, bounded_exp, share
 from analytic.expressions.symbols import z
 
+__all__ = [
+    "compile_array", "compile_mpmath", "compile_numpy", "compile_together", "compile_torch",
+    "expand_heads", "fold", "host_symbols", "identifier",
+]  # fmt: skip
+
 Callback = Callable[..., Any]
 
 

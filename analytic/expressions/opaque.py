@@ -9,6 +9,8 @@ import sympy as sp
 
 from analytic.expressions.arguments import InputError
 
+__all__ = ["Opaque", "Table", "to_arrays"]
+
 # A compiler of the backend: from arguments and several expressions to one function of numbers.
 Table = Callable[[Sequence[sp.Symbol], sp.Tuple], Callable[..., Any]]
 

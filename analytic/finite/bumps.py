@@ -28,6 +28,8 @@ from analytic.expressions.arguments import (
     listed,
 )
 
+__all__ = ["Bump", "bumps", "determinant", "log_determinant"]
+
 Rows = list[list[sp.Expr]]
 Entries = Sequence[Number | sp.Expr] | np.ndarray
 Table = Sequence[Entries] | np.ndarray | sp.MatrixBase

@@ -29,6 +29,8 @@ from analytic.expressions.symbols import b, x1, x2
 from analytic.finite.bumps import bumps, determinant
 from analytic.geometry.nngp import PAPER
 
+__all__ = ["WEIGHTS", "erf3_magnification", "erf3_ricci", "magnification", "ricci"]
+
 ARGS = (x1, x2, b)
 WEIGHTS = (
     (sp.S.One, sp.S.Zero),

@@ -24,6 +24,8 @@ from analytic.finite.forms import (
     vector,
 )
 
+__all__ = ["Units"]
+
 Vector = Sequence[Any]
 
 

@@ -32,6 +32,10 @@ from analytic.expressions.special import log_variance, share, volume
 from analytic.expressions.symbols import V, d, r, s, sigma, zeta
 from analytic.geometry.radial import RadialMetric, origin_curvature
 
+__all__ = [
+    "PAPER", "kernel", "magnification", "metric", "omega", "radial", "ricci", "slope", "tangential",
+]  # fmt: skip
+
 PAPER = "Zavatone-Veth et al."
 _variance = sigma**2 * s + zeta**2
 _no_variance = sp.And(sp.Eq(s, 0), sp.Eq(zeta, 0))

@@ -19,6 +19,8 @@ from analytic.geometry.deep.symbol import ActivationAtom, DeepGeometry, DeepRicc
 from analytic.geometry.layer_moments import require_finite_G2
 from analytic.geometry.radial import RadialMetric, origin_curvature
 
+__all__ = ["kernel", "magnification", "metric", "origin", "ricci"]
+
 PAPER = "Zavatone-Veth et al."
 _variance = sigma**2 * s + zeta**2
 _sum, _product = sigma**2 + xi**2, sigma**2 * xi**2

@@ -23,6 +23,11 @@ from analytic.expressions.opaque import Opaque, Table
 from analytic.expressions.symbols import d, n, q, ratio, rho
 from analytic.perturbation import polynomials
 
+__all__ = [
+    "chi", "chi_excess", "derived_chi", "derived_fluctuation", "fluctuation", "magnification",
+    "minus_kappa",
+]  # fmt: skip
+
 SOURCE = "Zavatone-Veth et al., appendix E"
 _cosine = Domain((rho**2 <= 1,), "rho is the cosine of the angle between x and the datum")
 

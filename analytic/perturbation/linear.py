@@ -17,6 +17,10 @@ from mpmath import mp, mpf
 
 from analytic.expressions.arguments import InputError, Number, exact, whole
 
+__all__ = [
+    "coefficient", "posterior_moment", "posterior_spread", "posterior_volume", "wishart_volume",
+]  # fmt: skip
+
 RATIO, POWER = sp.Symbol("t", nonnegative=True), sp.Symbol("power", real=True)
 
 

@@ -27,6 +27,8 @@ from analytic.perturbation.polynomials import (
     require_degree,
 )
 
+__all__ = ["least_dimension", "proven_slopes", "slopes"]
+
 
 def slopes(q: int) -> tuple[AffineInDimension, ...]:
     """The q Bernstein coefficients of d(chi)/dt, by differences of those of chi.

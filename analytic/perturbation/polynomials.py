@@ -23,6 +23,12 @@ from analytic.expressions.symbols import d as dimension
 from analytic.expressions.symbols import q as degree_symbol
 from analytic.expressions.symbols import rho as overlap_symbol
 
+__all__ = [
+    "AffineInDimension", "PolynomialNetwork", "bernstein", "bernstein_line", "exact_chi",
+    "exact_fluctuation", "excess", "fluctuation_powers", "gaussian_mean", "monomial_network",
+    "odd_factorial", "polynomial", "require_degree", "volume",
+]  # fmt: skip
+
 Vector = Sequence[Any]
 Result = TypeVar("Result")
 

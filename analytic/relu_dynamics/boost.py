@@ -17,6 +17,8 @@ from analytic.relu_dynamics.exact_numbers import exact_or_symbolic, exact_real
 from analytic.relu_dynamics.neuron import Neuron
 from analytic.relu_dynamics.regions import Ray
 
+__all__ = ["descent_step", "lorentz_boost", "project_to_ray"]
+
 ResidualSum = tuple[
     Any, Any
 ]  # g, the sum of rho_j (x_j, 1) over the samples where the neuron is active

@@ -8,6 +8,8 @@ import sympy as sp
 
 from analytic.expressions.arguments import exact
 
+__all__ = ["exact_or_symbolic", "exact_rational", "exact_real"]
+
 
 def exact_rational(symbol: sp.Symbol, value: Any) -> sp.Rational:
     """A rational number that satisfies the assumptions of the symbol."""

@@ -17,6 +17,8 @@ from analytic.relu_dynamics.neuron import CanonicalNeuron
 from analytic.relu_dynamics.regions import Samples
 from analytic.relu_dynamics.velocity_field import VelocityField
 
+__all__ = ["arc_moments", "residual_rates", "residuals"]
+
 
 def residuals(
     samples: Samples, y: Iterable[Any], neurons: Sequence[CanonicalNeuron]

@@ -23,6 +23,11 @@ from analytic.expressions.formula import Formula
 from analytic.expressions.opaque import Opaque, Table, to_arrays
 from analytic.expressions.symbols import alpha, charge, delta, m
 
+__all__ = [
+    "ARGS", "adaptive_limit", "angular_rate", "angular_rate_array", "c_squared", "c_squared_array",
+    "change_of_metric", "kernel_limit", "radial_rate", "radial_rate_array",
+]  # fmt: skip
+
 
 class _OfNeuron(Opaque):
     """A function of (delta, r, m, alpha) whose order of operations matters."""

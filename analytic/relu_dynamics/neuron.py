@@ -16,6 +16,8 @@ from analytic.expressions.symbols import m as WIDTH
 from analytic.relu_dynamics.exact_numbers import exact_or_symbolic, exact_real
 from analytic.relu_dynamics.metric import ARGS, c_squared
 
+__all__ = ["CanonicalNeuron", "Neuron", "jacobian"]
+
 
 @dataclass(frozen=True)
 class CanonicalNeuron:

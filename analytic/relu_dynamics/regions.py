@@ -20,6 +20,8 @@ from analytic.expressions.arguments import InputError, listed
 from analytic.expressions.symbols import x as X
 from analytic.relu_dynamics.exact_numbers import exact_rational
 
+__all__ = ["Arc", "Ray", "Samples"]
+
 Direction = tuple[Any, Any]  # (u, v), of any length above 0
 
 

@@ -23,6 +23,8 @@ from analytic.relu_dynamics.exact_numbers import exact_rational, exact_real
 from analytic.relu_dynamics.neuron import CanonicalNeuron
 from analytic.relu_dynamics.regions import Ray, Samples
 
+__all__ = ["RayKind", "VelocityField"]
+
 
 class RayKind(Enum):
     """How neurons with one sign of r move near a ray."""

@@ -29,6 +29,8 @@ from analytic.signal_propagation.fixed_point_arrays import limit_correlations
 from analytic.signal_propagation.mehler import kernel_at, slope_at
 from analytic.signal_propagation.variance import FixedPoint
 
+__all__ = ["CorrelationMap"]
+
 
 @dataclass(frozen=True)
 class CorrelationMap:

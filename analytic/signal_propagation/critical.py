@@ -25,6 +25,8 @@ from analytic.signal_propagation.exact_inputs import (
     working_precision,
 )
 
+__all__ = ["critical_line", "critical_sigma"]
+
 Array = np.ndarray
 
 

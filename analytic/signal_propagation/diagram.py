@@ -13,6 +13,8 @@ from analytic.signal_propagation.exact_inputs import require_fixed_parameters
 from analytic.signal_propagation.fixed_point_arrays import limit_correlations, limit_variances
 from analytic.signal_propagation.fixed_points import moment_grid
 
+__all__ = ["PhaseDiagram", "phase_diagram"]
+
 Array = np.ndarray
 
 

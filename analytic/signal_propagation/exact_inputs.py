@@ -11,6 +11,8 @@ from mpmath import mp, mpf
 from analytic.activations.activation import Activation, require_activation
 from analytic.expressions.arguments import InputError, exact, need
 
+__all__ = ["exact_number", "require_fixed_parameters", "snap_to_one", "to_mpf", "working_precision"]
+
 
 def require_fixed_parameters(act: Any, *parts: str) -> Activation:
     """Refuse an activation that has free parameters, or lacks one of the Gaussian averages named."""

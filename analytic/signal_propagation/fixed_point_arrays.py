@@ -11,6 +11,8 @@ from analytic.activations.activation import Activation
 from analytic.signal_propagation.fixed_points import moment_grid
 from analytic.signal_propagation.mehler import from_formulas, from_mehler_series
 
+__all__ = ["bracketed_roots", "limit_correlations", "limit_variances"]
+
 Array = np.ndarray
 NEUTRAL = 1e-13  # a map that changes every log V by less is taken to fix every variance
 SERIES_TOLERANCE = 1e-13  # a truncated Mehler series with a smaller error is accepted

@@ -19,6 +19,8 @@ from mpmath import mp, mpf
 from analytic.activations.activation import Activation
 from analytic.expressions.arguments import InputError
 
+__all__ = ["TwoPointAverages", "from_formulas", "from_mehler_series", "kernel_at", "slope_at"]
+
 GRIDS = (8, 12, 20, 32, 50)  # nodes per standard deviation, tried in this order
 TERMS = 3000  # of the series at most
 REACH = (

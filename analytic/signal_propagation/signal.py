@@ -16,6 +16,8 @@ from analytic.signal_propagation.correlation import CorrelationMap
 from analytic.signal_propagation.exact_inputs import exact_number, require_fixed_parameters
 from analytic.signal_propagation.variance import FixedPoint, VarianceMap
 
+__all__ = ["Signal"]
+
 
 @dataclass(frozen=True)
 class Signal:

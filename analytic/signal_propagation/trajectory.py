@@ -11,6 +11,8 @@ from analytic.activations.activation import Activation
 from analytic.expressions.arguments import ArrayLike, InputError, finite_array, whole
 from analytic.signal_propagation.exact_inputs import require_fixed_parameters
 
+__all__ = ["Trajectory", "trajectory"]
+
 Array = np.ndarray
 
 

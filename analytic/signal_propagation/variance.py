@@ -32,6 +32,8 @@ from analytic.signal_propagation.fixed_points import (
     moment_grid,
 )
 
+__all__ = ["FixedPoint", "VarianceMap"]
+
 
 @dataclass(frozen=True)
 class FixedPoint:

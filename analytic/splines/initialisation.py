@@ -20,6 +20,11 @@ from analytic.expressions.special import rectified_pair
 from analytic.expressions.symbols import A, B, ec2, sa, sb, u, x, y
 from analytic.splines.knot_intervals import KnotInterval, oo, total_density
 
+__all__ = [
+    "INITIALISATIONS", "Initialisation", "gaussian", "high", "low", "onesided", "signs",
+    "symmetric", "uniform",
+]  # fmt: skip
+
 SOURCE = "Williams et al., (23), (27) and theorem 5"
 low, high = Min(x, y), Max(x, y)
 

@@ -15,6 +15,8 @@ from analytic.expressions.opaque import Opaque, Table
 from analytic.expressions.symbols import u
 from analytic.splines.initialisation import Initialisation, high, low
 
+__all__ = ["initialisation_of", "integral_below"]
+
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(96)
 a, b = sp.symbols("a b", real=True)
 SLOPE = sp.Symbol("slope", positive=True)

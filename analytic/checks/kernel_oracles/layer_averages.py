@@ -21,6 +21,11 @@ from analytic.checks.oracles import MetricJet, Vector
 from analytic.expressions import quadrature
 from analytic.expressions.quadrature.rules import half_line
 
+__all__ = [
+    "moment_derivatives", "nngp_by_layer_averages", "ntk_by_layer_averages",
+    "ntk_by_weight_average",
+]  # fmt: skip
+
 
 def moment_derivatives(f: Callable[[Any], Any], V: Any, kinks: Sequence[Any]) -> list[Any]:
     r"""E[f(z)] for z of variance V and its first three derivatives by V, without derivatives of f.

@@ -11,6 +11,11 @@ from sympy.core.function import ArgumentIndexError
 
 from analytic.expressions.special.exact_floats import two_product, two_sum
 
+__all__ = [
+    "bernoulli", "bounded_exp", "expm1", "gram_det", "log1p", "log_variance", "off_origin", "share",
+    "sine_excess", "volume",
+]  # fmt: skip
+
 MOST_BITS = 100_000  # of the exponent of a number in mpmath, beyond which memory runs out
 
 

@@ -16,6 +16,11 @@ import sympy as sp
 from mpmath import mp, mpf
 from sympy.core.function import ArgumentIndexError
 
+__all__ = [
+    "bend_series", "clenshaw", "corner_series", "scaled_tail", "tail_bend", "tail_corner",
+    "tail_map", "tail_powers", "tail_series", "tail_step",
+]  # fmt: skip
+
 _MIDDLE = 5  # half of the Chebyshev nodes lie below
 _TERMS = 56  # of a power series
 

@@ -23,6 +23,11 @@ from analytic.expressions.special.tails import (
 )
 from analytic.expressions.twofold.number import Twofold, constant
 
+__all__ = [
+    "atan", "compile_twofold", "exp", "expm1", "log", "scaled_tail", "sqrt", "tail_corner",
+    "tail_step", "where",
+]  # fmt: skip
+
 _HALVINGS = 6  # of the argument of exp, so that its Taylor polynomial needs few terms
 _TABLE = 32  # the table has the angles whose tangents are k/32
 _LOG_TWO, _PI = constant(mp.ln2), constant(mp.pi)

@@ -13,6 +13,8 @@ from analytic.expressions.twofold import Twofold
 from analytic.geometry.deep.recursion import Layer
 from analytic.geometry.kernel_jet import KernelJet
 
+__all__ = ["LimitAtOrigin", "at_origin", "where_regular"]
+
 SQUARINGS = 6  # how often s = |x|^2 is squared on the way to a limit on mpmath numbers
 # A parabola in |x| through three points, extrapolated to |x| = 0: multiples of s, and weights.
 STEPS = {1: 8 / 3, 4: -2, 16: 1 / 3}

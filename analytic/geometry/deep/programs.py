@@ -24,6 +24,8 @@ from analytic.geometry.layer_moments import (
     textbook_layer_moments,
 )
 
+__all__ = ["Architecture", "CompiledLayers", "Inputs", "OnArrays", "OnMpmath"]
+
 Quantity = Callable[
     [KernelJet, Any, Any], Any
 ]  # of a jet, s = |x|^2 and d: a volume or a curvature
