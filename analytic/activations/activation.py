@@ -12,7 +12,14 @@ import sympy as sp
 from mpmath import mp
 
 from analytic.expressions.angular_average import AngularAverage
-from analytic.expressions.arguments import Domain, InputError, Number, OutsideDomain, whole
+from analytic.expressions.arguments import (
+    Domain,
+    InputError,
+    Number,
+    OutsideDomain,
+    RealNumber,
+    whole,
+)
 from analytic.expressions.expectation import Moment, PairMoment
 from analytic.expressions.formula import Formula
 from analytic.expressions.symbols import V, kxx, kxy, kyy, z
@@ -139,7 +146,7 @@ class Activation:
         name, absences = parts["phi"].name, tuple(absent.items())
         return replace(self, name=name, log_derivative=eps, absent=absences, **parts)
 
-    def scaled(self, factor: Number | sp.Expr) -> Activation:
+    def scaled(self, factor: RealNumber) -> Activation:
         r"""$\phi(c z)$: an erf, a sine or a Gaussian of any width, with all its closed forms.
 
         What is no real number other than 0 is refused with an InputError.
@@ -179,7 +186,7 @@ class Activation:
         )
 
     @staticmethod
-    def of(expr: sp.Expr, kinks: Sequence[Number | sp.Expr] | None = None) -> Activation:
+    def of(expr: sp.Expr, kinks: Sequence[RealNumber] | None = None) -> Activation:
         """The activation of a user's own expression in one variable, such as tanh(z).
 
         expr: a SymPy expression, real and finite on the line, continuous, with E[phi^2] and E[phi'^2].
@@ -216,7 +223,7 @@ def derivative(phi: sp.Expr, order: int = 1) -> sp.Expr:
     return phi
 
 
-def require_positive(name: str, value: Any) -> sp.Expr:
+def require_positive(name: str, value: object) -> sp.Expr:
     """A parameter as an expression: an open symbol, or a finite number above 0."""
     expr = parameter(name, value, "a number above 0")
     if expr.is_number and not expr.is_positive:
@@ -224,7 +231,7 @@ def require_positive(name: str, value: Any) -> sp.Expr:
     return expr
 
 
-def require_real(name: str, value: Any) -> sp.Expr:
+def require_real(name: str, value: object) -> sp.Expr:
     """A finite real number as an exact expression; a float is the fraction that it stores."""
     number = parameter(name, value, "a finite real number")
     if not number.is_number:
@@ -232,7 +239,7 @@ def require_real(name: str, value: Any) -> sp.Expr:
     return sp.Rational(number) if number.is_Float else number
 
 
-def parameter(name: str, value: Any, need: str) -> sp.Expr:
+def parameter(name: str, value: object, need: str) -> sp.Expr:
     """A finite real number, or an expression with open symbols; a text must be a number, such as "1/3"."""
     refusal = InputError(f"{name} = {value!r} was given, but {name} must be {need}.")
     if hasattr(value, "item") and not getattr(value, "ndim", 0):  # scalars of numpy and torch
@@ -250,7 +257,7 @@ def parameter(name: str, value: Any, need: str) -> sp.Expr:
     return expr
 
 
-def require_activation(act: Any) -> Activation:
+def require_activation(act: object) -> Activation:
     """Refuse what is no Activation, such as the name of one."""
     if not isinstance(act, Activation):
         raise InputError(
@@ -260,22 +267,22 @@ def require_activation(act: Any) -> Activation:
     return act
 
 
-def symbols_of(value: Any) -> tuple[sp.Symbol, ...]:
+def symbols_of(value: RealNumber) -> tuple[sp.Symbol, ...]:
     """The free symbols of a parameter, which become arguments of the formulas."""
     return tuple(sorted(sp.sympify(value).free_symbols, key=str))
 
 
 def activation(
     name: str,
-    phi: Any,
+    phi: RealNumber,
     *,
     parameters: tuple[sp.Symbol, ...] = (),
-    kinks: tuple[Any, ...] = (),
+    kinks: tuple[RealNumber, ...] = (),
     log_derivative: sp.Expr | None = None,
     phi_stable: sp.Expr | None = None,
     domains: Mapping[str, tuple[sp.Basic, ...]] | None = None,
     absent: Mapping[str, str] | None = None,
-    **closed_forms: Any,
+    **closed_forms: RealNumber | tuple[sp.Expr, sp.Expr | None],
 ) -> Activation:
     """An Activation from its closed forms: the expectations without one become quadratures.
 
@@ -315,7 +322,7 @@ def activation(
     )
 
 
-def affine(act: Activation, scale: Number | sp.Expr = 1, shift: Number | sp.Expr = 0) -> Activation:
+def affine(act: Activation, scale: RealNumber = 1, shift: RealNumber = 0) -> Activation:
     r"""$a\phi(z) + b$, as in `affine(erf.scaled(c), a, b)`, with the closed forms of phi.
 
     With a shift, F and the kernel contain the mean $E[\phi]$, which is 0 for an odd phi and else a

@@ -17,7 +17,7 @@ from analytic.activations.activation import (
     require_positive,
     symbols_of,
 )
-from analytic.expressions.arguments import InputError, Number, listed
+from analytic.expressions.arguments import InputError, RealNumber, listed
 from analytic.expressions.special import monomial_pair, rectified_pair
 from analytic.expressions.symbols import V, exponent, kxx, kxy, kyy, q, z
 
@@ -26,7 +26,7 @@ __all__ = ["monomial", "polynomial", "relu", "relu_power"]
 _half = S.Half
 
 
-def monomial(q: Number | sp.Expr = q) -> Activation:
+def monomial(q: RealNumber = q) -> Activation:
     """z^q / sqrt((2q-1)!!) for whole q >= 1, or with q left open.
 
     Another degree is refused with an InputError.
@@ -71,7 +71,7 @@ def _monomial_textbook(n: sp.Expr) -> sp.Expr:
     )
 
 
-def relu_power(q: Number | sp.Expr = exponent) -> Activation:
+def relu_power(q: RealNumber = exponent) -> Activation:
     """max(0, z)^q for any q > 1/2, or with q left open; q = 1 is the ReLU, whose metric is flat.
 
     A smaller exponent is refused with an InputError, because E[phi'^2] diverges.
@@ -118,7 +118,7 @@ def relu_power(q: Number | sp.Expr = exponent) -> Activation:
 relu = replace(relu_power(1), name="relu")
 
 
-def polynomial(coefficients: Sequence[Number | sp.Expr]) -> Activation:
+def polynomial(coefficients: Sequence[RealNumber]) -> Activation:
     """c_0 + c_1 z + c_2 z^2 + ... with real coefficients c_k.
 
     What is no list of real numbers is refused with an InputError.

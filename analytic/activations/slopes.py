@@ -6,7 +6,7 @@ import sympy as sp
 from sympy import Abs, S, asin, atan2, pi, sqrt
 
 from analytic.activations.activation import GRAM, Activation, activation, require_real
-from analytic.expressions.arguments import Number
+from analytic.expressions.arguments import RealNumber
 from analytic.expressions.special import gram_det, rectified_pair
 from analytic.expressions.symbols import V, kxx, kxy, kyy, z
 
@@ -38,7 +38,7 @@ _JUMP = {
 }
 
 
-def two_slope(left: Number | sp.Expr, right: Number | sp.Expr) -> Activation:
+def two_slope(left: RealNumber, right: RealNumber) -> Activation:
     """left z for z < 0, right z for z > 0; its slope at 0, which matters at variance 0, is their mean.
 
     What is no real number is refused with an InputError.
@@ -50,7 +50,7 @@ def two_slope(left: Number | sp.Expr, right: Number | sp.Expr) -> Activation:
     return _two_slope("two_slope", require_real("left", left), require_real("right", right))
 
 
-def leaky_relu(slope: Number | sp.Expr = "1/100") -> Activation:
+def leaky_relu(slope: RealNumber = "1/100") -> Activation:
     """max(0, z) + slope min(0, z).
 
     What is no real number is refused with an InputError.

@@ -12,7 +12,7 @@ from mpmath import mp, mpf
 from analytic.activations.activation import Activation, activation, derivative, require_real
 from analytic.activations.gaussian_average import closed_form
 from analytic.expressions import quadrature
-from analytic.expressions.arguments import InputError, listed
+from analytic.expressions.arguments import InputError, RealNumber, listed
 from analytic.expressions.backends import compile_mpmath
 from analytic.expressions.expectation import Moment
 from analytic.expressions.symbols import V, z
@@ -22,7 +22,7 @@ __all__ = ["activation_of"]
 _PROBES = ("-2.5", "-0.75", "0", "0.5", "3")  # where phi must be a finite real number
 
 
-def activation_of(expr: Any, kinks: Sequence[Any] | None) -> Activation:
+def activation_of(expr: sp.Expr, kinks: Sequence[RealNumber] | None) -> Activation:
     """See `Activation.of`."""
     phi = _require_univariate(expr)
     _require_real(phi)

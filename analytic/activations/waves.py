@@ -12,7 +12,7 @@ from analytic.activations.activation import (
     require_real,
     symbols_of,
 )
-from analytic.expressions.arguments import Number
+from analytic.expressions.arguments import RealNumber
 from analytic.expressions.expectation import Moment
 from analytic.expressions.special import bernoulli, expm1, gram_det
 from analytic.expressions.symbols import V, a, kxx, kxy, kyy, w, z
@@ -20,7 +20,7 @@ from analytic.expressions.symbols import V, a, kxx, kxy, kyy, w, z
 __all__ = ["cosine", "exponential", "gabor", "rbf", "sine", "snake"]
 
 
-def sine(w: Number | sp.Expr = w, phase: Number | sp.Expr = 0) -> Activation:
+def sine(w: RealNumber = w, phase: RealNumber = 0) -> Activation:
     """sin(w z + phase); the phase is a number.
 
     What is no number above 0, nor an open symbol, is refused with an InputError.
@@ -46,7 +46,7 @@ def sine(w: Number | sp.Expr = w, phase: Number | sp.Expr = 0) -> Activation:
     )
 
 
-def cosine(w: Number | sp.Expr = w) -> Activation:
+def cosine(w: RealNumber = w) -> Activation:
     """cos(w z): its kernel and its slope are those of the sine, exchanged.
 
     What is no number above 0, nor an open symbol, is refused with an InputError.
@@ -70,7 +70,7 @@ def cosine(w: Number | sp.Expr = w) -> Activation:
     )
 
 
-def exponential(w: Number | sp.Expr = w) -> Activation:
+def exponential(w: RealNumber = w) -> Activation:
     """exp(w z).
 
     What is no number above 0, nor an open symbol, is refused with an InputError.
@@ -94,7 +94,7 @@ def exponential(w: Number | sp.Expr = w) -> Activation:
     )
 
 
-def snake(a: Number | sp.Expr = a) -> Activation:
+def snake(a: RealNumber = a) -> Activation:
     """z + sin(a z)^2 / a.
 
     What is no number above 0, nor an open symbol, is refused with an InputError.
@@ -123,7 +123,7 @@ def snake(a: Number | sp.Expr = a) -> Activation:
     )
 
 
-def rbf(gamma: Number | sp.Expr) -> Activation:
+def rbf(gamma: RealNumber) -> Activation:
     """sqrt(2) sin(sqrt(2 gamma) z + pi/4), whose kernel is exp(-gamma (kxx - 2 kxy + kyy)).
 
     What is no number above 0, nor an open symbol, is refused with an InputError.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 __all__ = [
-    "Array", "ArrayLike", "Domain", "InputError", "Number", "OutsideDomain", "admits", "bind",
+    "Array", "ArrayLike", "Domain", "InputError", "Number", "OutsideDomain", "RealNumber", "admits", "bind",
     "check_array", "check_dtype", "exact", "finite_array", "listed", "need", "whole",
 ]  # fmt: skip
 
@@ -35,6 +35,7 @@ class Array(Protocol):
 
 
 Number = int | float | str | Fraction | mpf | sp.Rational  # a text is read exactly, such as "1/3"
+RealNumber = Number | sp.Expr  # or an expression, which stands for itself
 ArrayLike = int | float | Fraction | Array | Sequence["ArrayLike"]
 
 SQUARED = frozenset({r, sigma, zeta, xi})  # formulas contain products of two squares of these
@@ -93,7 +94,7 @@ class Domain:
         )
 
 
-def whole(name: str, value: Any, least: int = 1) -> int:
+def whole(name: str, value: object, least: int = 1) -> int:
     """A count, such as a width or a number of draws, as an int; booleans are refused."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise InputError(
@@ -102,7 +103,7 @@ def whole(name: str, value: Any, least: int = 1) -> int:
     return int(value)
 
 
-def listed(name: str, values: Any, need: str = "a list") -> list[Any]:
+def listed(name: str, values: object, need: str = "a list") -> list[Any]:
     """The entries of a list, a tuple or an array; texts, mappings and what has no entries are refused."""
     refusal = InputError(f"{name} = {values!r} was given, but {name} must be {need}.")
     if isinstance(values, str | bytes | Mapping):
@@ -113,7 +114,7 @@ def listed(name: str, values: Any, need: str = "a list") -> list[Any]:
         raise refusal from None
 
 
-def finite_array(name: str, values: Any) -> np.ndarray:
+def finite_array(name: str, values: ArrayLike) -> np.ndarray:
     """Finite real numbers, in lists, arrays or tensors, as an array of float64."""
     import numpy as np
 

@@ -22,7 +22,7 @@ from mpmath import mp
 from analytic.expressions.arguments import (
     ArrayLike,
     InputError,
-    Number,
+    RealNumber,
     exact,
     finite_array,
     listed,
@@ -31,7 +31,7 @@ from analytic.expressions.arguments import (
 __all__ = ["Bump", "bumps", "determinant", "log_determinant"]
 
 Rows = list[list[sp.Expr]]
-Entries = Sequence[Number | sp.Expr] | np.ndarray
+Entries = Sequence[RealNumber] | np.ndarray
 Table = Sequence[Entries] | np.ndarray | sp.MatrixBase
 CHUNK = 200_000  # array entries computed at a time, to bound memory
 

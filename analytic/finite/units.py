@@ -12,7 +12,7 @@ import numpy as np
 import sympy as sp
 
 from analytic.activations.activation import Activation
-from analytic.expressions.arguments import InputError, whole
+from analytic.expressions.arguments import InputError, RealNumber, whole
 from analytic.expressions.backends import compile_mpmath
 from analytic.expressions.symbols import z
 from analytic.finite.forms import (
@@ -26,7 +26,7 @@ from analytic.finite.forms import (
 
 __all__ = ["Units"]
 
-Vector = Sequence[Any]
+Vector = Sequence[RealNumber]
 
 
 @dataclass(frozen=True)

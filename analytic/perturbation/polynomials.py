@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from mpmath import mp
 
-from analytic.expressions.arguments import InputError, exact
+from analytic.expressions.arguments import InputError, Number, exact
 from analytic.expressions.symbols import d as dimension
 from analytic.expressions.symbols import q as degree_symbol
 from analytic.expressions.symbols import rho as overlap_symbol
@@ -50,7 +50,7 @@ class AffineInDimension:
         return AffineInDimension(self.slope * factor, self.level * factor)
 
 
-def require_degree(q: Any) -> int:
+def require_degree(q: Number) -> int:
     """The degree as an int; anything but a whole number >= 1 is refused."""
     return int(exact(degree_symbol, q))
 

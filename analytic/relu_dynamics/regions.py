@@ -16,7 +16,7 @@ from typing import Any
 
 import sympy as sp
 
-from analytic.expressions.arguments import InputError, listed
+from analytic.expressions.arguments import InputError, Number, listed
 from analytic.expressions.symbols import x as X
 from analytic.relu_dynamics.exact_numbers import exact_rational
 
@@ -76,7 +76,7 @@ class Samples:
     x: tuple[sp.Rational, ...]
 
     @staticmethod
-    def of(values: Iterable[Any]) -> Samples:
+    def of(values: Iterable[Number]) -> Samples:
         x = tuple(sorted(exact_rational(X, value) for value in listed("x", values)))
         if not x:
             raise InputError("No samples were given, but at least one is needed.")

@@ -13,11 +13,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
 
 import sympy as sp
 
-from analytic.expressions.arguments import InputError, listed
+from analytic.expressions.arguments import InputError, Number, RealNumber, listed
 from analytic.expressions.symbols import x as X
 from analytic.relu_dynamics.exact_numbers import exact_rational, exact_real
 from analytic.relu_dynamics.neuron import CanonicalNeuron
@@ -47,7 +46,7 @@ class VelocityField:
     residuals: tuple[sp.Expr, ...]
 
     @staticmethod
-    def of(x: Iterable[Any], residuals: Iterable[Any]) -> VelocityField:
+    def of(x: Iterable[Number], residuals: Iterable[RealNumber]) -> VelocityField:
         """From inputs in any order, with one residual for each."""
         places, rho = (
             [exact_rational(X, one) for one in listed("x", x)],
@@ -81,7 +80,7 @@ class VelocityField:
         more = S + self.residuals[k] * (1 + ray.x**2)
         return (S, more) if ray.right else (-more, -S)
 
-    def jump(self, ray: Ray, r: Any) -> sp.Expr:
+    def jump(self, ray: Ray, r: RealNumber) -> sp.Expr:
         r"""The jump of the angular velocity as theta increases past the ray: $-r\rho_k\sqrt{1+x_k^2}$."""
         return -exact_real("r", r) * self.residuals[ray.index] * sp.sqrt(1 + ray.x**2)
 

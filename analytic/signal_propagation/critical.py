@@ -14,7 +14,7 @@ from mpmath import mp, mpf
 
 from analytic.activations.activation import Activation
 from analytic.expressions import symbols
-from analytic.expressions.arguments import ArrayLike, InputError, Number, finite_array, whole
+from analytic.expressions.arguments import ArrayLike, InputError, RealNumber, finite_array, whole
 from analytic.expressions.formula import Formula
 from analytic.signal_propagation import fixed_points
 from analytic.signal_propagation.exact_inputs import (
@@ -58,7 +58,7 @@ def critical_line(act: Activation, V_values: ArrayLike) -> tuple[Array, Array]:
     return np.sqrt(np.maximum(zeta2[admissible], 0)), 1 / np.sqrt(G[admissible])
 
 
-def critical_sigma(act: Activation, zeta: Number, digits: int = 30) -> mpf:
+def critical_sigma(act: Activation, zeta: RealNumber, digits: int = 30) -> mpf:
     """The sigma at which chi_1 = 1 for this zeta; if there are several, the smallest, where order ends.
 
     act: an activation without open parameters.

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import sympy as sp
 from mpmath import mp
 
 from analytic.activations.activation import Activation
 from analytic.expressions import symbols
-from analytic.expressions.arguments import InputError, Number
+from analytic.expressions.arguments import InputError, RealNumber
 from analytic.signal_propagation.correlation import CorrelationMap
 from analytic.signal_propagation.exact_inputs import exact_number, require_fixed_parameters
 from analytic.signal_propagation.variance import FixedPoint, VarianceMap
@@ -42,9 +41,9 @@ class Signal:
     """
 
     act: Activation
-    sigma: Number | sp.Expr
-    zeta: Number | sp.Expr = 0
-    start: Number | sp.Expr = 1
+    sigma: RealNumber
+    zeta: RealNumber = 0
+    start: RealNumber = 1
     digits: int = 30
 
     def __post_init__(self) -> None:
