@@ -8,9 +8,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import sympy as sp
-from mpmath import mp
-
 from analytic.catalogue import catalogue
 from analytic.console import add_command, exit_code
 from analytic.expressions.arguments import InputError, need
@@ -64,13 +61,13 @@ def _show(args: argparse.Namespace) -> None:
     from analytic.ledger import LEDGERS, load
 
     formula = catalogue[args.name]
-    print(formula.name, "=", sp.latex(formula.expr), sep="\n")
+    print(formula.name, "=", formula.latex, sep="\n")
     print("\narguments")
     for symbol in formula.args:
         print(f"  {symbol.name:6} {MEANING[symbol.name]}; {need(symbol)}")
     for condition in formula.domain.conditions:
         print(f"  where  {condition}")
-    print(f"\nsource  {formula.source}")
+    print(f"\nsource  {formula.citation}")
     entries = [e for p in LEDGERS for e in load(p).entries if formula.name in e.code]
     print(
         "ledger ",
@@ -92,9 +89,7 @@ def _eval(args: argparse.Namespace) -> None:
             f"--digits {args.digits} was given, but it must be a whole number at least 1."
         )
     digits = int(args.digits)
-    value = catalogue[args.name].evaluate(digits, **values)
-    with mp.workdps(digits):
-        print(mp.nstr(value, digits))
+    print(catalogue[args.name].evaluate(digits, **values))
 
 
 def _ledger(args: argparse.Namespace) -> None:

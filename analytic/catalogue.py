@@ -12,6 +12,8 @@ from analytic.expressions.arguments import InputError
 from analytic.expressions.formula import Formula
 from analytic.geometry import deep, nngp, ntk
 
+__all__ = ["ACTIVATIONS", "Catalogue", "UnknownName", "catalogue"]
+
 
 class UnknownName(InputError, KeyError):
     """A name that is not in the catalogue; the message suggests the most similar ones."""
@@ -21,14 +23,24 @@ class UnknownName(InputError, KeyError):
 
 
 class Catalogue(Mapping[str, Formula]):
-    """A read-only mapping from name to Formula that derives each formula on first use."""
+    """A read-only mapping from name to Formula that derives each formula on first use.
+
+    A name that is not in it is refused with an `UnknownName`, an InputError and a KeyError, which suggests
+    similar ones. `list(catalogue)` names all; a prompt completes `catalogue["nngp.g`.
+
+    >>> from analytic import catalogue
+    >>> catalogue["nngp.erf.kernel"].args
+    (kxx, kxy, kyy)
+    >>> [name for name in catalogue if name.startswith("perturbation")]
+    ['perturbation.chi', 'perturbation.fluctuation', 'perturbation.magnification']
+    """
 
     def __init__(self, recipes: Mapping[str, Callable[[], Formula]]) -> None:
         self._recipes = dict(recipes)
         self._derived: dict[str, Formula] = {}
 
     def __getitem__(self, name: str) -> Formula:
-        if name not in self._recipes:
+        if name not in self:
             near = difflib.get_close_matches(str(name), self._recipes, n=3, cutoff=0.3)
             hint = f": did you mean {' or '.join(near)}?" if near else "."
             raise UnknownName(
@@ -39,7 +51,7 @@ class Catalogue(Mapping[str, Formula]):
         return self._derived[name]
 
     def __contains__(self, name: object) -> bool:
-        return name in self._recipes
+        return isinstance(name, str) and name in self._recipes
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._recipes)

@@ -9,6 +9,8 @@ from collections.abc import Callable
 
 from analytic.expressions.arguments import InputError
 
+__all__ = ["add_command", "exit_code"]
+
 
 def add_command(
     commands: argparse._SubParsersAction, name: str, run: Callable[..., int | None], text: str

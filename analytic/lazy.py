@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
+__all__ = ["names"]
+
 
 def names(
     package: str, homes: Mapping[str, str]

@@ -23,7 +23,6 @@ profile = "quick"
 
 # %%
 from IPython.display import Markdown
-from mpmath import mp
 
 from analytic import catalogue
 from analytic.ledger import LEDGERS, Verdict, load
@@ -64,7 +63,7 @@ formula = catalogue["nngp.gaussian.ricci"]
 formula
 
 # %%
-print(mp.nstr(formula.evaluate(40, d=3, sigma=1, zeta="0.1", r=2), 40))
+print(formula.evaluate(40, d=3, sigma=1, zeta="0.1", r=2))
 
 # %% [markdown]
 # ## Verdict

@@ -54,8 +54,8 @@ def test_phi_is_what_the_design_says(act, values) -> None:
 
 
 def test_erf_gelu_and_monomials_are_normalised_as_the_design_says() -> None:
-    assert mp.nstr(A.erf.phi.evaluate(30, z=1), 30) == "0.682689492137085897170465091264"
-    assert mp.nstr(A.gelu.phi.evaluate(30, z=1), 30) == "0.841344746068542948585232545632"
+    assert str(A.erf.phi.evaluate(30, z=1)) == "0.682689492137085897170465091264"
+    assert str(A.gelu.phi.evaluate(30, z=1)) == "0.841344746068542948585232545632"
     for q in range(1, 7):
         second = quadrature.moment(lambda z, q=q: PHI["monomial"](z, q) ** 2, mpf(2))
         assert mp.almosteq(second, 2**q, 1e-14)

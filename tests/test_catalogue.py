@@ -85,7 +85,7 @@ def test_a_name_of_the_design_is_there_with_its_arguments(name) -> None:
     expected = {*ARGUMENTS[what], *EXTRA[act]}
     assert formula.name == name
     assert {symbol.name for symbol in formula.args} == expected
-    assert formula.source
+    assert formula.citation
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,8 @@
 """Does a formula give every digit it promises on every backend, and refuse what it cannot use?"""
 
+import copy
+import math
+import pickle
 from fractions import Fraction
 
 import numpy as np
@@ -246,3 +249,60 @@ def test_assumptions_read_as_words_and_decide_what_is_admitted() -> None:
     assert (admits(whole, Fraction(-3)), admits(whole, Fraction(1, 2))) == (True, False)
     assert exact(d, "4/2") == 2
     assert bind("f", (x, y), (1,), {"y": 2}) == [1, 2]
+
+
+@pytest.mark.parametrize("given", [0.5, Fraction(1, 2), [0.5, 1.0], np.zeros((2, 1))], ids=repr)
+def test_a_call_with_numbers_and_arrays_is_that_of_numpy(given) -> None:
+    called, wanted = GROWTH(given, y=1), GROWTH.numpy(given, y=1)
+    assert type(called) is type(wanted)
+    assert np.array_equal(called, wanted)
+
+
+def test_a_call_with_a_tensor_is_that_of_torch() -> None:
+    x_values = torch.tensor([0.0, 1.0], requires_grad=True)
+    for value in (GROWTH(x_values, 1), GROWTH(x=x_values, y=[1, 2]), GROWTH(0.5, y=x_values)):
+        assert value.requires_grad
+        assert value.shape == (2,)
+
+
+def test_a_call_is_refused_as_numpy_refuses_it() -> None:
+    with pytest.raises(InputError, match="also needs y"):
+        GROWTH(1)
+    with pytest.raises(InputError, match="is no number"):
+        GROWTH("one", 2)
+
+
+def test_symbols_have_the_assumptions_that_derivatives_need() -> None:
+    assert POWER.symbols.sigma is sigma
+    assert sp.diff(POWER.expr, POWER.symbols.sigma) == r**d
+    assert dir(POWER.symbols) == ["d", "r", "sigma"]
+    assert repr(POWER.symbols) == "Symbols(d, r, sigma)"
+    for kind in (InputError, AttributeError):
+        with pytest.raises(kind, match="power has no argument zeta; it takes d, r, sigma"):
+            _ = POWER.symbols.zeta
+    assert not hasattr(POWER.symbols, "zeta")
+
+
+def test_latex_is_that_of_the_textbook_form() -> None:
+    assert Formula("faces", (x,), x**2, stable=x * x + 0).latex == "x^{2}"
+
+
+def test_a_value_prints_the_digits_that_were_asked_for() -> None:
+    value = GROWTH.evaluate(40, x=1, y=0)
+    text = "2.718281828459045235360287471352662497757"
+    assert (str(value), f"{value}", repr(value)) == (text, text, f"mpf('{text}')")
+    assert str(GROWTH.evaluate(3, x=1, y=0)) == "2.72"
+
+
+def test_a_value_is_a_number_of_mpmath() -> None:
+    value = GROWTH.evaluate(40, x=1, y=0)
+    assert isinstance(value, mpf)
+    with mp.workdps(40):
+        for computed in (value + 1, 1 + value, value - mpf(1), 2 * value, value**2, -value, +value):
+            assert type(computed) is mpf
+        assert mp.almosteq(mp.log(value), 1)
+        assert value == mp.mpf(value) == pickle.loads(pickle.dumps(value))
+        assert abs(sp.sympify(value) - sp.E.n(40)) < 1e-38
+    assert str(pickle.loads(pickle.dumps(value))) == str(value) == str(copy.copy(value))
+    assert float(value) == math.e
+    assert {value: 1}[mp.mpf(value._mpf_, prec=200)] == 1

@@ -66,7 +66,7 @@ def test_show_gives_latex_arguments_and_source(run, name) -> None:
     assert out.startswith(f"{name}\n=\n{sp.latex(formula.expr)}\n")
     for symbol in formula.args:
         assert MEANING[symbol.name] in out
-    assert formula.source in out
+    assert formula.citation in out
     assert "Formula(" not in out
 
 

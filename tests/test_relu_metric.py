@@ -53,7 +53,7 @@ def test_the_catalogue_has_it_with_the_names_of_the_design(name) -> None:
     formula = catalogue[name]
     assert formula.name == name
     assert [symbol.name for symbol in formula.args] == ["delta", "r", "m", "alpha"]
-    assert "Williams" in formula.source
+    assert "Williams" in formula.citation
 
 
 @named

@@ -16,13 +16,13 @@ from analytic.activations import (
     sign,
     sine,
     tanh,
-)  # fmt: skip
+)
 from analytic.activations.activation import activation
 from analytic.checks.oracles import squared_moment, two_point_average
 from analytic.expressions.arguments import InputError
 from analytic.expressions.symbols import z
 from analytic.signal_propagation import Signal, critical_sigma, trajectory
-from analytic.signal_propagation.mehler_exact import kernel_at, slope_at
+from analytic.signal_propagation.mehler import kernel_at, slope_at
 
 PLAIN = activation("plain erf", sp.erf(z / sp.sqrt(2)))  # every average of it is a quadrature
 ROOT2 = sp.sqrt(2)
@@ -44,7 +44,7 @@ def values(points: tuple) -> list[float]:
     ("act", "sigma", "zeta"),
     [(erf, "2", "0.3"), (gelu, "1.2", "0.5"), (sine(1), "2", "0"), (tanh, "1.5", "0.2")],
     ids=lambda value: getattr(value, "name", value),
-)  # fmt: skip
+)
 def test_variance_settles_where_quadrature_of_phi_says(act, sigma, zeta) -> None:
     signal = Signal(act, sigma, zeta)
     with mp.workdps(35):
@@ -146,12 +146,20 @@ def test_the_correlation_rests_where_quadrature_in_the_plane_says(act) -> None:
 @pytest.mark.parametrize(
     "signal",
     [
-        Signal(erf, 2), Signal(erf, 2, "0.3"), Signal(erf, "1.2", "0.1"), Signal(gelu, "1.3", "0.4"),
-        Signal(gaussian, 3), Signal(gaussian, 1), Signal(cosine(1), 3), Signal(sine(1), 2, "0.5"),
-        Signal(relu, 1, 1), Signal(monomial(3), 1), Signal(monomial(2), "0.5", 1, start=0),
+        Signal(erf, 2),
+        Signal(erf, 2, "0.3"),
+        Signal(erf, "1.2", "0.1"),
+        Signal(gelu, "1.3", "0.4"),
+        Signal(gaussian, 3),
+        Signal(gaussian, 1),
+        Signal(cosine(1), 3),
+        Signal(sine(1), 2, "0.5"),
+        Signal(relu, 1, 1),
+        Signal(monomial(3), 1),
+        Signal(monomial(2), "0.5", 1, start=0),
     ],
     ids=lambda s: f"{s.act.name}-{s.sigma}-{s.zeta}",
-)  # fmt: skip
+)
 def test_no_other_correlation_is_fixed(signal) -> None:
     c = np.linspace(-1, 1, 4001)[1:-1] + 1e-5  # no fixed point lies on this grid
     c = c[c < 1 - 1e-4]
@@ -198,9 +206,14 @@ def test_mehlers_series_is_the_closed_form(c) -> None:
 
 @pytest.mark.parametrize(
     "signal",
-    [Signal(erf, "1.2", "0.1"), Signal(erf, 2, "0.3"), Signal(gelu, "1.3", "0.4"), Signal(sine(1), 2)],
+    [
+        Signal(erf, "1.2", "0.1"),
+        Signal(erf, 2, "0.3"),
+        Signal(gelu, "1.3", "0.4"),
+        Signal(sine(1), 2),
+    ],
     ids=lambda s: f"{s.act.name}-{s.phase}",
-)  # fmt: skip
+)
 def test_layers_approach_rest_at_the_rates_of_the_depth_scales(signal) -> None:
     s = (float(signal.variance.value) - float(signal.zeta) ** 2) / float(signal.sigma) ** 2
     far = trajectory(signal.act, float(signal.sigma), float(signal.zeta), 1.2 * s, 0.5 * s, 200)

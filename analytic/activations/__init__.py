@@ -14,7 +14,7 @@ from analytic import lazy
 
 if TYPE_CHECKING:
     from analytic.activations.activation import Activation as Activation
-    from analytic.activations.affine_maps import affine as affine
+    from analytic.activations.activation import affine as affine
     from analytic.activations.hermite_polynomials import hermite as hermite
     from analytic.activations.normal import elu as elu
     from analytic.activations.normal import erf as erf
@@ -49,7 +49,7 @@ __getattr__, __dir__, __all__ = lazy.names(
         "ACTIVATIONS": "analytic.activations.table",
         "FURTHER": "analytic.activations.table",
         "absolute": "analytic.activations.slopes",
-        "affine": "analytic.activations.affine_maps",
+        "affine": "analytic.activations.activation",
         "cosine": "analytic.activations.waves",
         "elu": "analytic.activations.normal",
         "erf": "analytic.activations.normal",

@@ -20,6 +20,8 @@ import sympy as sp
 
 from analytic.expressions.symbols import V, z
 
+__all__ = ["NotInTable", "closed_form"]
+
 Term = tuple[sp.Expr, sp.Expr, sp.Expr]  # the exponents n, a and b of z^n exp(a z^2 + b z)
 _V = sp.Dummy("V", positive=True)
 _beta = sp.Dummy("beta", real=True)

@@ -2,19 +2,26 @@ r"""Normalised Hermite polynomials, whose kernel at unit variances is $k_{xy}^n$
 
 from __future__ import annotations
 
-from typing import Any
-
 import sympy as sp
 from sympy import S, factorial, sqrt
 
-from analytic.activations.activation import Activation, activation
-from analytic.expressions.arguments import InputError
+from analytic.activations.activation import Activation, activation, parameter
+from analytic.expressions.arguments import InputError, Number
 from analytic.expressions.symbols import V, kxx, kxy, kyy, z
 
+__all__ = ["hermite"]
 
-def hermite(n: Any) -> Activation:
-    r"""$He_n(z)/\sqrt{n!}$ (probabilists'), n >= 0; the derivative is sqrt(n) times that of degree n - 1."""
-    n = sp.sympify(n)
+
+def hermite(n: Number) -> Activation:
+    r"""$He_n(z)/\sqrt{n!}$ (probabilists'), n >= 0; the derivative is sqrt(n) times that of degree n - 1.
+
+    Another degree is refused with an InputError.
+
+    >>> from analytic.activations import hermite
+    >>> round(hermite(3).kernel(1.0, 0.5, 1.0), 12)
+    0.125
+    """
+    n = parameter("n", n, "a whole number at least 0")
     if not (n.is_Integer and n >= 0):
         raise InputError(f"hermite needs a whole degree n >= 0, but n = {n} was given.")
     return activation(

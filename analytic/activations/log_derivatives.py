@@ -11,6 +11,11 @@ from analytic.expressions.formula import Formula
 from analytic.expressions.special import log1p
 from analytic.expressions.symbols import V, s, zeta
 
+__all__ = [
+    "LogDerivatives", "algebraic", "factored", "log_derivatives", "log_of_product", "quick",
+    "sqrt_coefficient",
+]  # fmt: skip
+
 
 @dataclass(frozen=True)
 class LogDerivatives:

@@ -18,6 +18,8 @@ from analytic.expressions.special import (
 )
 from analytic.expressions.symbols import V, kxx, kxy, kyy, z
 
+__all__ = ["elu", "erf", "gaussian", "gelu"]
+
 _D = (1 + kxx) * (1 + kyy) - kxy**2
 
 

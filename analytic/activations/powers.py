@@ -13,18 +13,28 @@ from analytic.activations.activation import (
     GRAM,
     Activation,
     activation,
+    parameter,
     require_positive,
     symbols_of,
 )
-from analytic.expressions.arguments import InputError
+from analytic.expressions.arguments import InputError, RealNumber, listed
 from analytic.expressions.special import monomial_pair, rectified_pair
 from analytic.expressions.symbols import V, exponent, kxx, kxy, kyy, q, z
+
+__all__ = ["monomial", "polynomial", "relu", "relu_power"]
 
 _half = S.Half
 
 
-def monomial(q: Any = q) -> Activation:
-    """z^q / sqrt((2q-1)!!) for whole q >= 1."""
+def monomial(q: RealNumber = q) -> Activation:
+    """z^q / sqrt((2q-1)!!) for whole q >= 1, or with q left open.
+
+    Another degree is refused with an InputError.
+
+    >>> from analytic.activations import monomial
+    >>> monomial(2).F.expr, monomial().parameters
+    (V**2, (q,))
+    """
     q = _require_degree(q)
     norm = 2**q * gamma(q + _half) / sqrt(pi)  # (2q-1)!!
     stable_root = exp((q * log(2) + sp.loggamma(q + _half) - log(pi) / 2) / 2)
@@ -61,8 +71,15 @@ def _monomial_textbook(n: sp.Expr) -> sp.Expr:
     )
 
 
-def relu_power(q: Any = exponent) -> Activation:
-    """max(0, z)^q for any q > 1/2; q = 1 is the ReLU, whose metric is flat."""
+def relu_power(q: RealNumber = exponent) -> Activation:
+    """max(0, z)^q for any q > 1/2, or with q left open; q = 1 is the ReLU, whose metric is flat.
+
+    A smaller exponent is refused with an InputError, because E[phi'^2] diverges.
+
+    >>> from analytic.activations import relu_power
+    >>> relu_power(2).F.expr
+    3*V**2/2
+    """
     q = require_positive("q", q)
     if q.is_number and not q > _half:
         raise InputError(
@@ -101,11 +118,18 @@ def relu_power(q: Any = exponent) -> Activation:
 relu = replace(relu_power(1), name="relu")
 
 
-def polynomial(coefficients: Sequence[Any]) -> Activation:
-    """c_0 + c_1 z + c_2 z^2 + ... with real coefficients c_k."""
-    listed = not isinstance(coefficients, str) and hasattr(coefficients, "__iter__")
-    c = [sp.sympify(value) for value in coefficients] if listed else []
-    if not c or not all(value.is_number and value.is_real for value in c):
+def polynomial(coefficients: Sequence[RealNumber]) -> Activation:
+    """c_0 + c_1 z + c_2 z^2 + ... with real coefficients c_k.
+
+    What is no list of real numbers is refused with an InputError.
+
+    >>> from analytic.activations import polynomial
+    >>> polynomial([0, 1, 1]).F.expr
+    3*V**2 + V
+    """
+    entries = enumerate(listed("coefficients", coefficients))
+    c = [parameter(f"coefficient {k}", value, "a real number") for k, value in entries]
+    if not c or not all(value.is_number for value in c):
         raise InputError(
             f"polynomial needs a list of real coefficients, but {coefficients!r} was given."
         )
@@ -145,7 +169,7 @@ def polynomial(coefficients: Sequence[Any]) -> Activation:
 
 def _require_degree(q: Any) -> sp.Expr:
     """A whole number at least 1, or an open symbol for one."""
-    q = sp.sympify(q)
+    q = parameter("q", q, "a whole number at least 1")
     if not q.is_integer or (q.is_number and q < 1):
         raise InputError(f"monomial needs a whole degree q >= 1, but q = {q} was given.")
     return q

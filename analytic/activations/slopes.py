@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import sympy as sp
 from sympy import Abs, S, asin, atan2, pi, sqrt
 
-from analytic.activations.activation import GRAM, Activation, activation
-from analytic.expressions.arguments import InputError
+from analytic.activations.activation import GRAM, Activation, activation, require_real
+from analytic.expressions.arguments import RealNumber
 from analytic.expressions.special import gram_det, rectified_pair
 from analytic.expressions.symbols import V, kxx, kxy, kyy, z
+
+__all__ = ["absolute", "leaky_relu", "sign", "step", "two_slope"]
 
 _scale = sqrt(kxx * kyy)
 _rho = kxy / _scale
@@ -38,13 +38,27 @@ _JUMP = {
 }
 
 
-def two_slope(left: Any, right: Any) -> Activation:
-    """left z for z < 0, right z for z > 0; its slope at 0, which matters at variance 0, is their mean."""
+def two_slope(left: RealNumber, right: RealNumber) -> Activation:
+    """left z for z < 0, right z for z > 0; its slope at 0, which matters at variance 0, is their mean.
+
+    What is no real number is refused with an InputError.
+
+    >>> from analytic.activations import two_slope
+    >>> two_slope(-1, 3).G.expr
+    5
+    """
     return _two_slope("two_slope", require_real("left", left), require_real("right", right))
 
 
-def leaky_relu(slope: Any = "1/100") -> Activation:
-    """max(0, z) + slope min(0, z)."""
+def leaky_relu(slope: RealNumber = "1/100") -> Activation:
+    """max(0, z) + slope min(0, z).
+
+    What is no real number is refused with an InputError.
+
+    >>> from analytic.activations import leaky_relu
+    >>> leaky_relu("1/10").G.expr
+    101/200
+    """
     return _two_slope("leaky_relu", require_real("slope", slope), S.One)
 
 
@@ -99,11 +113,3 @@ step = activation(
     ),
     F=sp.Piecewise((0, sp.Eq(V, 0)), (S.Half, True)),
 )
-
-
-def require_real(name: str, value: Any) -> sp.Expr:
-    """A finite real number as an exact expression; a float is the fraction that it stores."""
-    number = sp.sympify(value, rational=isinstance(value, str))
-    if not (isinstance(number, sp.Expr) and number.is_number and number.is_real):
-        raise InputError(f"{name} = {value} was given, but {name} must be a finite real number.")
-    return sp.Rational(number) if number.is_Float else number

@@ -13,6 +13,8 @@ from sympy import exp
 from analytic.activations.activation import activation
 from analytic.expressions.symbols import z
 
+__all__ = ["sigmoid", "silu", "softplus", "tanh"]
+
 _left = exp(sp.Piecewise((z, z < 1), (1, True)))  # e^z for z < 0
 _right = exp(sp.Piecewise((-z, z > -1), (1, True)))  # e^-z for z > 0
 _tail, _middle = _left / (1 + _left), (1 + sp.tanh(z / 2)) / 2

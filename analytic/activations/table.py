@@ -12,6 +12,8 @@ from analytic.activations.slopes import absolute, leaky_relu, sign, step
 from analytic.activations.smooth import sigmoid, silu, softplus, tanh
 from analytic.activations.waves import cosine, exponential, gabor, rbf, sine, snake
 
+__all__ = ["ACTIVATIONS", "FURTHER"]
+
 ACTIVATIONS: dict[str, Activation] = {
     one.name: one
     for one in (

@@ -9,18 +9,20 @@ from typing import Any
 import sympy as sp
 from mpmath import mp, mpf
 
-from analytic.activations.activation import Activation, activation, derivative
+from analytic.activations.activation import Activation, activation, derivative, require_real
 from analytic.activations.gaussian_average import closed_form
 from analytic.expressions import quadrature
-from analytic.expressions.arguments import InputError
+from analytic.expressions.arguments import InputError, RealNumber, listed
 from analytic.expressions.backends import compile_mpmath
 from analytic.expressions.expectation import Moment
 from analytic.expressions.symbols import V, z
 
+__all__ = ["activation_of"]
+
 _PROBES = ("-2.5", "-0.75", "0", "0.5", "3")  # where phi must be a finite real number
 
 
-def activation_of(expr: Any, kinks: Sequence[Any] | None) -> Activation:
+def activation_of(expr: sp.Expr, kinks: Sequence[RealNumber] | None) -> Activation:
     """See `Activation.of`."""
     phi = _require_univariate(expr)
     _require_real(phi)
@@ -30,7 +32,7 @@ def activation_of(expr: Any, kinks: Sequence[Any] | None) -> Activation:
         return polynomial(list(reversed(sp.Poly(phi, z).all_coeffs())))
     phi = phi.replace(sp.Heaviside, lambda x, *_: sp.Piecewise((1, x > 0), (0, True)))
     phi = sp.piecewise_fold(phi.rewrite((sp.Abs, sp.Max, sp.Min, sp.sign), sp.Piecewise))
-    cuts = _kinks(phi) if kinks is None else tuple(sorted(map(sp.sympify, kinks)))
+    cuts = _kinks(phi) if kinks is None else _require_kinks(kinks)
     _require_moments(phi, cuts)
     parts = {"F": phi**2, "G": derivative(phi) ** 2, "G2": derivative(phi, 2) ** 2}
     forms = {name: _if_confirmed(closed_form(f, cuts), f, cuts) for name, f in parts.items()}
@@ -41,6 +43,11 @@ def activation_of(expr: Any, kinks: Sequence[Any] | None) -> Activation:
         if form is not None
     }
     return activation(str(phi), phi, kinks=cuts, **known)
+
+
+def _require_kinks(kinks: Any) -> tuple[sp.Expr, ...]:
+    """The places of kinks as real numbers in increasing order."""
+    return tuple(sorted(require_real("a kink", place) for place in listed("kinks", kinks)))
 
 
 def _require_univariate(expr: Any) -> sp.Expr:

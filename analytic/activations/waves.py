@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import sympy as sp
 from sympy import Abs, Rational, S, cos, cosh, exp, pi, sin, sinh, sqrt, tanh
 
-from analytic.activations.activation import Activation, activation, require_positive, symbols_of
-from analytic.activations.slopes import require_real
+from analytic.activations.activation import (
+    Activation,
+    activation,
+    require_positive,
+    require_real,
+    symbols_of,
+)
+from analytic.expressions.arguments import RealNumber
 from analytic.expressions.expectation import Moment
 from analytic.expressions.special import bernoulli, expm1, gram_det
 from analytic.expressions.symbols import V, a, kxx, kxy, kyy, w, z
 
+__all__ = ["cosine", "exponential", "gabor", "rbf", "sine", "snake"]
 
-def sine(w: Any = w, phase: Any = 0) -> Activation:
-    """sin(w z + phase); the phase is a number."""
+
+def sine(w: RealNumber = w, phase: RealNumber = 0) -> Activation:
+    """sin(w z + phase); the phase is a number.
+
+    What is no number above 0, nor an open symbol, is refused with an InputError.
+
+    >>> from analytic.activations import sine
+    >>> sine(2).phi.expr, sine().parameters
+    (sin(2*z), (w,))
+    """
     w, phase = require_positive("w", w), require_real("phase", phase)
     if phase != 0:
         return _shifted("phased_sine", S.One, w, phase)
@@ -33,8 +46,15 @@ def sine(w: Any = w, phase: Any = 0) -> Activation:
     )
 
 
-def cosine(w: Any = w) -> Activation:
-    """cos(w z): its kernel and its slope are those of the sine, exchanged."""
+def cosine(w: RealNumber = w) -> Activation:
+    """cos(w z): its kernel and its slope are those of the sine, exchanged.
+
+    What is no number above 0, nor an open symbol, is refused with an InputError.
+
+    >>> from analytic.activations import cosine
+    >>> cosine(1).F(V=0.0)
+    1.0
+    """
     w = require_positive("w", w)
     odd, decay = sine(w), exp(-2 * w**2 * V)
     return activation(
@@ -50,8 +70,15 @@ def cosine(w: Any = w) -> Activation:
     )
 
 
-def exponential(w: Any = w) -> Activation:
-    """exp(w z)."""
+def exponential(w: RealNumber = w) -> Activation:
+    """exp(w z).
+
+    What is no number above 0, nor an open symbol, is refused with an InputError.
+
+    >>> from analytic.activations import exponential
+    >>> exponential(1).F.expr
+    exp(2*V)
+    """
     w = require_positive("w", w)
     kernel = exp(w**2 * (kxx + 2 * kxy + kyy) / 2)
     F = exp(2 * w**2 * V)
@@ -67,8 +94,15 @@ def exponential(w: Any = w) -> Activation:
     )
 
 
-def snake(a: Any = a) -> Activation:
-    """z + sin(a z)^2 / a."""
+def snake(a: RealNumber = a) -> Activation:
+    """z + sin(a z)^2 / a.
+
+    What is no number above 0, nor an open symbol, is refused with an InputError.
+
+    >>> from analytic.activations import snake
+    >>> snake(1).phi.expr
+    z + sin(z)**2
+    """
     a = require_positive("a", a)
     c, size = 2 * a**2, Abs(kxy)
     waves = (1 - exp(-c * kxx)) * (1 - exp(-c * kyy))
@@ -89,8 +123,15 @@ def snake(a: Any = a) -> Activation:
     )
 
 
-def rbf(gamma: Any) -> Activation:
-    """sqrt(2) sin(sqrt(2 gamma) z + pi/4), whose kernel is exp(-gamma (kxx - 2 kxy + kyy))."""
+def rbf(gamma: RealNumber) -> Activation:
+    """sqrt(2) sin(sqrt(2 gamma) z + pi/4), whose kernel is exp(-gamma (kxx - 2 kxy + kyy)).
+
+    What is no number above 0, nor an open symbol, is refused with an InputError.
+
+    >>> from analytic.activations import rbf
+    >>> round(rbf(1).kernel(1.0, 0.5, 1.0), 6)  # exp(-1)
+    0.367879
+    """
     return _shifted("rbf", sqrt(2), sqrt(2 * require_positive("gamma", gamma)), pi / 4)
 
 

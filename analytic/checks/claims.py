@@ -18,6 +18,8 @@ from mpmath import mp, mpf
 from analytic.expressions.formula import Formula
 from analytic.expressions.symbols import z
 
+__all__ = ["Change", "Claim", "Point", "changes", "mutants", "sample", "survivors", "with_switches"]
+
 Point = Mapping[str, Any]  # argument name -> exact value
 COARSE_DIGITS = 10  # enough to refuse most mutants, which differ by a percent or more
 

@@ -17,6 +17,11 @@ from analytic.expressions.backends import compile_mpmath
 from analytic.expressions.symbols import z
 from analytic.geometry.riemann import Curvature, curvature_of_jet
 
+__all__ = [
+    "MetricJet", "Vector", "determinant", "network_jet", "nngp_jet", "nngp_metric_oracle",
+    "omega_jet", "point_at_radius", "squared_moment", "two_point_average",
+]  # fmt: skip
+
 Vector = Sequence[Any]
 
 

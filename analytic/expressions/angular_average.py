@@ -22,12 +22,16 @@ from analytic.expressions.quadrature.exact import require_converged
 from analytic.expressions.quadrature.rules import segment
 from analytic.expressions.special import gram_det
 
+__all__ = ["AngularAverage", "X", "Y"]
+
 X, Y = sp.symbols("x y", nonnegative=True)  # |u| / R and |v| / R along a ray
 BLOCK = 1024  # points that are computed at once
 
 
 class AngularAverage(Opaque):
     """Arguments: averages over R for the signs (+, +), (+, -), (-, +), (-, -) of u, v; kxx, kxy, kyy."""
+
+    kind = "a quadrature over an angle"
 
     def __new__(cls, *args: Any) -> AngularAverage:
         return super().__new__(cls, *map(sp.sympify, args))

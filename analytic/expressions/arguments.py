@@ -6,13 +6,37 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from numbers import Integral
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import sympy as sp
-from mpmath import mp
+from mpmath import mp, mpf
 
 from analytic.expressions.symbols import r, sigma, xi, zeta
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = [
+    "Array", "ArrayLike", "Domain", "InputError", "Number", "OutsideDomain", "RealNumber", "admits", "bind",
+    "check_array", "check_dtype", "exact", "finite_array", "listed", "need", "whole",
+]  # fmt: skip
+
+
+class Array(Protocol):
+    """An array of numpy, or a tensor of torch."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+    @property
+    def dtype(self) -> object: ...
+
+
+Number = int | float | str | Fraction | mpf | sp.Rational  # a text is read exactly, such as "1/3"
+RealNumber = Number | sp.Expr  # or an expression, which stands for itself
+ArrayLike = int | float | Fraction | Array | Sequence["ArrayLike"]
 
 SQUARED = frozenset({r, sigma, zeta, xi})  # formulas contain products of two squares of these
 LARGEST = 1e75  # up to this, and down to its inverse, such a product is a finite float
@@ -70,13 +94,47 @@ class Domain:
         )
 
 
-def whole(name: str, value: Any, least: int = 1) -> int:
+def whole(name: str, value: object, least: int = 1) -> int:
     """A count, such as a width or a number of draws, as an int; booleans are refused."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise InputError(
             f"{name} = {value!r} was given, but {name} must be a whole number at least {least}."
         )
     return int(value)
+
+
+def listed(name: str, values: object, need: str = "a list") -> list[Any]:
+    """The entries of a list, a tuple or an array; texts, mappings and what has no entries are refused."""
+    refusal = InputError(f"{name} = {values!r} was given, but {name} must be {need}.")
+    if isinstance(values, str | bytes | Mapping):
+        raise refusal
+    try:
+        return list(values.tolist() if hasattr(values, "tolist") else values)
+    except TypeError:
+        raise refusal from None
+
+
+def finite_array(name: str, values: ArrayLike) -> np.ndarray:
+    """Finite real numbers, in lists, arrays or tensors, as an array of float64."""
+    import numpy as np
+
+    values = values.detach().cpu() if hasattr(values, "detach") else values
+    try:
+        array = np.asarray(values)
+        if array.dtype == object:  # of Fractions or mpf, say
+            array = np.vectorize(partial(_as_float, name), otypes=[float])(array)
+        known = array.dtype.kind in "iuf" and bool(np.isfinite(array).all())
+    except (TypeError, ValueError, OverflowError):  # ragged lists, what is no number, 10**400
+        known = False
+    if not known:
+        raise InputError(
+            f"{name} = {values!r} was given, but {name} must consist of finite real numbers, without NaN."
+        )
+    return array.astype(float)
+
+
+def _as_float(name: str, value: Any) -> float:
+    return float(exact(sp.Symbol(name, real=True), value))
 
 
 def need(symbol: sp.Symbol) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from functools import partial, wraps
 from importlib import import_module
@@ -14,10 +15,15 @@ from sympy.core.function import AppliedUndef
 from analytic.expressions import quadrature
 from analytic.expressions.arguments import InputError, exact
 from analytic.expressions.expectation import Moment, PairMoment, _Expectation
-from analytic.expressions.opaque import Opaque
+from analytic.expressions.opaque import Opaque, to_arrays
 from analytic.expressions.printer import ArrayPrinter, numpy_names, torch_names
 from analytic.expressions.special import HEADS, bounded_exp, share
 from analytic.expressions.symbols import z
+
+__all__ = [
+    "compile_array", "compile_mpmath", "compile_numpy", "compile_together", "compile_torch",
+    "expand_heads", "fold", "host_symbols", "identifier",
+]  # fmt: skip
 
 Callback = Callable[..., Any]
 
@@ -37,7 +43,7 @@ def compile_mpmath(args: Sequence[sp.Symbol], expr: sp.Expr) -> Callback:
 def compile_numpy(args: Sequence[sp.Symbol], expr: sp.Expr) -> Callback:
     """A ufunc-like function of numbers and arrays, in float64."""
     np = import_module("numpy")
-    body, host = _compile_array(args, expr, np, numpy_names())
+    body, host = compile_array(args, expr, np, numpy_names())
 
     @wraps(body)
     def call(*values: Any) -> Any:
@@ -56,7 +62,7 @@ def compile_numpy(args: Sequence[sp.Symbol], expr: sp.Expr) -> Callback:
 def compile_torch(args: Sequence[sp.Symbol], expr: sp.Expr) -> Callback:
     """A differentiable function of tensors: it keeps their dtype and device; numbers may mix in."""
     torch = import_module("torch")
-    body, host = _compile_array(args, expr, torch, torch_names())
+    body, host = compile_array(args, expr, torch, torch_names())
 
     @wraps(body)
     def call(*values: Any) -> Any:
@@ -92,10 +98,10 @@ def compile_together(
     """
     torch = import_module("torch")
     names = torch_names() | names
-    return _compile_array(args, sp.Tuple(*exprs), torch, names, printer)[0]
+    return compile_array(args, sp.Tuple(*exprs), torch, names, printer)[0]
 
 
-def _compile_array(
+def compile_array(
     args: Sequence[sp.Symbol],
     expr: sp.Expr,
     xp: Any,
@@ -116,8 +122,17 @@ def _compile_array(
     return _lambdify(args, expr, names | averaging | running, printer), host
 
 
+COMPILERS = {"mpmath": compile_mpmath, "numpy": compile_numpy, "torch": compile_torch}
+
+
+def identifier(name: str) -> str:
+    """The name with underscores for what no language allows in one."""
+    word = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_")
+    return f"f_{word}" if not word or word[0].isdigit() else word
+
+
 def _table(xp: Any, names: dict[str, Any], args: Sequence[sp.Symbol], exprs: sp.Tuple) -> Callback:
-    return _compile_array(args, exprs, xp, names)[0]
+    return compile_array(args, exprs, xp, names)[0]
 
 
 def _lambdify(
@@ -139,20 +154,7 @@ def _lambdify(
 def _on_arrays(xp: Any, body: Callback, head: Any = None) -> Callback:
     """A body for arrays that also takes plain numbers, such as those of `Formula.at`."""
     host = getattr(head, "host", ())
-
-    def call(*args: Any) -> Any:
-        like = next((a for k, a in enumerate(args) if k not in host and hasattr(a, "dtype")), None)
-        kind = {"dtype": xp.float64 if like is None else like.dtype}
-        if hasattr(like, "new_tensor"):
-            kind["device"] = like.device
-        return body(
-            *(
-                a if k in host or hasattr(a, "dtype") else xp.asarray(a, **kind)
-                for k, a in enumerate(args)
-            )
-        )
-
-    return call
+    return lambda *values: body(*to_arrays(xp, values, host))
 
 
 def _require_number(symbol: sp.Symbol, value: Any) -> int | float:

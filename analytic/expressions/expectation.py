@@ -8,6 +8,8 @@ import sympy as sp
 
 from analytic.expressions.symbols import z
 
+__all__ = ["Moment", "PairMoment", "one_sided"]
+
 
 class _Expectation(sp.Expr):
     """Functions of the bound preactivation z, then the covariances they are averaged over."""

@@ -2,19 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Any
 
 import sympy as sp
 
 from analytic.expressions.arguments import InputError
 
+__all__ = ["Opaque", "Table", "to_arrays"]
+
 # A compiler of the backend: from arguments and several expressions to one function of numbers.
 Table = Callable[[Sequence[sp.Symbol], sp.Tuple], Callable[..., Any]]
 
 
+def to_arrays(xp: Any, values: Sequence[Any], plain: Container[int] = ()) -> list[Any]:
+    """Numbers among the arrays, such as those of `Formula.at`, as arrays of the same dtype and device.
+
+    The values at the places `plain` remain as they are.
+    """
+    like = next((v for k, v in enumerate(values) if k not in plain and hasattr(v, "dtype")), None)
+    kind = {"dtype": xp.float64 if like is None else like.dtype}
+    if hasattr(like, "new_tensor"):
+        kind["device"] = like.device
+    return [
+        value if k in plain or hasattr(value, "dtype") else xp.asarray(value, **kind)
+        for k, value in enumerate(values)
+    ]
+
+
 class Opaque(sp.Expr):
     """A node that SymPy cannot look into: a program computes its value from those of its inputs."""
+
+    kind = "a program"  # in words
+    straight_line = (
+        False  # whether the program on arrays does the same operations whatever the values
+    )
 
     @property
     def inputs(self) -> tuple[sp.Expr, ...]:

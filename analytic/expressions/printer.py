@@ -10,6 +10,8 @@ from typing import Any
 import sympy as sp
 from sympy.printing.pycode import AbstractPythonCodePrinter
 
+__all__ = ["NAMES", "ArrayPrinter", "numpy_names", "torch_names"]
+
 NAMES = {
     **{name: name for name in ("exp", "log", "sin", "cos", "tan", "sinh", "cosh", "tanh", "atan2")},
     **{name: name for name in ("asin", "acos", "atan", "asinh", "acosh", "atanh", "sign", "floor")},

@@ -2,6 +2,12 @@
 
 import sympy as sp
 
+__all__ = [
+    "MEANING", "A", "B", "V", "a", "alpha", "b", "charge", "d", "delta", "depth", "ec2", "exponent",
+    "is_degree", "kxx", "kxy", "kyy", "m", "n", "q", "r", "ratio", "rho", "s", "sa", "sb", "sigma",
+    "u", "v", "w", "x", "x1", "x2", "xi", "xy", "y", "z", "zeta",
+]  # fmt: skip
+
 # Input geometry: dimension, norm r = |x|, square s = r^2.
 d = sp.Symbol("d", integer=True, positive=True)
 r = sp.Symbol("r", nonnegative=True)

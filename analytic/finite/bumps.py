@@ -19,9 +19,20 @@ import numpy as np
 import sympy as sp
 from mpmath import mp
 
-from analytic.expressions.arguments import InputError, exact
+from analytic.expressions.arguments import (
+    ArrayLike,
+    InputError,
+    RealNumber,
+    exact,
+    finite_array,
+    listed,
+)
+
+__all__ = ["Bump", "bumps", "determinant", "log_determinant"]
 
 Rows = list[list[sp.Expr]]
+Entries = Sequence[RealNumber] | np.ndarray
+Table = Sequence[Entries] | np.ndarray | sp.MatrixBase
 CHUNK = 200_000  # array entries computed at a time, to bound memory
 
 
@@ -34,11 +45,18 @@ class Bump:
     precision: sp.ImmutableMatrix  # (d, d)
 
 
-def bumps(weights: Sequence[Sequence[Any]], biases: Sequence[Any]) -> tuple[Bump, ...]:
+def bumps(weights: Table, biases: Entries) -> tuple[Bump, ...]:
     """Every bump of a network, one for each set of d units with linearly independent weights.
 
-    `weights` has a row for each unit. Floats, fractions and strings are read exactly; SymPy
-    expressions stay as they are.
+    weights: one row for each of n units, (n, d).
+    biases: one for each unit, (n,).
+
+    Floats, fractions and strings are read exactly; SymPy expressions stay as they are. Other input, and
+    weights that do not span the input space, is refused with an InputError.
+
+    >>> from analytic.finite.bumps import bumps
+    >>> [bump.centre.T.tolist() for bump in bumps([[1, 0], [0, 1], [1, 1]], [0, 0, "1/2"])]
+    [[[0, 0]], [[0, -1/2]], [[-1/2, 0]]]
     """
     rows, offsets = _exact_network(weights, biases)
     n, d = len(rows), len(rows[0])
@@ -82,12 +100,21 @@ def _det(rows: Rows) -> sp.Expr:
     return _expand(sum((-1) ** m * first[m] * minor for m, minor in enumerate(minors)))
 
 
-def determinant(bumps: Sequence[Bump], x: Sequence[Any]) -> sp.Expr:
-    """det g at a point in symbols, or in numbers, which are read exactly."""
-    d = _require_bumps(bumps)
-    if len(x) != d:
-        raise InputError(f"A point of {len(x)} coordinates was given, but the bumps need {d}.")
-    point = sp.Matrix([_exact(f"x{m}", value) for m, value in enumerate(x, 1)])
+def determinant(bumps: Sequence[Bump], x: Entries) -> sp.Expr:
+    """det g at a point x, (d,), in symbols or in numbers, which are read exactly.
+
+    A point of another dimension is refused with an InputError.
+
+    >>> from analytic.finite.bumps import bumps, determinant
+    >>> determinant(bumps([[1, 0], [0, 1]], [0, 0]), (0, 1))
+    exp(-1)/pi**2
+    """
+    d, coordinates = _require_bumps(bumps), listed("x", x)
+    if len(coordinates) != d:
+        raise InputError(
+            f"A point of {len(coordinates)} coordinates was given, but the bumps need {d}."
+        )
+    point = sp.Matrix([_exact(f"x{m}", value) for m, value in enumerate(coordinates, 1)])
     return sp.Add(
         *(
             bump.weight * sp.exp(-_quadratic_form(bump.precision, point - bump.centre).expand())
@@ -96,16 +123,21 @@ def determinant(bumps: Sequence[Bump], x: Sequence[Any]) -> sp.Expr:
     )
 
 
-def log_determinant(bumps: Sequence[Bump], x: Any) -> np.ndarray:
-    """log det g in float64 without underflow at any distance; x: (..., d) -> (...)."""
-    d, points = _require_bumps(bumps), np.asarray(x, dtype=float)
+def log_determinant(bumps: Sequence[Bump], x: ArrayLike) -> np.ndarray:
+    """log det g in float64 without underflow at any distance, at points x, (..., d) -> (...).
+
+    Points of another dimension, or with NaN, are refused with an InputError.
+
+    >>> from analytic.finite.bumps import bumps, log_determinant
+    >>> log_determinant(bumps([[1, 0], [0, 1]], [0, 0]), [[0.0, 0.0], [30.0, 0.0]]).round(2)
+    array([  -2.29, -902.29])
+    """
+    d, points = _require_bumps(bumps), finite_array("x", x)
     if points.ndim == 0 or points.shape[-1] != d:
         raise InputError(
             f"Points of shape {points.shape} were given, but the bumps need a last axis of {d}: "
             f"give an array (..., {d})."
         )
-    if not np.isfinite(points).all():
-        raise InputError("Points with NaN or infinity were given: leave them out.")
     logarithms, flat = _logarithms(bumps), points.reshape(-1, d)
     parts = np.array_split(flat, 1 + flat.size * len(bumps) // CHUNK)
     return np.concatenate([_log_sum(logarithms(part)) for part in parts]).reshape(points.shape[:-1])
@@ -154,14 +186,9 @@ def _mpf(number: sp.Expr) -> Any:
 
 def _exact_network(weights: Any, biases: Any) -> tuple[Rows, list[sp.Expr]]:
     """Exact numbers, (n, d) and (n)."""
-    try:
-        rows = [list(row) for row in (weights.tolist() if hasattr(weights, "tolist") else weights)]
-        offsets = list(biases)
-    except TypeError:
-        raise InputError(
-            f"weights = {weights!r} and biases = {biases!r} were given: give a table with one row of "
-            "weights for each unit, and a list of biases."
-        ) from None
+    table = "a table with one row of weights for each unit"
+    rows = [listed("weights", row, table) for row in listed("weights", weights, table)]
+    offsets = listed("biases", biases, "a list of biases")
     n, lengths = len(rows), sorted({len(row) for row in rows})
     if len(lengths) != 1 or lengths == [0]:
         raise InputError(
@@ -200,6 +227,8 @@ def _quadratic_form(Q: sp.MatrixBase, y: sp.MatrixBase) -> sp.Expr:
 
 
 def _require_bumps(bumps: Sequence[Bump]) -> int:
+    if not all(isinstance(one, Bump) for one in listed("bumps", bumps)):
+        raise InputError(f"{bumps!r} was given where bumps are needed: make them with `bumps`.")
     if not bumps:
         raise InputError("No bump was given: det g vanishes everywhere. Make some with `bumps`.")
     return bumps[0].centre.rows

@@ -23,11 +23,13 @@ import sympy as sp
 from mpmath import mp
 
 from analytic.expressions.formula import Formula
-from analytic.expressions.opaque import Opaque, Table
+from analytic.expressions.opaque import Opaque, Table, to_arrays
 from analytic.expressions.special.exact_floats import two_product, two_sum
 from analytic.expressions.symbols import b, x1, x2
 from analytic.finite.bumps import bumps, determinant
 from analytic.geometry.nngp import PAPER
+
+__all__ = ["WEIGHTS", "erf3_magnification", "erf3_ricci", "magnification", "ricci"]
 
 ARGS = (x1, x2, b)
 WEIGHTS = (
@@ -66,6 +68,7 @@ DETERMINANT, CURVATURE = _textbook()
 class _ArrayFormula(Opaque):
     """A quantity of the network on arrays; its arguments are x1, x2 and b."""
 
+    straight_line = True
     textbook: sp.Expr
 
     @property
@@ -77,13 +80,7 @@ class _ArrayFormula(Opaque):
         return lambda *values: body(*values)[0]
 
     def on_arrays(self, xp: Any, table: Table) -> Callable[..., Any]:
-        def run(*values: Any) -> Any:
-            like = next((v for v in values if hasattr(v, "dtype")), xp.asarray(0.0))
-            kind = {"dtype": like.dtype, "device": like.device}
-            arrays = (v if hasattr(v, "dtype") else xp.asarray(v, **kind) for v in values)
-            return self.read(_Squares.of(xp, *arrays))
-
-        return run
+        return lambda *values: self.read(_Squares.of(xp, *to_arrays(xp, values)))
 
     @staticmethod
     def read(at: _Squares) -> Any:
@@ -196,9 +193,9 @@ def _sorted(xp: Any, x: Pair, y: Pair) -> tuple[Pair, Pair]:
     )
 
 
-def _formula(face: type[_ArrayFormula], what: str, source: str) -> Formula:
+def _formula(face: type[_ArrayFormula], what: str, citation: str) -> Formula:
     return Formula(
-        f"erf3.{what}", ARGS, face.textbook, source=f"{PAPER}, {source}", stable=face(*ARGS)
+        f"erf3.{what}", ARGS, face.textbook, citation=f"{PAPER}, {citation}", stable=face(*ARGS)
     )
 
 

@@ -20,6 +20,11 @@ from analytic.expressions.arguments import InputError
 if TYPE_CHECKING:
     from analytic.finite.units import Units
 
+__all__ = [
+    "Minors", "components", "determinant", "fraction", "inverse", "is_negligible", "ldl_factors",
+    "number", "symmetric", "to_common_type", "vector", "vector_values",
+]  # fmt: skip
+
 SLACK = 100  # a pivot below so many roundings counts as zero
 
 

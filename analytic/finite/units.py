@@ -12,7 +12,7 @@ import numpy as np
 import sympy as sp
 
 from analytic.activations.activation import Activation
-from analytic.expressions.arguments import InputError
+from analytic.expressions.arguments import InputError, RealNumber, whole
 from analytic.expressions.backends import compile_mpmath
 from analytic.expressions.symbols import z
 from analytic.finite.forms import (
@@ -24,7 +24,9 @@ from analytic.finite.forms import (
     vector,
 )
 
-Vector = Sequence[Any]
+__all__ = ["Units"]
+
+Vector = Sequence[RealNumber]
 
 
 @dataclass(frozen=True)
@@ -54,8 +56,21 @@ class Units:
     def of(
         cls, activation: Activation, weights: Sequence[Vector], biases: Vector, x: Vector
     ) -> Units:
-        """The units of a network at x. They are exact if phi' and phi'' are rational or symbolic there,
-        and otherwise rounded to the working precision of mpmath."""
+        """The units of a network at x.
+
+        activation: without open parameters, and without a kink at a preactivation.
+        weights, biases: one row and one number for each of n units, (n, d) and (n,).
+        x: the point, (d,).
+
+        They are exact if phi' and phi'' are rational or symbolic there, and otherwise rounded to the
+        working precision of mpmath. Tables of other shapes, and a kink, are refused with an InputError.
+
+        >>> from analytic.activations import monomial
+        >>> from analytic.finite.units import Units
+        >>> units = Units.of(monomial(1), [[1, 0], [1, 2]], [0, 0], [3, 4])
+        >>> units.metric().tolist() == [[1, 1], [1, 2]], units.n, units.d
+        (True, 2, 2)
+        """
         if not isinstance(activation, Activation):
             raise InputError(
                 f"activation = {activation!r} is none: give an Activation, such as erf."
@@ -71,7 +86,13 @@ class Units:
 
     @classmethod
     def generic(cls, n: int, d: int) -> Units:
-        """Symbolic units: weights w11, w12, ..., slopes p1, ..., second derivatives pp1, ..."""
+        """Symbolic units: weights w11, w12, ..., slopes p1, ..., second derivatives pp1, ...
+
+        >>> from analytic.finite.units import Units
+        >>> Units.generic(n=1, d=1).metric()[0, 0]
+        p1**2*w11**2
+        """
+        n, d = whole("n", n), whole("d", d)
         rows = tuple(tuple(vector(f"w{j}", d)) for j in range(1, n + 1))
         return cls(rows, tuple(vector("p", n)), tuple(vector("pp", n)))
 

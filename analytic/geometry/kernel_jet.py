@@ -22,6 +22,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+__all__ = ["Dual", "KernelJet", "LayerMoments", "linear"]
+
 
 @dataclass(frozen=True)
 class Dual:

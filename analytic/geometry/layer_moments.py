@@ -14,6 +14,11 @@ from analytic.expressions.formula import Formula
 from analytic.expressions.symbols import V
 from analytic.geometry.kernel_jet import LayerMoments
 
+__all__ = [
+    "derivative_layer_moments", "layer_moments", "require_finite_G2",
+    "textbook_derivative_layer_moments", "textbook_layer_moments",
+]  # fmt: skip
+
 
 def layer_moments(act: Activation) -> LayerMoments:
     """The moments F and G of the kernel E[phi phi], written for twofold floats."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 import sympy as sp
 
-from analytic.activations.activation import Activation
+from analytic.activations.activation import Activation, require_activation
 from analytic.activations.log_derivatives import (
     LogDerivatives,
     algebraic,
@@ -32,20 +32,42 @@ from analytic.expressions.special import log_variance, share, volume
 from analytic.expressions.symbols import V, d, r, s, sigma, zeta
 from analytic.geometry.radial import RadialMetric, origin_curvature
 
+__all__ = [
+    "PAPER", "kernel", "magnification", "metric", "omega", "radial", "ricci", "slope", "tangential",
+]  # fmt: skip
+
 PAPER = "Zavatone-Veth et al."
 _variance = sigma**2 * s + zeta**2
 _no_variance = sp.And(sp.Eq(s, 0), sp.Eq(zeta, 0))
 
 
 def kernel(act: Activation) -> Formula:
-    """E[phi(u) phi(v)] for a Gaussian pair of preactivations."""
-    return _named(act.kernel, act, "kernel", f"{PAPER}, (C.3)")
+    """The kernel E[phi(u) phi(v)] for a Gaussian pair of preactivations.
+
+    Returned is a Formula in kxx, kxy, kyy, the covariances of the pair, and the open parameters of the
+    activation. What is no Activation is refused with an InputError.
+
+    >>> from analytic import nngp
+    >>> from analytic.activations import erf
+    >>> round(nngp.kernel(erf)(kxx=1.0, kxy=1.0, kyy=1.0), 12)
+    0.333333333333
+    """
+    return _named(require_activation(act).kernel, act, "kernel", f"{PAPER}, (C.3)")
 
 
 def slope(act: Activation) -> Formula:
-    """E[phi'(u) phi'(v)] for a Gaussian pair of preactivations."""
+    """The derivative kernel E[phi'(u) phi'(v)] for a Gaussian pair of preactivations.
+
+    Returned is a Formula in the arguments of `kernel`. A phi that jumps has none, and is refused with an
+    InputError.
+
+    >>> from analytic import nngp
+    >>> from analytic.activations import relu
+    >>> nngp.slope(relu)(1.0, 0.0, 1.0)
+    0.25
+    """
     return _named(
-        act.require("slope"),
+        require_activation(act).require("slope"),
         act,
         "slope",
         "E[phi'(u) phi'(v)], by Price's theorem d(kernel)/d(kxy)",
@@ -53,31 +75,68 @@ def slope(act: Activation) -> Formula:
 
 
 def metric(act: Activation) -> RadialMetric:
-    """The pullback metric as its two radial coefficients (5)."""
-    a = sigma**2 * act.require("G").expr.subs(V, _variance)
+    """The pullback metric a I + b x x^T as its coefficients, which are expressions in s = |x|^2 (5).
+
+    >>> from analytic import nngp
+    >>> from analytic.activations import relu
+    >>> nngp.metric(relu).a, nngp.metric(relu).b  # flat
+    (sigma**2/2, 0)
+    """
+    a = sigma**2 * require_activation(act).require("G").expr.subs(V, _variance)
     return RadialMetric(a, 2 * sp.diff(a, s))
 
 
 def omega(act: Activation) -> Formula:
-    """Omega, with e^Omega = sigma^2 G the eigenvalue of the metric across x."""
+    """Omega, with e^Omega = sigma^2 G the eigenvalue of the metric across x.
+
+    Returned is a Formula in sigma, zeta, r = |x| and the open parameters of the activation. One whose
+    E[phi'^2] diverges is refused with an InputError.
+
+    >>> from analytic import nngp
+    >>> from analytic.activations import erf
+    >>> nngp.omega(erf).args
+    (sigma, zeta, r)
+    """
     floats = _ForFloats(act)
     return _formula(act, "omega", sp.log(metric(act).a), floats.log_a, "(C.11)")
 
 
 def tangential(act: Activation) -> Formula:
-    """The eigenvalue of the metric across x, of multiplicity d - 1."""
+    """The eigenvalue of the metric across x, of multiplicity d - 1, a Formula like `omega`.
+
+    >>> from analytic import nngp
+    >>> from analytic.activations import relu
+    >>> round(nngp.tangential(relu)(sigma=2.0, zeta=0.0, r=1.0), 12)
+    2.0
+    """
     floats = _ForFloats(act)
     return _formula(act, "tangential", metric(act).a, sigma**2 * floats.G, "(5)")
 
 
 def radial(act: Activation) -> Formula:
-    """The eigenvalue of the metric along x."""
+    """The eigenvalue of the metric along x, a Formula like `omega`.
+
+    >>> from analytic import nngp
+    >>> from analytic.activations import erf
+    >>> f = nngp.radial(erf)
+    >>> f(1.0, 0.0, 2.0) < f(1.0, 0.0, 1.0)  # erf saturates
+    True
+    """
     floats = _ForFloats(act)
     return _formula(act, "radial", _along(act), sigma**2 * floats.G * floats.P, "(5)")
 
 
 def magnification(act: Activation) -> Formula:
-    """sqrt(det g)."""
+    """The magnification sqrt(det g).
+
+    Returned is a Formula in d, sigma, zeta, r = |x| and the open parameters of the activation. One whose
+    E[phi'^2] diverges is refused with an InputError.
+
+    >>> from analytic import nngp
+    >>> from analytic.activations import erf
+    >>> nngp.magnification(erf)(d=2, sigma=1.0, zeta=0.5, r=[0.0, 1.0, 2.0]).round(4)
+    array([0.5198, 0.2228, 0.0821])
+    """
     floats = _ForFloats(act)
     textbook = metric(act).a ** ((d - 1) / 2) * sp.sqrt(_along(act))
     stable = volume(sigma**2 * floats.G, floats.log_a, floats.P, d)
@@ -85,7 +144,15 @@ def magnification(act: Activation) -> Formula:
 
 
 def ricci(act: Activation) -> Formula:
-    """The Ricci scalar; the paper prints three times this value, (7)."""
+    """The Ricci scalar; the paper prints three times this value, (7).
+
+    Returned is a Formula in the arguments of `magnification`, and what is refused is the same.
+
+    >>> from analytic import nngp
+    >>> from analytic.activations import erf
+    >>> print(nngp.ricci(erf).evaluate(10, d=2, sigma=1, zeta=0, r=1))
+    -3.627598728
+    """
     at = _ForFloats(act)
     textbook = (
         factored(metric(act).scalar_curvature()) if quick(act.require("G")) else _without_poles(act)
@@ -135,7 +202,7 @@ def _formula(
     what: str,
     textbook: sp.Expr,
     stable: sp.Expr,
-    source: str,
+    citation: str,
     dimension: bool = False,
 ) -> Formula:
     args = (sigma, zeta, r, *act.parameters)
@@ -145,13 +212,13 @@ def _formula(
         (d, *args) if dimension else args,
         textbook.subs(at_r),
         act.G.domain,
-        f"{PAPER}, {source}",
+        f"{PAPER}, {citation}",
         stable.subs(at_r),
     )
 
 
-def _named(formula: Formula, act: Activation, what: str, source: str) -> Formula:
-    return replace(formula, name=f"nngp.{act.name}.{what}", source=source)
+def _named(formula: Formula, act: Activation, what: str, citation: str) -> Formula:
+    return replace(formula, name=f"nngp.{act.name}.{what}", citation=citation)
 
 
 @dataclass(frozen=True)
@@ -159,6 +226,9 @@ class _ForFloats:
     """The parts of the formulas for floats, by the symbols of the module's docstring."""
 
     act: Activation
+
+    def __post_init__(self) -> None:
+        require_activation(self.act)
 
     @property
     def tau(self) -> sp.Expr:

@@ -9,6 +9,8 @@ import sympy as sp
 
 from analytic.expressions.symbols import d, s
 
+__all__ = ["RadialMetric", "origin_curvature"]
+
 
 @dataclass(frozen=True)
 class RadialMetric:

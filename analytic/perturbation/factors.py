@@ -23,12 +23,19 @@ from analytic.expressions.opaque import Opaque, Table
 from analytic.expressions.symbols import d, n, q, ratio, rho
 from analytic.perturbation import polynomials
 
+__all__ = [
+    "chi", "chi_excess", "derived_chi", "derived_fluctuation", "fluctuation", "magnification",
+    "minus_kappa",
+]  # fmt: skip
+
 SOURCE = "Zavatone-Veth et al., appendix E"
 _cosine = Domain((rho**2 <= 1,), "rho is the cosine of the angle between x and the datum")
 
 
 class _DegreePolynomial(Opaque):
     """A polynomial whose exact coefficients depend on the degree q, a plain number."""
+
+    straight_line = True
 
     @property
     def inputs(self) -> tuple[sp.Expr, ...]:
@@ -124,7 +131,7 @@ fluctuation = Formula(
     "perturbation.fluctuation",
     (d, q),
     _kappa,
-    source=f"the term that {SOURCE}, (E.15) leaves out",
+    citation=f"the term that {SOURCE}, (E.15) leaves out",
     stable=-minus_kappa(d, q),
 )
 magnification = Formula(

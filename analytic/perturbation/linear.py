@@ -12,25 +12,52 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
+import sympy as sp
 from mpmath import mp, mpf
 
-from analytic.expressions.arguments import InputError, whole
+from analytic.expressions.arguments import InputError, Number, exact, whole
+
+__all__ = [
+    "coefficient", "posterior_moment", "posterior_spread", "posterior_volume", "wishart_volume",
+]  # fmt: skip
+
+RATIO, POWER = sp.Symbol("t", nonnegative=True), sp.Symbol("power", real=True)
 
 
-def wishart_volume(n: int, d: int) -> Any:
-    """E sqrt(det g) over the prior; its n(... - 1) tends to -d^2/4."""
+def wishart_volume(n: int, d: int) -> mpf:
+    """E sqrt(det g) over the prior of a network of width n in d dimensions.
+
+    n (it - 1) tends to -d^2/4. What is no whole number at least 1 is refused with an InputError.
+
+    >>> from analytic.perturbation.linear import wishart_volume
+    >>> round(float(1000 * (wishart_volume(1000, 2) - 1)), 6)
+    -1.0
+    """
     whole("n", n, 1)
     whole("d", d, 1)
     with _working_precision():
         return _root_determinant(n, d) * mpf(n) ** (-mpf(d) / 2)
 
 
-def posterior_moment(n: int, t: Any, power: Any = 1, outputs: int = 1) -> Any:
-    """<s^power> of the entry of g along the example, s = 1 at infinite width."""
+def posterior_moment(n: int, t: Number, power: Number = 1, outputs: int = 1) -> mpf:
+    """<s^power> of the entry s of g along the example, which is 1 at infinite width.
+
+    n: the width.
+    t: |y|^2/|x_a|^2 of the example, at least 0.
+    power: any real number.
+    outputs: how many the network has.
+
+    Returned is an mpf. What is no number, and t = 0 for a width at which no posterior exists, is refused
+    with an InputError.
+
+    >>> from analytic.perturbation.linear import posterior_moment
+    >>> round(float(posterior_moment(100, t=1)), 3), round(float(posterior_moment(100, t=2)), 3)
+    (1.0, 1.01)
+    """
     whole("n", n, 1)
     whole("outputs", outputs, 1)
     with _working_precision():
-        t, power, order = _require_ratio(t), mp.mpmathify(power), mpf(n - outputs) / 2
+        t, power, order = _ratio(t), _mpf(POWER, power), mpf(n - outputs) / 2
         if t:
             return (t / n) ** (power / 2) * _bessel_ratio(order, power, mp.sqrt(n * t))
         if order <= 0 or order + power <= 0:
@@ -41,8 +68,15 @@ def posterior_moment(n: int, t: Any, power: Any = 1, outputs: int = 1) -> Any:
         return (mpf(2) / n) ** power * mp.gammaprod([order + power], [order])
 
 
-def posterior_volume(n: int, d: int, t: Any, outputs: int = 1) -> Any:
-    """<sqrt(det g)>; its n(... - 1) tends to (m/2)(t/m - 1) - d^2/4."""
+def posterior_volume(n: int, d: int, t: Number, outputs: int = 1) -> mpf:
+    """<sqrt(det g)> in d dimensions; the other arguments are those of `posterior_moment`.
+
+    n (it - 1) tends to (m/2)(t/m - 1) - d^2/4 for m outputs.
+
+    >>> from analytic.perturbation.linear import posterior_volume
+    >>> round(float(10**6 * (posterior_volume(10**6, 2, t=5) - 1)), 3)
+    1.0
+    """
     whole("d", d, 1)
     along = posterior_moment(n, t, mpf(1) / 2, outputs)
     with _working_precision():
@@ -50,17 +84,37 @@ def posterior_volume(n: int, d: int, t: Any, outputs: int = 1) -> Any:
         return along * across
 
 
-def posterior_spread(n: int, t: Any) -> Any:
-    """The variance of f(x) over the squared length of x across x_a."""
+def posterior_spread(n: int, t: Number) -> mpf:
+    """The variance of f(x) over the squared length of x across x_a; n and t as in `posterior_moment`.
+
+    >>> from analytic.perturbation.linear import posterior_spread
+    >>> round(float(posterior_spread(100, t=2)), 3)
+    1.01
+    """
     inverse = posterior_moment(n, t, -1)
     with _working_precision():
-        return mpf(n - 1) / n + mp.mpmathify(t) * inverse / n
+        return mpf(n - 1) / n + _ratio(t) * inverse / n
 
 
 def coefficient(
-    value: Callable[[int], Any], start: int = 256, terms: int = 8, digits: int = 30
-) -> Any:
-    """The limit of n(value(n) - 1), with `terms` - 1 powers of 1/n removed by doubling the width."""
+    value: Callable[[int], mpf], start: int = 256, terms: int = 8, digits: int = 30
+) -> mpf:
+    """The limit of n(value(n) - 1), with `terms` - 1 powers of 1/n removed by doubling the width.
+
+    value: a function of the width n that tends to 1.
+    start: the smallest width.
+    terms: how many widths are tried.
+    digits: the working precision.
+
+    What is no function, and no whole number at least 1, is refused with an InputError.
+
+    >>> from analytic.perturbation.linear import coefficient, wishart_volume
+    >>> round(float(coefficient(lambda n: wishart_volume(n, 4))), 9)
+    -4.0
+    """
+    if not callable(value):
+        raise InputError(f"value = {value!r} was given, but it must be a function of the width n.")
+    whole("digits", digits, 1)
     whole("start", start, 1)
     whole("terms", terms, 1)
     with mp.workdps(digits + 10):
@@ -101,8 +155,11 @@ def _bessel_ratio(order: Any, step: Any, at: Any) -> Any:
     return mp.exp(step * peak) * above / below
 
 
-def _require_ratio(t: Any) -> Any:
-    t = mp.mpmathify(t)
-    if not (mp.isfinite(t) and mp.im(t) == 0 and t >= 0):
-        raise InputError(f"t = |y|^2/|x_a|^2 must be a number at least 0, not {t}.")
-    return t
+def _ratio(t: Any) -> Any:
+    """|y|^2/|x_a|^2 at the working precision."""
+    return _mpf(RATIO, t)
+
+
+def _mpf(symbol: sp.Symbol, value: Any) -> Any:
+    number = exact(symbol, value)
+    return mpf(number.numerator) / number.denominator

@@ -27,9 +27,18 @@ from analytic.perturbation.polynomials import (
     require_degree,
 )
 
+__all__ = ["least_dimension", "proven_slopes", "slopes"]
+
 
 def slopes(q: int) -> tuple[AffineInDimension, ...]:
-    """Bernstein coefficients of d(chi)/dt, by differences of those of chi."""
+    """The q Bernstein coefficients of d(chi)/dt, by differences of those of chi.
+
+    A degree q that is no whole number at least 1 is refused with an InputError.
+
+    >>> from analytic.perturbation.monotone import slopes
+    >>> [str(line.at(2)) for line in slopes(2)]
+    ['16', '16/3']
+    """
     return tuple(
         (after - before) * Fraction(require_degree(q)) for before, after in pairwise(bernstein(q))
     )
@@ -49,5 +58,12 @@ def proven_slopes(q: int) -> tuple[AffineInDimension, ...]:
 
 
 def least_dimension(q: int) -> Fraction:
-    """chi increases on the whole of [0, 1] for real d exactly above this number."""
+    """chi increases on the whole of [0, 1] for real d exactly above this number.
+
+    A degree q that is no whole number at least 1 is refused with an InputError.
+
+    >>> from analytic.perturbation.monotone import least_dimension
+    >>> least_dimension(3)
+    Fraction(4, 5)
+    """
     return Fraction(2 * (require_degree(q) - 1), 2 * require_degree(q) - 1)

@@ -11,19 +11,26 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, wraps
 from itertools import product
 from math import comb, perm, prod
-from typing import Any
+from typing import Any, TypeVar
 
 from mpmath import mp
 
-from analytic.expressions.arguments import InputError, exact
+from analytic.expressions.arguments import InputError, Number, exact
 from analytic.expressions.symbols import d as dimension
 from analytic.expressions.symbols import q as degree_symbol
 from analytic.expressions.symbols import rho as overlap_symbol
 
+__all__ = [
+    "AffineInDimension", "PolynomialNetwork", "bernstein", "bernstein_line", "exact_chi",
+    "exact_fluctuation", "excess", "fluctuation_powers", "gaussian_mean", "monomial_network",
+    "odd_factorial", "polynomial", "require_degree", "volume",
+]  # fmt: skip
+
 Vector = Sequence[Any]
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -43,9 +50,20 @@ class AffineInDimension:
         return AffineInDimension(self.slope * factor, self.level * factor)
 
 
-def require_degree(q: Any) -> int:
+def require_degree(q: Number) -> int:
     """The degree as an int; anything but a whole number >= 1 is refused."""
     return int(exact(degree_symbol, q))
+
+
+def _of_degree(function: Callable[[int], Result]) -> Callable[[int], Result]:
+    """A function of the degree that checks it first, and computes each value once."""
+    computed = lru_cache(function)
+
+    @wraps(function)
+    def call(q: int) -> Result:
+        return computed(require_degree(q))
+
+    return call
 
 
 def odd_factorial(k: int) -> int:
@@ -53,10 +71,18 @@ def odd_factorial(k: int) -> int:
     return prod(range(1, k + 1, 2))
 
 
-@lru_cache
+@_of_degree
 def polynomial(q: int) -> tuple[AffineInDimension, ...]:
-    """chi = sum over k of (slope_k d + level_k) rho^(2k): (E.33) multiplied out."""
-    q, terms, pair = require_degree(q), [], Fraction(1)
+    """Coefficients of chi = sum over k of (slope_k d + level_k) rho^(2k): (E.33) multiplied out.
+
+    q is the degree of the activation, a whole number at least 1; another is refused with an InputError.
+    Returned are q + 1 coefficients as functions of the dimension.
+
+    >>> from analytic.perturbation import polynomial
+    >>> [str(line.at(3)) for line in polynomial(2)]  # in three dimensions
+    ['7', '20', '-16/3']
+    """
+    terms, pair = [], Fraction(1)
     for k in range(q + 1):  # pair is the coefficient of 2F1(-q, -q; 1/2; t)
         single = pair * Fraction(q - k, q)  # and this one that of 2F1(1-q, -q; 1/2; t)
         terms.append(AffineInDimension(single, 2 * (2 * q - 1) * single - 2 * (q - 1) * pair))
@@ -64,10 +90,9 @@ def polynomial(q: int) -> tuple[AffineInDimension, ...]:
     return tuple(terms)
 
 
-@lru_cache
+@_of_degree
 def bernstein(q: int) -> tuple[AffineInDimension, ...]:
     """The coefficients beta_j of chi in the Bernstein basis of degree q, all positive for d >= 1."""
-    q = require_degree(q)
     return tuple(bernstein_line(q, j) for j in range(q + 1))
 
 
@@ -78,19 +103,16 @@ def bernstein_line(q: int, j: int) -> AffineInDimension:
     return line * Fraction(odd_factorial(2 * (q + j) - 3), below)
 
 
-@lru_cache
+@_of_degree
 def excess(q: int) -> tuple[AffineInDimension, ...]:
     """The coefficients of t^j (1-t)^(q-j) in chi - d; no slope and no level is negative."""
     one = AffineInDimension(Fraction(1), Fraction(0))  # the Bernstein polynomials sum to 1
-    return tuple(
-        (line - one) * Fraction(comb(require_degree(q), j)) for j, line in enumerate(bernstein(q))
-    )
+    return tuple((line - one) * Fraction(comb(q, j)) for j, line in enumerate(bernstein(q)))
 
 
-@lru_cache
+@_of_degree
 def fluctuation_powers(q: int) -> tuple[Fraction, Fraction, Fraction]:
     """The coefficients of -kappa in powers of d - 1; none is negative."""
-    q = require_degree(q)
     odd = Fraction(2 * q - 1)
     fourth = Fraction(odd_factorial(4 * q - 5), odd_factorial(2 * q - 3) ** 2)
     square = (fourth + 1) / 8
@@ -99,7 +121,15 @@ def fluctuation_powers(q: int) -> tuple[Fraction, Fraction, Fraction]:
 
 
 def exact_chi(d: int, q: int, rho: Fraction | int | str) -> Fraction:
-    """chi of rational arguments, as a fraction."""
+    """chi of rational arguments, as a fraction.
+
+    d is the dimension, q the degree, and rho the cosine of the angle between the input and the datum.
+    A cosine beyond 1, and what is no number, is refused with an InputError.
+
+    >>> from analytic.perturbation import exact_chi
+    >>> exact_chi(d=3, q=1, rho="1/2")
+    Fraction(5, 1)
+    """
     overlap, size = exact(overlap_symbol, rho), exact(dimension, d)
     if abs(overlap) > 1:
         raise InputError(
@@ -111,7 +141,14 @@ def exact_chi(d: int, q: int, rho: Fraction | int | str) -> Fraction:
 
 
 def exact_fluctuation(d: int, q: int) -> Fraction:
-    """kappa as a fraction."""
+    """kappa, the term of order 1/n that the paper leaves out, as a fraction, in d dimensions at degree q.
+
+    What is no whole number at least 1 is refused with an InputError.
+
+    >>> from analytic.perturbation import exact_fluctuation
+    >>> exact_fluctuation(d=2, q=1)
+    Fraction(-1, 1)
+    """
     across = exact(dimension, d) - 1
     return -sum((c * across**k for k, c in enumerate(fluctuation_powers(q))), Fraction(0))
 

@@ -12,17 +12,20 @@ from typing import Any
 
 import sympy as sp
 
+from analytic.expressions.arguments import RealNumber
 from analytic.expressions.symbols import alpha as ALPHA
 from analytic.relu_dynamics.exact_numbers import exact_or_symbolic, exact_real
 from analytic.relu_dynamics.neuron import Neuron
 from analytic.relu_dynamics.regions import Ray
+
+__all__ = ["descent_step", "lorentz_boost", "project_to_ray"]
 
 ResidualSum = tuple[
     Any, Any
 ]  # g, the sum of rho_j (x_j, 1) over the samples where the neuron is active
 
 
-def lorentz_boost(neuron: Neuron, g: ResidualSum, alpha: Any, t: Any) -> Neuron:
+def lorentz_boost(neuron: Neuron, g: ResidualSum, alpha: RealNumber, t: RealNumber) -> Neuron:
     """The neuron after gradient flow for the time t with constant g, exactly."""
     (g1, g2), alpha, t = (
         (exact_real("g", part) for part in g),
@@ -38,7 +41,7 @@ def lorentz_boost(neuron: Neuron, g: ResidualSum, alpha: Any, t: Any) -> Neuron:
     return Neuron(neuron.a + change * g1, neuron.b - change * g2, neuron.c * ch - p * sh)
 
 
-def descent_step(neuron: Neuron, g: ResidualSum, alpha: Any, eta: Any) -> Neuron:
+def descent_step(neuron: Neuron, g: ResidualSum, alpha: RealNumber, eta: RealNumber) -> Neuron:
     r"""One step of gradient descent, which multiplies $c^2 - p^2$ by $1 - (\eta|g|/\alpha)^2$."""
     (g1, g2), step = (
         (exact_real("g", part) for part in g),

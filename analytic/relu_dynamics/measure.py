@@ -11,15 +11,17 @@ from typing import Any
 
 import sympy as sp
 
-from analytic.expressions.arguments import InputError
+from analytic.expressions.arguments import InputError, RealNumber
 from analytic.relu_dynamics.exact_numbers import exact_real
 from analytic.relu_dynamics.neuron import CanonicalNeuron
 from analytic.relu_dynamics.regions import Samples
 from analytic.relu_dynamics.velocity_field import VelocityField
 
+__all__ = ["arc_moments", "residual_rates", "residuals"]
+
 
 def residuals(
-    samples: Samples, y: Iterable[Any], neurons: Sequence[CanonicalNeuron]
+    samples: Samples, y: Iterable[RealNumber], neurons: Sequence[CanonicalNeuron]
 ) -> list[sp.Expr]:
     """f(x_j) - y_j, in the order of the samples."""
     _require_neurons(neurons)

@@ -6,15 +6,16 @@ The angle is $\mathrm{atan2}(-b, a)$, in $(-\pi, \pi]$; $\arctan(-b/a)$ is the s
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import sympy as sp
 
-from analytic.expressions.arguments import InputError
+from analytic.expressions.arguments import InputError, RealNumber
 from analytic.expressions.symbols import alpha as ALPHA
 from analytic.expressions.symbols import m as WIDTH
 from analytic.relu_dynamics.exact_numbers import exact_or_symbolic, exact_real
 from analytic.relu_dynamics.metric import ARGS, c_squared
+
+__all__ = ["CanonicalNeuron", "Neuron", "jacobian"]
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class CanonicalNeuron:
         """(u, v)."""
         return tuple(sp.Abs(self.r) * part for part in self.d)
 
-    def full(self, delta: Any, m: Any, alpha: Any) -> Neuron:
+    def full(self, delta: RealNumber, m: RealNumber, alpha: RealNumber) -> Neuron:
         """The one neuron with this r and theta whose c^2 - a^2 - b^2 is delta."""
         delta, m, alpha = (
             exact_real("delta", delta),
@@ -85,7 +86,7 @@ class Neuron:
             raise InputError("a = 0 was given, but such a neuron is constant and has no knot.")
         return self.b / self.a
 
-    def canonical(self, m: Any, alpha: Any) -> CanonicalNeuron:
+    def canonical(self, m: RealNumber, alpha: RealNumber) -> CanonicalNeuron:
         m, alpha = exact_or_symbolic(WIDTH, m), exact_or_symbolic(ALPHA, alpha)
         if self.a.is_zero and self.b.is_zero:
             raise InputError(
@@ -94,13 +95,13 @@ class Neuron:
         norm = sp.sqrt(self.a**2 + self.b**2)
         return CanonicalNeuron(m / alpha * self.c * norm, sp.atan2(-self.b, self.a))
 
-    def rescaled(self, k: Any) -> Neuron:
+    def rescaled(self, k: RealNumber) -> Neuron:
         """The same function with parameters (ka, kb, c/k), k > 0, and so a different delta."""
         k = exact_or_symbolic(sp.Symbol("k", positive=True), k)
         return Neuron(k * self.a, k * self.b, self.c / k)
 
 
-def jacobian(neuron: Neuron, m: Any, alpha: Any) -> sp.Matrix:
+def jacobian(neuron: Neuron, m: RealNumber, alpha: RealNumber) -> sp.Matrix:
     r"""$\partial(r, \theta)/\partial(a, b, c)$, two rows; $JJ^T$ is P."""
     full = sp.symbols("a b c", real=True)
     reduced = Neuron(*full).canonical(m, alpha)

@@ -16,9 +16,11 @@ from typing import Any
 
 import sympy as sp
 
-from analytic.expressions.arguments import InputError
+from analytic.expressions.arguments import InputError, Number, listed
 from analytic.expressions.symbols import x as X
 from analytic.relu_dynamics.exact_numbers import exact_rational
+
+__all__ = ["Arc", "Ray", "Samples"]
 
 Direction = tuple[Any, Any]  # (u, v), of any length above 0
 
@@ -74,8 +76,8 @@ class Samples:
     x: tuple[sp.Rational, ...]
 
     @staticmethod
-    def of(values: Iterable[Any]) -> Samples:
-        x = tuple(sorted(exact_rational(X, value) for value in values))
+    def of(values: Iterable[Number]) -> Samples:
+        x = tuple(sorted(exact_rational(X, value) for value in listed("x", values)))
         if not x:
             raise InputError("No samples were given, but at least one is needed.")
         for one, other in pairwise(x):

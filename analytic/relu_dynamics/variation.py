@@ -16,6 +16,8 @@ import sympy as sp
 from analytic.expressions.formula import Formula
 from analytic.relu_dynamics.neuron import CanonicalNeuron
 
+__all__ = ["affine_cost", "penalty", "total_variation", "weighted_curvature"]
+
 l1, l0 = sp.symbols("l1 l0", real=True)
 
 

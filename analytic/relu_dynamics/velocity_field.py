@@ -13,15 +13,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
 
 import sympy as sp
 
-from analytic.expressions.arguments import InputError
+from analytic.expressions.arguments import InputError, Number, RealNumber, listed
 from analytic.expressions.symbols import x as X
 from analytic.relu_dynamics.exact_numbers import exact_rational, exact_real
 from analytic.relu_dynamics.neuron import CanonicalNeuron
 from analytic.relu_dynamics.regions import Ray, Samples
+
+__all__ = ["RayKind", "VelocityField"]
 
 
 class RayKind(Enum):
@@ -45,11 +46,11 @@ class VelocityField:
     residuals: tuple[sp.Expr, ...]
 
     @staticmethod
-    def of(x: Iterable[Any], residuals: Iterable[Any]) -> VelocityField:
+    def of(x: Iterable[Number], residuals: Iterable[RealNumber]) -> VelocityField:
         """From inputs in any order, with one residual for each."""
         places, rho = (
-            [exact_rational(X, one) for one in x],
-            [exact_real("rho", one) for one in residuals],
+            [exact_rational(X, one) for one in listed("x", x)],
+            [exact_real("rho", one) for one in listed("residuals", residuals)],
         )
         if len(places) != len(rho):
             raise InputError(
@@ -79,7 +80,7 @@ class VelocityField:
         more = S + self.residuals[k] * (1 + ray.x**2)
         return (S, more) if ray.right else (-more, -S)
 
-    def jump(self, ray: Ray, r: Any) -> sp.Expr:
+    def jump(self, ray: Ray, r: RealNumber) -> sp.Expr:
         r"""The jump of the angular velocity as theta increases past the ray: $-r\rho_k\sqrt{1+x_k^2}$."""
         return -exact_real("r", r) * self.residuals[ray.index] * sp.sqrt(1 + ray.x**2)
 

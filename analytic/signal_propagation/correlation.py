@@ -18,7 +18,7 @@ from mpmath import mp, mpf
 
 from analytic.activations.activation import Activation
 from analytic.expressions import symbols
-from analytic.expressions.arguments import InputError
+from analytic.expressions.arguments import InputError, RealNumber
 from analytic.signal_propagation.exact_inputs import (
     exact_number,
     snap_to_one,
@@ -26,8 +26,10 @@ from analytic.signal_propagation.exact_inputs import (
     working_precision,
 )
 from analytic.signal_propagation.fixed_point_arrays import limit_correlations
-from analytic.signal_propagation.mehler_exact import kernel_at, slope_at
+from analytic.signal_propagation.mehler import kernel_at, slope_at
 from analytic.signal_propagation.variance import FixedPoint
+
+__all__ = ["CorrelationMap"]
 
 
 @dataclass(frozen=True)
@@ -40,14 +42,14 @@ class CorrelationMap:
     V: Any
     digits: int
 
-    def __call__(self, c: Any) -> Any:
+    def __call__(self, c: RealNumber | np.ndarray) -> Any:
         if isinstance(c, np.ndarray):
             V, sigma, zeta = map(float, (self.V, self.sigma, self.zeta))
             return (sigma**2 * self.act.kernel.numpy(V, c * V, V) + zeta**2) / V
         with working_precision(self.digits):
             return self._at(_require_correlation(c))
 
-    def slope(self, c: Any) -> Any:
+    def slope(self, c: RealNumber) -> Any:
         r"""$\sigma^2 E[\phi'\phi'](V, cV, V)$, by Price's theorem; at c = 1 this is chi_1."""
         with working_precision(self.digits):
             c = _require_correlation(c)
@@ -120,7 +122,7 @@ class CorrelationMap:
         )  # fmt: skip
 
 
-def _require_correlation(c: Any) -> Any:
+def _require_correlation(c: RealNumber) -> Any:
     c = to_mpf(exact_number(symbols.kxy, c))
     if abs(c) > 1:
         raise InputError(f"c = {mp.nstr(c)} was given, but a correlation lies between -1 and 1.")

@@ -14,8 +14,9 @@ from mpmath import mp, mpf
 
 from analytic.activations.activation import Activation
 from analytic.expressions import symbols
-from analytic.expressions.arguments import InputError
+from analytic.expressions.arguments import ArrayLike, InputError, RealNumber, finite_array, whole
 from analytic.expressions.formula import Formula
+from analytic.signal_propagation import fixed_points
 from analytic.signal_propagation.exact_inputs import (
     exact_number,
     require_fixed_parameters,
@@ -23,24 +24,30 @@ from analytic.signal_propagation.exact_inputs import (
     to_mpf,
     working_precision,
 )
-from analytic.signal_propagation.fixed_points import (
-    F_at_zero,
-    G_at_zero,
-    fixed_variances,
-    moment_grid,
-)
+
+__all__ = ["critical_line", "critical_sigma"]
 
 Array = np.ndarray
 
 
-def critical_line(act: Activation, V_values: Any) -> tuple[Array, Array]:
-    """Points (zeta, sigma) of the boundary, one for each fixed variance V > 0 of `V_values`.
+def critical_line(act: Activation, V_values: ArrayLike) -> tuple[Array, Array]:
+    """Points (zeta, sigma) of the boundary between order and chaos, from the variances they belong to.
 
-    Left out are variances for which zeta would be imaginary, or which are not stable.
+    act: an activation without open parameters.
+    V_values: fixed variances V > 0, (n,).
+
+    Returned are the arrays zeta and sigma, at most (n,): left out are variances for which zeta would be
+    imaginary, or which are not stable. Numbers that are not above 0 are refused with an InputError.
+
+    >>> from analytic.activations import erf
+    >>> from analytic.signal_propagation import critical_line
+    >>> zeta, sigma = critical_line(erf, [0.1, 1.0, 10.0])
+    >>> sigma.round(4)
+    array([1.3118, 1.6495, 2.683 ])
     """
     require_fixed_parameters(act, "G")
-    V = np.asarray(V_values, dtype=float)
-    if V.ndim != 1 or not ((V > 0) & np.isfinite(V)).all():
+    V = finite_array("V_values", V_values)
+    if V.ndim != 1 or not (V > 0).all():
         raise InputError(
             f"V_values must be a list of finite numbers above 0, but {V_values!r} was given."
         )
@@ -51,16 +58,30 @@ def critical_line(act: Activation, V_values: Any) -> tuple[Array, Array]:
     return np.sqrt(np.maximum(zeta2[admissible], 0)), 1 / np.sqrt(G[admissible])
 
 
-def critical_sigma(act: Activation, zeta: Any, digits: int = 30) -> Any:
-    """The sigma at which chi_1 = 1 for this zeta; if there are several, the smallest, where order ends."""
+def critical_sigma(act: Activation, zeta: RealNumber, digits: int = 30) -> mpf:
+    """The sigma at which chi_1 = 1 for this zeta; if there are several, the smallest, where order ends.
+
+    act: an activation without open parameters.
+    zeta: standard deviation of the biases, read exactly.
+    digits: how many of the result are correct.
+
+    Returned is an mpf. A zeta below 0 is refused with an InputError; where no variance is critical, there
+    is an ArithmeticError.
+
+    >>> from analytic.activations import relu
+    >>> from analytic.signal_propagation import critical_sigma
+    >>> round(float(critical_sigma(relu, 0)) ** 2, 12)
+    2.0
+    """
     require_fixed_parameters(act, "G")
+    whole("digits", digits)
     with working_precision(digits):
         bias = to_mpf(exact_number(symbols.zeta, zeta) ** 2)
         sigmas = [1 / mp.sqrt(G) for G in _critical_G(act, bias, digits)]
     if not sigmas:
         raise ArithmeticError(
             f"{act.name} has no critical sigma at zeta = {zeta}: no variance up to "
-            f"{moment_grid(act).V[-1]:.0e} stays put there with chi_1 = 1."
+            f"{fixed_points.moment_grid(act).V[-1]:.0e} stays put there with chi_1 = 1."
         )
     return min(sigmas)
 
@@ -82,13 +103,13 @@ def _critical_G(act: Activation, bias: Any, digits: int) -> list[Any]:
 
     if all(abs(M(V) / V - 1) < mpf(10) ** -digits for V in (mpf(1) / 7, mpf(1), mpf(7))):
         return [G(mpf(1))] if is_stable(mpf(1)) else []  # every V is fixed, with one G for all
-    table = moment_grid(act)
+    table = fixed_points.moment_grid(act)
     with np.errstate(divide="ignore"):
         coarse = table.F / table.G + float(bias)
-    begin = F_at_zero(act) + bias
-    variances = fixed_variances(M, tilt, table.V, coarse, begin, digits)
+    begin = fixed_points.F_at_zero(act) + bias
+    variances = fixed_points.fixed_variances(M, tilt, table.V, coarse, begin, digits)
     values = [G(V) for V in variances if is_stable(V)]
-    slope, small = G_at_zero(act), mpf("1e-6")
+    slope, small = fixed_points.G_at_zero(act), mpf("1e-6")
     # F below its tangent at 0: the variance decreases to the fixed point V = 0.
     if not begin and 0 < slope < mp.inf and F(small) <= slope * small:
         values.append(slope)

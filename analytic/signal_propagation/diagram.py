@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 
 from analytic.activations.activation import Activation
-from analytic.expressions.arguments import InputError
+from analytic.expressions.arguments import ArrayLike, InputError, finite_array
 from analytic.signal_propagation.exact_inputs import require_fixed_parameters
 from analytic.signal_propagation.fixed_point_arrays import limit_correlations, limit_variances
 from analytic.signal_propagation.fixed_points import moment_grid
+
+__all__ = ["PhaseDiagram", "phase_diagram"]
 
 Array = np.ndarray
 
@@ -33,8 +35,21 @@ class PhaseDiagram:
     xi_c: Array
 
 
-def phase_diagram(act: Activation, sigmas: Any, zetas: Any) -> PhaseDiagram:
-    """V*, chi_1, c* and the depth scale xi_c for every pair of sigma and zeta."""
+def phase_diagram(act: Activation, sigmas: ArrayLike, zetas: ArrayLike) -> PhaseDiagram:
+    """V*, chi_1, c* and the depth scale xi_c for every pair of sigma and zeta.
+
+    act: an activation without open parameters.
+    sigmas, zetas: the axes, (m,) numbers above 0 and (n,) numbers at least 0.
+
+    Returned is a `PhaseDiagram`, whose arrays have the shape (n, m). Other numbers are refused with an
+    InputError.
+
+    >>> from analytic.activations import erf
+    >>> from analytic.signal_propagation import phase_diagram
+    >>> diagram = phase_diagram(erf, sigmas=[1.0, 2.0, 3.0], zetas=[0.1, 0.5])
+    >>> (diagram.chi_1 > 1).tolist()  # chaotic
+    [[False, True, True], [False, True, True]]
+    """
     require_fixed_parameters(act, "G", "slope")
     sigmas, zetas = _axis("sigmas", sigmas), _axis("zetas", zetas)
     if not (sigmas > 0).all() or not (zetas >= 0).all():
@@ -53,7 +68,7 @@ def phase_diagram(act: Activation, sigmas: Any, zetas: Any) -> PhaseDiagram:
 
 
 def _axis(name: str, values: Any) -> Array:
-    axis = np.asarray(values, dtype=float)
-    if axis.ndim != 1 or not axis.size or not np.isfinite(axis).all():
+    axis = finite_array(name, values)
+    if axis.ndim != 1 or not axis.size:
         raise InputError(f"{name} must be a list of finite numbers, but {values!r} was given.")
     return axis

@@ -8,15 +8,15 @@ from typing import Any
 import sympy as sp
 from mpmath import mp, mpf
 
-from analytic.activations.activation import Activation
-from analytic.expressions.arguments import InputError, exact, need
+from analytic.activations.activation import Activation, require_activation
+from analytic.expressions.arguments import InputError, RealNumber, exact, need
+
+__all__ = ["exact_number", "require_fixed_parameters", "snap_to_one", "to_mpf", "working_precision"]
 
 
-def require_fixed_parameters(act: Any, *parts: str) -> Activation:
+def require_fixed_parameters(act: object, *parts: str) -> Activation:
     """Refuse an activation that has free parameters, or lacks one of the Gaussian averages named."""
-    if not isinstance(act, Activation):
-        raise InputError(f"act must be an Activation such as erf, but {act!r} was given.")
-    if act.parameters:
+    if require_activation(act).parameters:
         names = ", ".join(map(str, act.parameters))
         raise InputError(
             f"The activation {act.name} has open parameters ({names}): "
@@ -27,7 +27,7 @@ def require_fixed_parameters(act: Any, *parts: str) -> Activation:
     return act
 
 
-def exact_number(symbol: sp.Symbol, value: Any) -> sp.Expr:
+def exact_number(symbol: sp.Symbol, value: RealNumber) -> sp.Expr:
     """`value` as an exact SymPy number allowed for the symbol.
 
     sqrt(2) of SymPy stays symbolic; a float is read as the rational number that it stores.

@@ -9,7 +9,9 @@ import numpy as np
 
 from analytic.activations.activation import Activation
 from analytic.signal_propagation.fixed_points import moment_grid
-from analytic.signal_propagation.mehler_arrays import from_formulas, from_mehler_series
+from analytic.signal_propagation.mehler import from_formulas, from_mehler_series
+
+__all__ = ["bracketed_roots", "limit_correlations", "limit_variances"]
 
 Array = np.ndarray
 NEUTRAL = 1e-13  # a map that changes every log V by less is taken to fix every variance

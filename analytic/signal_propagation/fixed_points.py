@@ -18,6 +18,8 @@ from mpmath import mp, mpf
 from analytic.activations.activation import Activation
 from analytic.expressions.expectation import Moment
 
+__all__ = ["F_at_zero", "G_at_zero", "MomentGrid", "fixed_variances", "moment_grid"]
+
 Array = np.ndarray
 LOW, HIGH, PER_DECADE = -12, 8, 60  # V is searched from 1e-12 to 1e8, with 60 points per decade
 SIGN_UNCERTAIN = 1e-12  # the sign of a smaller float may be due to rounding

@@ -10,24 +10,40 @@ from mpmath import mp
 
 from analytic.activations.activation import Activation
 from analytic.expressions import symbols
-from analytic.expressions.arguments import InputError
+from analytic.expressions.arguments import InputError, RealNumber
 from analytic.signal_propagation.correlation import CorrelationMap
 from analytic.signal_propagation.exact_inputs import exact_number, require_fixed_parameters
 from analytic.signal_propagation.variance import FixedPoint, VarianceMap
+
+__all__ = ["Signal"]
 
 
 @dataclass(frozen=True)
 class Signal:
     """Hidden layers z <- sigma W phi(z) + zeta b, from the variance `start`, to `digits` digits.
 
-    Numbers are exact: sigma may be sqrt(2) of SymPy, and a float is the rational number that it
-    stores. Slopes within 10^(5 - digits) of 1 count as 1, because computed slopes err by as much.
+    act: an activation without open parameters.
+    sigma, zeta: standard deviations of weights and biases. Numbers are exact: sigma may be sqrt(2) of
+        SymPy, and a float is the rational number that it stores.
+    start: the variance of the first layer.
+    digits: how many digits of each result are correct, at least 10. Slopes within 10^(5 - digits) of 1
+        count as 1, because computed slopes err by as much.
+
+    Its properties are the fixed points `variance` and `correlation`, the factors `chi_V` and `chi_1` per
+    layer, the depth scales `xi_V` and `xi_c`, `lyapunov` and `phase`. What is no number, or out of range,
+    is refused with an InputError.
+
+    >>> import sympy
+    >>> from analytic.activations import erf, relu
+    >>> from analytic.signal_propagation import Signal
+    >>> Signal(relu, sympy.sqrt(2)).phase, Signal(erf, 3, "1/2").phase
+    ('critical', 'chaotic')
     """
 
     act: Activation
-    sigma: Any
-    zeta: Any = 0
-    start: Any = 1
+    sigma: RealNumber
+    zeta: RealNumber = 0
+    start: RealNumber = 1
     digits: int = 30
 
     def __post_init__(self) -> None:

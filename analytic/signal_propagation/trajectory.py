@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from analytic.activations.activation import Activation
-from analytic.expressions.arguments import InputError
+from analytic.expressions.arguments import ArrayLike, InputError, finite_array, whole
 from analytic.signal_propagation.exact_inputs import require_fixed_parameters
+
+__all__ = ["Trajectory", "trajectory"]
 
 Array = np.ndarray
 
@@ -31,20 +32,36 @@ class Trajectory:
             return self.C / scale
 
 
-def trajectory(act: Activation, sigma: Any, zeta: Any, V0: Any, C0: Any, depth: int) -> Trajectory:
+def trajectory(
+    act: Activation, sigma: ArrayLike, zeta: ArrayLike, V0: ArrayLike, C0: ArrayLike, depth: int
+) -> Trajectory:
     r"""Propagate two inputs with $|x|^2 = |y|^2$ = `V0` and $x\cdot y$ = `C0` through `depth` layers.
 
-    `V0` may be a pair of different squared norms, `C0` an array. The first layer has
-    $V = \sigma^2 |x|^2 + \zeta^2$ and $C = \sigma^2 x\cdot y + \zeta^2$. sigma and zeta may be
-    sequences, one value for each layer. In the chaotic phase rounding errors grow: even equal inputs
-    end up with c < 1.
+    The first layer has $V = \sigma^2 |x|^2 + \zeta^2$ and $C = \sigma^2 x\cdot y + \zeta^2$. In the chaotic
+    phase rounding errors grow: even equal inputs end up with c < 1.
+
+    act: an activation without open parameters.
+    sigma, zeta: one number, or one for each layer, (depth,).
+    V0: a squared norm, or one for each of the two inputs, (2,).
+    C0: their inner product, or an array of inner products.
+    depth: the number of layers.
+
+    Returned is a `Trajectory`. Inner products above the product of the norms, and numbers out of range,
+    are refused with an InputError; a variance that outgrows floats is an ArithmeticError.
+
+    >>> from analytic.activations import relu
+    >>> from analytic.signal_propagation import trajectory
+    >>> two = trajectory(relu, sigma=2**0.5, zeta=0.0, V0=1.0, C0=[0.0, 0.5], depth=10)
+    >>> two.C.shape, bool((two.correlation[-1] > 0.8).all())
+    ((10, 2), True)
     """
     require_fixed_parameters(act)
-    if isinstance(depth, bool) or not isinstance(depth, int) or depth < 1:
-        raise InputError(f"depth must be a whole number at least 1, but {depth!r} was given.")
+    depth = whole("depth", depth)
     weights, biases = _layers("sigma", sigma, depth) ** 2, _layers("zeta", zeta, depth) ** 2
-    x, y = np.broadcast_to(np.asarray(V0, dtype=float), 2)
-    C = np.asarray(C0, dtype=float)
+    norms, C = finite_array("V0", V0), finite_array("C0", C0)
+    if norms.shape not in ((), (1,), (2,)):
+        raise InputError(f"V0 = {V0!r} was given, but it must be one squared norm or two.")
+    x, y = np.broadcast_to(norms, 2)
     if not (min(x, y) >= 0 and x + y < np.inf and (x * y * (1 + 1e-12) >= C**2).all()):
         raise InputError(
             f"V0 = {V0}, C0 = {C0} was given, but squared norms are finite and at least 0, "
@@ -67,14 +84,13 @@ def trajectory(act: Activation, sigma: Any, zeta: Any, V0: Any, C0: Any, depth: 
 
 def _layers(name: str, value: Any, depth: int) -> Array:
     """An array (depth,) from one number for all layers or a sequence with one for each."""
-    many = isinstance(value, Sequence | np.ndarray) and not isinstance(value, str)
-    array = np.asarray(value, dtype=float)
-    if array.shape != ((depth,) if many else ()):
+    array = finite_array(name, value)
+    if array.shape not in ((), (depth,)):
         raise InputError(
             f"{name} must be one number or {depth} of them, one for each layer, but {value!r} was given."
         )
     low = array > 0 if name == "sigma" else array >= 0
-    if not (low & np.isfinite(array)).all():
+    if not low.all():
         raise InputError(
             f"{name} = {value!r} was given, but {name} must be finite and "
             f"{'above 0' if name == 'sigma' else 'at least 0'}."

@@ -18,7 +18,7 @@ from mpmath import mp, mpf
 
 from analytic.activations.activation import Activation
 from analytic.expressions import symbols
-from analytic.expressions.arguments import InputError
+from analytic.expressions.arguments import InputError, RealNumber
 from analytic.signal_propagation.exact_inputs import (
     exact_number,
     snap_to_one,
@@ -32,10 +32,19 @@ from analytic.signal_propagation.fixed_points import (
     moment_grid,
 )
 
+__all__ = ["FixedPoint", "VarianceMap"]
+
 
 @dataclass(frozen=True)
 class FixedPoint:
-    """A fixed point of a map, and the slope of the map there."""
+    """A fixed point of a map, and the slope of the map there.
+
+    >>> from analytic.activations import erf
+    >>> from analytic.signal_propagation import Signal
+    >>> point = Signal(erf, 2, "1/2").variance
+    >>> point.stable, round(float(point.depth_scale), 3)
+    (True, 0.946)
+    """
 
     value: Any
     slope: Any
@@ -62,20 +71,20 @@ class VarianceMap:
     zeta: sp.Expr
     digits: int
 
-    def __call__(self, V: Any) -> Any:
+    def __call__(self, V: RealNumber | np.ndarray) -> Any:
         if isinstance(V, np.ndarray):
             with np.errstate(over="ignore"):
                 return float(self.sigma**2) * self.act.F.numpy(V) + float(self.zeta**2)
         with working_precision(self.digits):
             return self._at(to_mpf(exact_number(symbols.V, V)))
 
-    def chi_1(self, V: Any) -> Any:
+    def chi_1(self, V: mpf | int) -> Any:
         """sigma^2 G(V); at V = 0 its limit."""
         with working_precision(self.digits):
             G = self.act.G.mpmath(V) if V else G_at_zero(self.act)
             return snap_to_one(to_mpf(self.sigma**2) * G, self.digits)
 
-    def slope(self, V: Any) -> Any:
+    def slope(self, V: mpf | int) -> Any:
         """sigma^2 F'(V). V = 0 is a fixed point only if phi(0) = 0, and then F'(0) = G(0)."""
         if not V:
             return self.chi_1(V)
@@ -104,7 +113,7 @@ class VarianceMap:
             zero = [] if begin else [mpf(0)]
             return tuple(FixedPoint(V, self.slope(V)) for V in zero + positive)
 
-    def fixed_point(self, start: Any = 1) -> FixedPoint:
+    def fixed_point(self, start: RealNumber = 1) -> FixedPoint:
         """The fixed point that the variance converges to from `start`."""
         start, end = exact_number(symbols.V, start), moment_grid(self.act).V[-1]
         if self.neutral:

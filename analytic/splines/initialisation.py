@@ -20,6 +20,11 @@ from analytic.expressions.special import rectified_pair
 from analytic.expressions.symbols import A, B, ec2, sa, sb, u, x, y
 from analytic.splines.knot_intervals import KnotInterval, oo, total_density
 
+__all__ = [
+    "INITIALISATIONS", "Initialisation", "gaussian", "high", "low", "onesided", "signs",
+    "symmetric", "uniform",
+]  # fmt: skip
+
 SOURCE = "Williams et al., (23), (27) and theorem 5"
 low, high = Min(x, y), Max(x, y)
 
@@ -28,11 +33,19 @@ low, high = Min(x, y), Max(x, y)
 class Initialisation:
     """A law of (a, b), described by averages over its hidden units [ax - b]_+.
 
+    Those with closed forms are `INITIALISATIONS`: signs, uniform, gaussian and onesided. Users make
+    their own with `Initialisation.of`. The formulas are `rf`, `both`, `ntk`, `slope`, `density` and `knots`.
+
     `kernel` is E[[ax-b]_+ [ay-b]_+], and `active` the probability that a unit is active at x and y.
     `count` and `weight` are the densities nu_1 and nu_3 of knots u; `knot_intervals` make up `weight`,
     where it has that form. `slopes` and `biases` are E[a^2] and E[b^2]. `kernel_slope` is the
     derivative of the kernel by x, if known in closed form. `stable` and `stable_active` are forms of
     `kernel` and `active` that are accurate in floats, where these differ.
+
+    >>> from analytic.splines import INITIALISATIONS
+    >>> law = INITIALISATIONS["onesided"]
+    >>> law.rf.numpy(0.5, [0.25, 1.0]).round(6)
+    array([0.013021, 0.104167])
     """
 
     name: str
@@ -49,8 +62,21 @@ class Initialisation:
     stable_active: sp.Expr | None = field(default=None, repr=False)
 
     @staticmethod
-    def of(density: sp.Expr, name: str = "own") -> Initialisation:
-        """A user's own law, given by its density in the symbols a and b, the same at (-a, -b)."""
+    def of(density: sp.Expr | str, name: str = "own") -> Initialisation:
+        """A user's own law of (a, b), whose kernels are quadratures over knots.
+
+        density: an expression in the symbols a and b, or a text of one, with the same value at (-a, -b)
+            and the integral 1.
+        name: of the law, in the names of its formulas.
+
+        Returned is an `Initialisation`. A density that is negative, not symmetric, not normalised, or
+        without second moments is refused with an InputError.
+
+        >>> from analytic.splines import Initialisation
+        >>> law = Initialisation.of("exp(-(a**2 + b**2)/2)/(2*pi)")
+        >>> round(law.rf.numpy(0.0, 0.0), 6)  # half of E[b^2]
+        0.5
+        """
         from analytic.splines import user_law
 
         return user_law.initialisation_of(density, name)
@@ -103,7 +129,7 @@ class Initialisation:
         more: tuple[sp.Symbol, ...] = (),
     ) -> Formula:
         args = (*points, *self.parameters, *more)
-        return Formula(f"spline.{self.name}.{what}", args, expr, source=SOURCE, stable=stable)
+        return Formula(f"spline.{self.name}.{what}", args, expr, citation=SOURCE, stable=stable)
 
 
 def symmetric(

@@ -14,6 +14,8 @@ from sympy import Max, Min
 
 from analytic.expressions.symbols import u
 
+__all__ = ["KnotInterval", "oo", "total_density"]
+
 oo = sp.oo
 
 

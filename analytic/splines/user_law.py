@@ -15,6 +15,8 @@ from analytic.expressions.opaque import Opaque, Table
 from analytic.expressions.symbols import u
 from analytic.splines.initialisation import Initialisation, high, low
 
+__all__ = ["initialisation_of", "integral_below"]
+
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(96)
 a, b = sp.symbols("a b", real=True)
 SLOPE = sp.Symbol("slope", positive=True)
@@ -128,7 +130,7 @@ def _require_nonnegative(density: sp.Expr) -> None:
                     f"{n} = {mp.nstr(v, 3)}" for n, v in zip("ab", place, strict=True)
                 )
                 raise InputError(
-                    f"The density is {mp.nstr(value, 3)} at {where}, but no chance is below 0."
+                    f"The density is {mp.nstr(value, 3)} at {where}, but a density is at least 0."
                 )
 
 

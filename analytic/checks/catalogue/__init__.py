@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from analytic.checks.catalogue import deep, erf3, moments, nngp, ntk, perturbation, relu, splines
 from analytic.checks.claims import Claim
 
+__all__ = ["CLAIMS", "DENSE"]
+
 MODULES = (moments, nngp, ntk, deep, erf3, perturbation, splines, relu)
 CLAIMS: dict[str, Callable[[], Iterator[Claim]]] = {
     subject: claims for module in MODULES for subject, claims in module.CLAIMS.items()

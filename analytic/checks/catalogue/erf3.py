@@ -12,6 +12,8 @@ from analytic.checks.oracles import MetricJet, network_jet
 from analytic.expressions.formula import Formula
 from analytic.finite.erf3 import magnification, ricci
 
+__all__ = ["network"]
+
 POINTS = (
     {"x1": "0.4", "x2": "-0.7", "b": 0},
     {"x1": "-0.6", "x2": "0.9", "b": "0.8"},

@@ -21,6 +21,8 @@ from analytic.expressions.expectation import Moment
 from analytic.expressions.formula import Formula
 from analytic.expressions.symbols import V, z
 
+__all__ = ["GRAMS", "parameters"]
+
 PARAMETERS: dict[str, tuple[Point, ...]] = {
     "monomial": (
         {"q": 2},

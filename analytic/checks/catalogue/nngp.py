@@ -20,6 +20,8 @@ from analytic.checks.claims import Claim
 from analytic.checks.oracles import MetricJet, nngp_metric_oracle, squared_moment
 from analytic.expressions.formula import Formula
 
+__all__ = ["plus_one"]
+
 SHAPES = (
     {"d": 2, "sigma": "0.6", "zeta": "0.5", "r": "1.4"},
     {"d": 3, "sigma": "1.1", "zeta": 0, "r": "0.9"},

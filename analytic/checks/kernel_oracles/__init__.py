@@ -15,8 +15,8 @@ from analytic.checks.kernel_oracles.differences import (
 from analytic.checks.kernel_oracles.layer_averages import (
     nngp_by_layer_averages,
     ntk_by_layer_averages,
+    ntk_by_weight_average,
 )
-from analytic.checks.kernel_oracles.weight_average import ntk_by_weight_average
 
 __all__ = [
     "WideNetwork", "metric_by_differences", "nngp_by_differences", "nngp_by_layer_averages",

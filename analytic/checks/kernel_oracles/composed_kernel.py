@@ -14,6 +14,8 @@ from analytic.checks.oracles import MetricJet, Vector, point_at_radius
 from analytic.expressions.backends import compile_mpmath
 from analytic.expressions.symbols import z
 
+__all__ = ["WideNetwork", "oracle_at_radius"]
+
 
 @dataclass(frozen=True)
 class WideNetwork:

@@ -13,6 +13,8 @@ from analytic.checks.kernel_oracles.composed_kernel import WideNetwork
 from analytic.checks.kernel_oracles.power_series import table
 from analytic.checks.oracles import MetricJet, Vector
 
+__all__ = ["metric_by_differences", "nngp_by_differences", "ntk_by_differences"]
+
 Shift = tuple[int, ...]  # of a point, in steps along each coordinate
 
 

@@ -11,6 +11,10 @@ from mpmath import mp, mpf
 
 from analytic.checks.oracles import MetricJet, Vector
 
+__all__ = [
+    "Metric", "Series", "coordinates", "identity", "metric_jet", "norm_squared", "series", "table",
+]  # fmt: skip
+
 ORDER = 3  # curvature needs second derivatives of a metric that has first derivatives of a variance
 Key = tuple[int, ...]
 

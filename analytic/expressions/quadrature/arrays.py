@@ -13,6 +13,8 @@ from mpmath import mp, mpf
 
 from analytic.expressions.quadrature.rules import segment
 
+__all__ = ["Estimated", "like", "moment_array", "pair_array", "unit"]
+
 Function = Callable[[Any], Any]
 REACH = 13.0  # the density of a standard normal is below 1e-37 beyond
 

@@ -12,6 +12,8 @@ from mpmath import mp, mpf
 from analytic.expressions.arguments import InputError
 from analytic.expressions.quadrature.rules import half_line, radius, segment
 
+__all__ = ["moment", "pair", "require_converged"]
+
 Function = Callable[[Any], Any]
 
 CLOSE = mpf(

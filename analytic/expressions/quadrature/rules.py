@@ -7,6 +7,8 @@ from typing import Any
 
 from mpmath import mp, mpf
 
+__all__ = ["half_line", "radius", "segment"]
+
 Rule = list[tuple[Any, Any]]  # (node, weight)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+__all__ = ["halves", "product_error", "two_product", "two_sum"]
+
 
 def halves(x: Any) -> tuple[Any, Any]:
     """x = high + low with halves short enough that their products are exact (Veltkamp)."""

@@ -11,6 +11,11 @@ from sympy.core.function import ArgumentIndexError
 
 from analytic.expressions.special.exact_floats import two_product, two_sum
 
+__all__ = [
+    "bernoulli", "bounded_exp", "expm1", "gram_det", "log1p", "log_variance", "off_origin", "share",
+    "sine_excess", "volume",
+]  # fmt: skip
+
 MOST_BITS = 100_000  # of the exponent of a number in mpmath, beyond which memory runs out
 
 
@@ -74,21 +79,6 @@ class expm1(sp.Function):
         return xp.expm1(x)
 
 
-class log1p(sp.Function):
-    """log(1 + x), exact near zero."""
-
-    @staticmethod
-    def exact(x: Any) -> Any:
-        return sp.log(1 + x)
-
-    def fdiff(self, argindex: int = 1) -> sp.Expr:
-        return 1 / (1 + self.args[0])
-
-    @staticmethod
-    def array(xp: Any, x: Any) -> Any:
-        return xp.log1p(x)
-
-
 class sine_excess(sp.Function):
     """sin a - a cos a, which is a^3/3 for a small angle."""
 
@@ -105,6 +95,21 @@ class sine_excess(sp.Function):
         for k in range(12, 0, -1):  # sum over k of (-1)^(k+1) 2k a^(2k+1) / (2k+1)!
             series = (-1) ** (k + 1) * 2 * k / math.factorial(2 * k + 1) + a * a * series
         return xp.where(abs(a) < 1.0, a**3 * series, xp.sin(a) - a * xp.cos(a))
+
+
+class log1p(sp.Function):
+    """log(1 + x), exact near zero."""
+
+    @staticmethod
+    def exact(x: Any) -> Any:
+        return sp.log(1 + x)
+
+    def fdiff(self, argindex: int = 1) -> sp.Expr:
+        return 1 / (1 + self.args[0])
+
+    @staticmethod
+    def array(xp: Any, x: Any) -> Any:
+        return xp.log1p(x)
 
 
 class gram_det(sp.Function):

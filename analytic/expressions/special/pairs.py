@@ -10,6 +10,8 @@ from sympy.core.function import ArgumentIndexError
 
 from analytic.expressions.special.guards import gram_det
 
+__all__ = ["monomial_pair", "rectified_pair"]
+
 
 class monomial_pair(sp.Function):
     """E[u^q v^q] / (2q - 1)!! of a Gaussian pair: a polynomial whose terms share one sign."""

@@ -16,6 +16,11 @@ import sympy as sp
 from mpmath import mp, mpf
 from sympy.core.function import ArgumentIndexError
 
+__all__ = [
+    "bend_series", "clenshaw", "corner_series", "scaled_tail", "tail_bend", "tail_corner",
+    "tail_map", "tail_powers", "tail_series", "tail_step",
+]  # fmt: skip
+
 _MIDDLE = 5  # half of the Chebyshev nodes lie below
 _TERMS = 56  # of a power series
 
@@ -42,8 +47,7 @@ class scaled_tail(sp.Function):
 
     def _latex(self, printer: Any, exp: str | None = None) -> str:
         n, y = map(printer.doprint, self.args)
-        power = "" if exp is None else rf"^{{{exp}}}"
-        return rf"t_{{{n}}}{power}\left({y}\right)"
+        return rf"t_{{{n}}}{_power(exp)}\left({y}\right)"
 
     @staticmethod
     def array(xp: Any, n: int, y: Any) -> Any:
@@ -118,9 +122,8 @@ class tail_bend(sp.Function):
         return tail_corner.exact(1, x, y) - sum(sides) + 4 * x * y / sp.sqrt(sp.pi)
 
     def _latex(self, printer: Any, exp: str | None = None) -> str:
-        x, y = map(printer.doprint, self.args)
-        power = "" if exp is None else rf"^{{{exp}}}"
-        return rf"B{power}\left({x},\,{y}\right)"
+        arguments = r",\,".join(map(printer.doprint, self.args))
+        return rf"B{_power(exp)}\left({arguments}\right)"
 
     @staticmethod
     def array(xp: Any, x: Any, y: Any) -> Any:
@@ -139,6 +142,11 @@ class tail_bend(sp.Function):
         sides = (p * (1 - 4 * scaled_tail.array(xp, 2, q)) for p, q in ((x, y), (y, x)))
         whole = (1 + 4 * x * y) / math.sqrt(math.pi) - ends[0] - ends[1] + ends[2] - sum(sides)
         return xp.where(inside, series, xp.where(low < 0.5, 24 * thin**2 * integral, whole))
+
+
+def _power(exp: str | None) -> str:
+    """An exponent behind the name of a function in LaTeX."""
+    return "" if exp is None else rf"^{{{exp}}}"
 
 
 def corner_series(terms: Sequence[Any], x: Any, y: Any) -> Any:

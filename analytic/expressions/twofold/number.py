@@ -9,6 +9,8 @@ from mpmath import mp
 
 from analytic.expressions.special.exact_floats import halves, product_error, two_product, two_sum
 
+__all__ = ["Twofold", "constant", "renormalised"]
+
 
 class Twofold:
     """high + low, with low below the last digit of high: about 32 digits.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -11,6 +12,8 @@ from mpmath import mp, mpf
 from analytic.expressions.twofold import Twofold
 from analytic.geometry.deep.recursion import Layer
 from analytic.geometry.kernel_jet import KernelJet
+
+__all__ = ["LimitAtOrigin", "at_origin", "where_regular"]
 
 SQUARINGS = 6  # how often s = |x|^2 is squared on the way to a limit on mpmath numbers
 # A parabola in |x| through three points, extrapolated to |x| = 0: multiples of s, and weights.
@@ -54,76 +57,74 @@ def _power_law(far: Any, middle: Any, near: Any) -> int:
     return int(mp.sign(first)) if abs(second - 2 * first) <= abs(first) / 5 else 0
 
 
-def with_origin(
-    f: Callable[[Twofold], Any],
-    s: Twofold,
-    layers: Sequence[Layer],
-    tangent: bool,
-    quadratures: bool,
-) -> Any:
-    """A function of s = |x|^2 on arrays that may contain 0, where it is replaced by its limit.
+@dataclass(frozen=True)
+class LimitAtOrigin:
+    """Functions of s = |x|^2 on arrays that may contain 0, where they are replaced by their limits.
 
-    A pole is infinite there. Where x is not 0, but its variance is too small for twofold numbers, the
-    value is NaN. `tangent` says that f belongs to an NTK, `quadratures` that a moment is no closed form.
+    `layers` are those of the network, `tangent` says that the functions belong to its NTK, `quadratures`
+    that a moment is no closed form.
     """
-    xp, origin, first = s.xp, s.high == 0, layers[0]
-    variance = first.sigma.high**2 * s.high + first.zeta.high**2
-    resolved = origin | (variance > SMALLEST_VARIANCE)
-    return xp.where(resolved, _limits(f, s, layers, tangent, quadratures), float("nan"))
+
+    layers: Sequence[Layer]
+    tangent: bool
+    quadratures: bool
+
+    def __call__(self, f: Callable[[Twofold], Any], s: Twofold) -> Any:
+        """f(s), or its limit; a pole is infinite.
+
+        Where x is not 0, but its variance is too small for twofold numbers, the value is NaN.
+        """
+        xp, origin, first = s.xp, s.high == 0, self.layers[0]
+        variance = first.sigma.high**2 * s.high + first.zeta.high**2
+        resolved = origin | (variance > SMALLEST_VARIANCE)
+        return xp.where(resolved, self._with_limits(f, s), float("nan"))
+
+    def _with_limits(self, f: Callable[[Twofold], Any], s: Twofold) -> Any:
+        """f(s), with limits at s = 0.
+
+        With a bias f is smooth in s there, and a tiny s will do. Without one it may be linear in |x|, or
+        follow a power of |x|: it is computed at three values of s so small that also the last layer,
+        which sees x amplified by all before, is near its origin.
+        """
+        xp, origin, first = s.xp, s.high == 0, self.layers[0]
+        if not _any(origin):
+            return f(s)
+        no_bias = first.zeta.high + 0.0 * s.high == 0
+        variance, tolerance = QUADRATURES if self.quadratures else CLOSED_FORMS
+        smallest = variance / self._amplification(variance + 0.0 * s.high, xp)
+        smallest = xp.where(no_bias, smallest, NEGLIGIBLE_SHARE * first.zeta.high**2)
+        smallest = smallest / first.sigma.high**2
+        if not _any(origin & no_bias):
+            return f(_off_origin(s, smallest))
+        values = {step: f(_off_origin(s, step * smallest)) for step in STEPS}
+        near, far = values[1], values[4]
+        extrapolated = sum(weight * values[step] for step, weight in STEPS.items())
+        pole = near * float("inf")  # with the sign of near; NaN where near is 0 or NaN
+        power_law = xp.where(abs(near) < abs(far), 0.0, pole)
+        limit = xp.where(abs(near - far) <= tolerance * abs(far), extrapolated, power_law)
+        return xp.where(origin & no_bias, limit, near)
+
+    def _amplification(self, variance: Any, xp: Any) -> Any:
+        """A bound on how much later layers amplify the variance of the first.
+
+        In a tangent kernel the derivative layers amplify it too, so each factor is squared.
+        """
+        small, total = Twofold(xp, variance), 1.0 + 0.0 * variance
+        for layer, after in pairwise(self.layers):
+            moments = layer.moments(small)
+            rates = [moments.G]
+            if self.tangent:
+                rates.append(moments.eps_F * moments.F / small)  # F'(V)
+            for rate in rates:
+                growth = abs((after.sigma**2 * rate).high) ** (1 + self.tangent)
+                total = xp.where(growth > 1, total * growth, total)
+        return total
 
 
-def _limits(
-    f: Callable[[Twofold], Any],
-    s: Twofold,
-    layers: Sequence[Layer],
-    tangent: bool,
-    quadratures: bool,
-) -> Any:
-    """f(s), with limits at s = 0.
-
-    With a bias f is smooth in s there, and a tiny s will do. Without one it may be linear in |x|, or
-    follow a power of |x|: it is computed at three values of s so small that also the last layer,
-    which sees x amplified by all before, is near its origin.
-    """
-    xp, origin, first = s.xp, s.high == 0, layers[0]
-    if not _any(origin):
-        return f(s)
-    no_bias = first.zeta.high + 0.0 * s.high == 0
-    variance, tolerance = QUADRATURES if quadratures else CLOSED_FORMS
-    smallest = variance / _amplification(layers, tangent, variance + 0.0 * s.high, xp)
-    smallest = xp.where(no_bias, smallest, NEGLIGIBLE_SHARE * first.zeta.high**2)
-    smallest = smallest / first.sigma.high**2
-
-    def off_origin(step: int) -> Twofold:
-        high = xp.where(origin, step * smallest, s.high)
-        return Twofold(xp, high, xp.where(origin, 0.0, s.low))
-
-    if not _any(origin & no_bias):
-        return f(off_origin(1))
-    values = {step: f(off_origin(step)) for step in STEPS}
-    near, far = values[1], values[4]
-    extrapolated = sum(weight * values[step] for step, weight in STEPS.items())
-    pole = near * float("inf")  # with the sign of near; NaN where near is 0 or NaN
-    power_law = xp.where(abs(near) < abs(far), 0.0, pole)
-    limit = xp.where(abs(near - far) <= tolerance * abs(far), extrapolated, power_law)
-    return xp.where(origin & no_bias, limit, near)
-
-
-def _amplification(layers: Sequence[Layer], tangent: bool, variance: Any, xp: Any) -> Any:
-    """A bound on how much later layers amplify the variance of the first.
-
-    In a tangent kernel the derivative layers amplify it too, so each factor is squared.
-    """
-    small, total = Twofold(xp, variance), 1.0 + 0.0 * variance
-    for layer, after in pairwise(layers):
-        moments = layer.moments(small)
-        rates = [moments.G]
-        if tangent:
-            rates.append(moments.eps_F * moments.F / small)  # F'(V)
-        for rate in rates:
-            growth = abs((after.sigma**2 * rate).high) ** (1 + tangent)
-            total = xp.where(growth > 1, total * growth, total)
-    return total
+def _off_origin(s: Twofold, smallest: Any) -> Twofold:
+    """s, with `smallest` in place of 0."""
+    xp, origin = s.xp, s.high == 0
+    return Twofold(xp, xp.where(origin, smallest, s.high), xp.where(origin, 0.0, s.low))
 
 
 def where_regular(jet: KernelJet, value: Any) -> Any:

@@ -14,7 +14,7 @@ from analytic.expressions.expectation import Moment
 from analytic.expressions.opaque import Table
 from analytic.expressions.symbols import V, is_degree
 from analytic.expressions.twofold import Twofold, compile_twofold
-from analytic.geometry.deep.origin import at_origin, with_origin
+from analytic.geometry.deep.origin import LimitAtOrigin, at_origin
 from analytic.geometry.deep.recursion import Layer, nngp, ntk
 from analytic.geometry.kernel_jet import KernelJet, LayerMoments
 from analytic.geometry.layer_moments import (
@@ -23,6 +23,8 @@ from analytic.geometry.layer_moments import (
     textbook_derivative_layer_moments,
     textbook_layer_moments,
 )
+
+__all__ = ["Architecture", "CompiledLayers", "Inputs", "OnArrays", "OnMpmath"]
 
 Quantity = Callable[
     [KernelJet, Any, Any], Any
@@ -110,6 +112,10 @@ class CompiledLayers:
         """The jet of the NTK if the network has a readout, and else of the NNGP kernel."""
         return ntk(layers, s, *inputs.readout) if inputs.readout else nngp(layers, s)
 
+    def quantity(self, quantity: Quantity, layers: Sequence[Layer], inputs: Inputs, s: Any) -> Any:
+        """A volume or a curvature at |x|^2 = s."""
+        return quantity(self.jet(layers, inputs, s), s, inputs.d)
+
     def layers(self, inputs: Inputs) -> list[Layer]:
         """Every layer of the network, with the values of its parameters filled in."""
         indices = range(len(self.architecture.activations))
@@ -149,11 +155,7 @@ class OnMpmath:
 
     def __call__(self, *values: Any) -> Any:
         inputs = self.architecture.inputs(values)
-        layers = self.network.layers(inputs)
-
-        def at(s: Any) -> Any:
-            return self.quantity(self.network.jet(layers, inputs, s), s, inputs.d)
-
+        at = partial(self.network.quantity, self.quantity, self.network.layers(inputs), inputs)
         s = inputs.r**2
         return at(s) if s else at_origin(at)
 
@@ -193,11 +195,8 @@ class OnArrays:
     def _at_one_degree(self, values: Sequence[Any]) -> Any:
         inputs = self.architecture.inputs(self._twofold(values))
         layers = self.network.layers(inputs)
-
-        def at(s: Twofold) -> Any:
-            return self.quantity(self.network.jet(layers, inputs, s), s, inputs.d)
-
-        return with_origin(at, inputs.r**2, layers, bool(inputs.readout), self.quadratures)
+        limit = LimitAtOrigin(layers, bool(inputs.readout), self.quadratures)
+        return limit(partial(self.network.quantity, self.quantity, layers, inputs), inputs.r**2)
 
     def _twofold(self, values: Sequence[Any]) -> list[Any]:
         """The values as twofold numbers on one device, but depth and degree as they are."""

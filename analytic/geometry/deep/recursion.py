@@ -18,6 +18,8 @@ from typing import Any
 
 from analytic.geometry.kernel_jet import KernelJet, LayerMoments, linear
 
+__all__ = ["Layer", "nngp", "ntk"]
+
 
 @dataclass(frozen=True)
 class Layer:

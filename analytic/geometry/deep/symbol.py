@@ -16,6 +16,8 @@ from analytic.geometry.deep.origin import where_regular
 from analytic.geometry.deep.programs import Architecture, OnArrays, OnMpmath
 from analytic.geometry.kernel_jet import KernelJet
 
+__all__ = ["ActivationAtom", "DeepGeometry", "DeepRicci", "DeepVolume"]
+
 
 class ActivationAtom(sp.Atom):
     """An activation as a part of an expression."""
@@ -46,6 +48,7 @@ class DeepGeometry(Opaque):
     One activation, sigma and zeta serve every layer; otherwise each layer has its own.
     """
 
+    kind = "a recursion over layers"
     letter: str  # in print
 
     def __new__(
