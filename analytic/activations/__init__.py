@@ -15,6 +15,7 @@ from analytic import lazy
 if TYPE_CHECKING:
     from analytic.activations.activation import Activation as Activation
     from analytic.activations.activation import affine as affine
+    from analytic.activations.further_table import FURTHER as FURTHER
     from analytic.activations.hermite_polynomials import hermite as hermite
     from analytic.activations.normal import elu as elu
     from analytic.activations.normal import erf as erf
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from analytic.activations.smooth import softplus as softplus
     from analytic.activations.smooth import tanh as tanh
     from analytic.activations.table import ACTIVATIONS as ACTIVATIONS
-    from analytic.activations.table import FURTHER as FURTHER
     from analytic.activations.waves import cosine as cosine
     from analytic.activations.waves import exponential as exponential
     from analytic.activations.waves import gabor as gabor
@@ -47,7 +47,7 @@ __getattr__, __dir__, __all__ = lazy.names(
     {
         "Activation": "analytic.activations.activation",
         "ACTIVATIONS": "analytic.activations.table",
-        "FURTHER": "analytic.activations.table",
+        "FURTHER": "analytic.activations.further_table",
         "absolute": "analytic.activations.slopes",
         "affine": "analytic.activations.activation",
         "cosine": "analytic.activations.waves",
