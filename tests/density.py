@@ -20,6 +20,7 @@ THINNED = {
     "test_deep_floats.py::test_without_biases_the_origin_is_a_limit": 3,
     "test_depth_figures.py::test_every_activation_draws_at_the_ends_of_its_sliders": 3,
     "test_expectation.py::test_derivatives_agree_with_differences": 3,
+    "test_formula_source.py::test_c_computes_what_numpy_does": 6,
     "test_further_activations.py::test_floats_are_right_at_awkward_pairs": 3,
     "test_geometry_closed_form.py::test_no_digits_are_lost_at_any_condition_number": 4,
     "test_gram_tiles.py::test_gradients_are_differences": 3,

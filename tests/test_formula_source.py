@@ -5,7 +5,9 @@ import inspect
 import math
 import shutil
 import subprocess
+from collections.abc import Callable
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -59,28 +61,24 @@ def points(formula: Formula) -> list[tuple[float, ...]]:
     return [tuple(map(float, at.values())) for at in grid]
 
 
-@pytest.fixture(scope="module")
-def library(tmp_path_factory) -> ctypes.CDLL:
-    """All formulas in one file of C, compiled."""
-    if shutil.which("gcc") is None:
-        pytest.skip("there is no gcc")
-    folder = tmp_path_factory.mktemp("c")
-    (folder / "forms.c").write_text("\n".join(formula_of(name).source("C") for name in IN_C))
-    command = (
-        "gcc -std=c99 -Wall -Wno-unknown-pragmas -Werror -shared -fPIC forms.c -o forms.so -lm"
-    )
+def compiled(formula: Formula, folder: Path) -> Callable[..., float]:
+    """The function of the formula's C source, strictly compiled."""
+    (folder / "form.c").write_text(formula.source("C"))
+    command = "gcc -std=c99 -Wall -Wno-unknown-pragmas -Werror -shared -fPIC form.c -o form.so -lm"
     done = subprocess.run(command.split(), cwd=folder, capture_output=True, text=True, check=False)
     assert not done.returncode, done.stderr
-    return ctypes.CDLL(str(folder / "forms.so"))
+    function = ctypes.CDLL(str(folder / "form.so"))[backends.identifier(formula.name)]
+    function.restype, function.argtypes = ctypes.c_double, [ctypes.c_double] * len(formula.args)
+    return function
 
 
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="there is no gcc")
 @pytest.mark.parametrize("name", IN_C)
-def test_c_computes_what_numpy_does(library, name: str) -> None:
+def test_c_computes_what_numpy_does(tmp_path: Path, name: str) -> None:
     """The operations are the same ones, so only functions such as exp and pow differ, by an ulp or two
     each; nothing in these forms cancels, but exponents of up to 20 multiply the difference by as much."""
     formula = formula_of(name)
-    function = library[backends.identifier(formula.name)]
-    function.restype, function.argtypes = ctypes.c_double, [ctypes.c_double] * len(formula.args)
+    function = compiled(formula, tmp_path)
     for at in points(formula):
         assert function(*at) == pytest.approx(formula.numpy(*at), rel=32 * 2.0**-52, abs=1e-300), at
 
