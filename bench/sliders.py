@@ -8,10 +8,12 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from notebooks import boundary_panel, dynamics_figures, finite_figures, spline_figures
-from notebooks.browser import chromium, opened
-from notebooks.dynamics_panel import TITLES, Show
 from notebooks.panels import Panel
+from notebooks.running.browser import chromium, opened
+from notebooks.topics import boundaries_panel as boundary_panel
+from notebooks.topics import dynamics_figures, finite_figures
+from notebooks.topics import splines_figures as spline_figures
+from notebooks.topics.dynamics_panel import TITLES, Show
 from numeric.relu_dynamics import Neurons
 
 

@@ -28,8 +28,8 @@ from mpmath import mp
 from analytic import catalogue
 from analytic.ledger import LEDGERS, Verdict, load
 from analytic.ledger.render import count, headline
-from notebooks import runner
 from notebooks.report import anatomy
+from notebooks.running import runner
 
 # %% [markdown]
 # ## Notebooks

@@ -34,9 +34,9 @@ from analytic import catalogue
 from analytic.activations import erf, monomial
 from analytic.checks.oracles import network_jet
 from analytic.geometry.riemann import hessian_curvature
-from notebooks import nngp_figures as figures
 from notebooks import panels
-from notebooks.style import saved
+from notebooks.panels.style import saved
+from notebooks.topics import nngp_figures as figures
 from numeric.experiments.width import WidthSweep
 
 # %% [markdown]

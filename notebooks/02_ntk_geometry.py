@@ -40,9 +40,10 @@ from analytic.checks.kernel_oracles import nngp_by_differences, ntk_by_differenc
 from analytic.checks.oracles import MetricJet
 from analytic.expressions.arguments import InputError
 from analytic.geometry import ntk
-from notebooks import nngp_figures, panels
-from notebooks import ntk_figures as figures
-from notebooks.style import saved
+from notebooks import panels
+from notebooks.panels.style import saved
+from notebooks.topics import nngp_figures
+from notebooks.topics import ntk_figures as figures
 from numeric.estimate import Estimate
 from numeric.experiments.width import Convergence
 from numeric.inputs import resolve
@@ -280,5 +281,5 @@ print(f"The ReLU's gradients part as |x - y|^{gradients['ReLU'] / 2:.2f}: they h
 # ## Play
 
 # %%
-controls = [nngp_figures.ACTIVATION, panels.sigma, panels.zeta, figures.xi, panels.degree]
+controls = [nngp_figures.ACTIVATION, panels.sigma, panels.zeta, panels.xi, panels.degree]
 panels.Panel(figures.geometry, [*controls, panels.dimension], figures.TITLES, nngp_figures.relevant)

@@ -37,10 +37,10 @@ from analytic.activations import erf, tanh
 from analytic.checks.kernel_oracles import nngp_by_differences, ntk_by_differences, oracle_at_radius
 from analytic.checks.oracles import MetricJet
 from analytic.signal_propagation import Signal, critical_sigma, phase_diagram, trajectory
-from notebooks import depth_figures as figures
 from notebooks import panels
-from notebooks.ntk_figures import xi
-from notebooks.style import saved
+from notebooks.panels import xi
+from notebooks.panels.style import saved
+from notebooks.topics import depth_figures as figures
 from numeric.estimate import Estimate
 from numeric.inputs import resolve
 

@@ -41,10 +41,10 @@ from scipy.special import chdtri, ndtri
 from analytic.activations import erf, gaussian, relu
 from analytic.expressions.arguments import InputError
 from notebooks import panels
-from notebooks import predictor_figures as figures
-from notebooks.ntk_figures import Law
-from notebooks.predictor_figures import LINE, NOISE, X, Y
-from notebooks.style import saved
+from notebooks.panels.style import saved
+from notebooks.topics import predictors_figures as figures
+from notebooks.topics.ntk_figures import Law
+from notebooks.topics.predictors_figures import LINE, NOISE, X, Y
 from numeric.estimate import Estimate
 from numeric.infinite import FullyConnected, gradient_flow, log_marginal_likelihood, posterior
 from numeric.inputs import resolve

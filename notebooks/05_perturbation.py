@@ -38,9 +38,9 @@ from analytic.perturbation import chi, exact_chi, fluctuation, polynomial
 from analytic.perturbation.linear import posterior_volume
 from analytic.perturbation.monotone import slopes
 from notebooks import panels
-from notebooks import perturbation_figures as figures
-from notebooks.ntk_figures import Law
-from notebooks.style import saved
+from notebooks.panels.style import saved
+from notebooks.topics import perturbation_figures as figures
+from notebooks.topics.ntk_figures import Law
 from numeric.experiments.bayes.dataset import Problem
 from numeric.experiments.bayes.posterior import PosteriorVolume
 

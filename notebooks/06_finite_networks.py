@@ -37,9 +37,9 @@ from analytic.expressions.arguments import InputError
 from analytic.finite import erf3
 from analytic.finite.bumps import bumps
 from analytic.finite.units import Units
-from notebooks import finite_figures as figures
 from notebooks import panels
-from notebooks.style import saved
+from notebooks.panels.style import saved
+from notebooks.topics import finite_figures as figures
 from numeric.models.shallow import ShallowNetwork
 
 # %% [markdown]

@@ -35,11 +35,11 @@ from scipy.special import stdtrit
 from sklearn.base import clone
 
 from analytic.expressions.arguments import InputError
-from notebooks import learned_figures as figures
 from notebooks import panels
-from notebooks.learned_figures import Chart, Field
-from notebooks.ntk_figures import Law, figure_laws
-from notebooks.style import saved
+from notebooks.panels.style import saved
+from notebooks.topics import learned_figures as figures
+from notebooks.topics.learned_figures import Chart, Field
+from notebooks.topics.ntk_figures import Law, figure_laws
 from numeric.estimate import Estimate
 from numeric.learned import (
     AmariWuClassifier,

@@ -31,9 +31,10 @@ from scipy.interpolate import CubicSpline
 from scipy.special import ndtri
 
 from analytic.expressions.arguments import InputError
-from notebooks import ntk_figures, panels
-from notebooks import spline_figures as figures
-from notebooks.style import saved
+from notebooks import panels
+from notebooks.panels.style import saved
+from notebooks.topics import ntk_figures
+from notebooks.topics import splines_figures as figures
 from numeric.estimate import Estimate
 from numeric.experiments.random_features import (
     FeatureSweep,

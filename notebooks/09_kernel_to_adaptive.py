@@ -31,9 +31,10 @@ import torch
 
 from analytic import catalogue
 from analytic.relu_dynamics import Neuron, RayKind, VelocityField, lorentz_boost
-from notebooks import dynamics_figures as figures
-from notebooks import dynamics_panel, ntk_figures, panels
-from notebooks.style import saved
+from notebooks import panels
+from notebooks.panels.style import saved
+from notebooks.topics import dynamics_figures as figures
+from notebooks.topics import dynamics_panel, ntk_figures
 from numeric.estimate import Estimate
 from numeric.experiments.knots.gathering import Gathering
 from numeric.relu_dynamics import Flow, Neurons

@@ -34,9 +34,11 @@ import torch
 import torch.nn.functional as F
 from IPython.display import Markdown
 
-from notebooks import boundary_figures as figures
-from notebooks import boundary_film, boundary_panel, panels
-from notebooks.style import saved
+from notebooks import panels
+from notebooks.panels.style import saved
+from notebooks.topics import boundaries_figures as figures
+from notebooks.topics import boundaries_film as boundary_film
+from notebooks.topics import boundaries_panel as boundary_panel
 from numeric.experiments.decision_boundaries import (
     Comparison,
     Curve,

@@ -14,8 +14,8 @@ import torch.nn.functional as F
 from matplotlib.figure import Figure
 from PIL import Image, ImageSequence
 
-from notebooks import boundary_figures as figures
-from notebooks import boundary_film
+from notebooks.topics import boundaries_figures as figures
+from notebooks.topics import boundaries_film as boundary_film
 from numeric.experiments.decision_boundaries import (
     Curve,
     Evidence,

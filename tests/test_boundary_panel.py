@@ -10,8 +10,8 @@ import torch
 import torch.nn.functional as F
 
 from moves import check_moves
-from notebooks import boundary_panel as boundary
 from notebooks import panels
+from notebooks.topics import boundaries_panel as boundary
 from numeric import geometry
 from numeric.experiments.decision_boundaries import perceptron, xor
 

@@ -9,9 +9,9 @@ import pytest
 from analytic import catalogue
 from analytic.activations import erf, gaussian, sine
 from analytic.signal_propagation import Signal
-from notebooks import depth_figures as figures
 from notebooks import panels
-from notebooks.ntk_figures import xi
+from notebooks.panels import xi
+from notebooks.topics import depth_figures as figures
 
 CONTROLS = [figures.ACTIVATION, figures.depth, panels.sigma, panels.zeta, xi, panels.dimension]
 START = {"activation": "erf", "depth": 3, "sigma": 1.0, "zeta": 1.0, "xi": 1.0, "d": 2}

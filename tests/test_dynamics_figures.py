@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from notebooks import dynamics_figures as figures
-from notebooks import dynamics_panel, panels
+from notebooks import panels
+from notebooks.topics import dynamics_figures as figures
+from notebooks.topics import dynamics_panel
 from numeric.relu_dynamics import Flow, Neurons
 from numeric.relu_dynamics.regimes import milestones
 

@@ -13,8 +13,8 @@ from analytic.activations import erf
 from analytic.expressions.arguments import InputError
 from analytic.finite import erf3
 from analytic.finite.units import Units
-from notebooks import finite_figures as figures
 from notebooks import panels
+from notebooks.topics import finite_figures as figures
 from numeric.models.shallow import ShallowNetwork
 
 AWRY = ((0.2, -0.8), (1.2, -1.6), (1.0, 1.4))

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from notebooks import learned_figures as figures
 from notebooks import panels
-from notebooks.learned_figures import Chart, Field, Plane
+from notebooks.topics import learned_figures as figures
+from notebooks.topics.learned_figures import Chart, Field, Plane
 from numeric.learned import FeatureMachine, Gaussian, Mahalanobis, SmoothedLaplace
 
 PLANE = Plane(2.0, 21, 5)

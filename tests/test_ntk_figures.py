@@ -11,8 +11,9 @@ from mpmath import mp
 
 from analytic import catalogue
 from moves import check_moves
-from notebooks import nngp_figures, panels
-from notebooks import ntk_figures as figures
+from notebooks import panels
+from notebooks.topics import nngp_figures
+from notebooks.topics import ntk_figures as figures
 from numeric.estimate import Estimate
 from numeric.experiments.width import Convergence
 
@@ -23,7 +24,7 @@ NNGP, NTK, DOT = range(3)
 @pytest.fixture(scope="module")
 def panel() -> panels.Panel:
     controls = [
-        nngp_figures.ACTIVATION, panels.sigma, panels.zeta, figures.xi, panels.degree, panels.dimension,
+        nngp_figures.ACTIVATION, panels.sigma, panels.zeta, panels.xi, panels.degree, panels.dimension,
     ]  # fmt: skip
     return panels.Panel(figures.geometry, controls, figures.TITLES, nngp_figures.relevant)
 
@@ -78,7 +79,7 @@ def test_without_a_readout_both_curves_are_one(panel: panels.Panel) -> None:
 @pytest.mark.parametrize("name", nngp_figures.ACTIVATION.options)
 def test_every_activation_draws_at_the_ends_of_its_sliders(panel: panels.Panel, name: str) -> None:
     panel.move(activation=name)
-    for control in (panels.zeta, figures.xi, panels.dimension):
+    for control in (panels.zeta, panels.xi, panels.dimension):
         for end in (control.low, control.high):
             panel.move(**{control.name: end})
             assert all(
@@ -131,9 +132,9 @@ def test_frames_are_whole_and_hold_the_readout(panel: panels.Panel) -> None:
     assert not re.search(r"(src|href)=.?https?:|url\(", page)
     frames = json.loads(re.search(r"const frames = (\{.*?\}), root", page, re.DOTALL)[1])
     assert set(frames) == {"activation", "sigma", "zeta", "xi", "d"}
-    assert len({frame["picture"] for frame in frames["xi"]}) == len(figures.xi.stops())
+    assert len({frame["picture"] for frame in frames["xi"]}) == len(panels.xi.stops())
     assert all("<math" in frame["formula"] for frame in frames["xi"])
-    assert {figures.xi.low, figures.xi.high, figures.xi.start} <= set(figures.xi.stops())
+    assert {panels.xi.low, panels.xi.high, panels.xi.start} <= set(panels.xi.stops())
 
 
 def test_the_geometry_figure_has_a_circle_for_every_judged_number() -> None:

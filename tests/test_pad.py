@@ -9,8 +9,7 @@ import pytest
 from matplotlib.axes import Axes
 
 from analytic.expressions.arguments import InputError
-from notebooks import pad
-from notebooks.panels import Caption, Panel, Slider
+from notebooks.panels import Caption, Panel, Slider, pad
 
 TWO = ((1.0, 0.5), (-1.0, 0.25))
 WIDE = pad.Box(-3, 3, -1, 1)

@@ -6,8 +6,8 @@ import re
 import pytest
 
 from analytic import catalogue
-from notebooks import nngp_figures as figures
 from notebooks import panels
+from notebooks.topics import nngp_figures as figures
 
 
 @pytest.fixture(scope="module")

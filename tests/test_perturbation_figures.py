@@ -13,9 +13,9 @@ from matplotlib.figure import Figure
 
 from analytic.perturbation import exact_chi, exact_fluctuation
 from notebooks import panels
-from notebooks import perturbation_figures as figures
-from notebooks.ntk_figures import Law
-from notebooks.style import BLUE, RED
+from notebooks.panels.style import BLUE, RED
+from notebooks.topics import perturbation_figures as figures
+from notebooks.topics.ntk_figures import Law
 
 START = {control.name: control.start for control in figures.CONTROLS}
 CORRECTED, PRINTED, DOT, PRINTED_DOT = range(4)

@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 from scipy.linalg import expm
 
 from notebooks import panels
-from notebooks import predictor_figures as figures
-from notebooks.ntk_figures import Law
+from notebooks.topics import predictors_figures as figures
+from notebooks.topics.ntk_figures import Law
 from numeric.estimate import Estimate
 from numeric.infinite import FullyConnected, gradient_flow, posterior
 
@@ -110,7 +110,7 @@ def test_frames_are_whole_and_move_every_control(panel: panels.Panel) -> None:
 
 
 def test_a_logarithmic_slider_holds_its_ends_and_its_start() -> None:
-    for slider in (one for one in SLIDERS if isinstance(one, figures.LogSlider)):
+    for slider in (one for one in SLIDERS if isinstance(one, panels.LogSlider)):
         stops, widget = slider.stops(), slider.widget()
         assert stops == sorted(set(stops))
         assert (stops[0], stops[-1]) == (10.0**slider.low, 10.0**slider.high)

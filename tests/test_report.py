@@ -10,9 +10,10 @@ import pytest
 from analytic import InputError
 from analytic.ledger import LEDGERS, Verdict, load
 from analytic.ledger.render import headline
-from notebooks import report, runner
+from notebooks import report
 from notebooks.report import anatomy, cells, markdown, mathml
 from notebooks.report.page import asset
+from notebooks.running import runner
 
 FIRST = r"""
 # %% [markdown]

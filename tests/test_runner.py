@@ -12,9 +12,9 @@ import nbformat
 import pytest
 
 from analytic import InputError
-from notebooks import runner
 from notebooks.__main__ import main
 from notebooks.report import anatomy
+from notebooks.running import runner
 
 GOOD = """
 # %% [markdown]

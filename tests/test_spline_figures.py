@@ -13,8 +13,8 @@ from analytic.expressions.arguments import InputError
 from analytic.splines import INITIALISATIONS
 from moves import check_moves
 from notebooks import panels
-from notebooks import spline_figures as figures
-from notebooks.ntk_figures import Law
+from notebooks.topics import splines_figures as figures
+from notebooks.topics.ntk_figures import Law
 from numeric.estimate import Estimate
 from numeric.experiments.random_features import RandomFeatures
 

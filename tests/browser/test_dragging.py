@@ -9,8 +9,8 @@ from mpmath import mp
 
 from analytic.activations import erf
 from analytic.finite.units import Units
-from notebooks.browser import PICTURE, NotebookPage, chromium, opened
-from notebooks.finite_figures import CIRCLE, Triple
+from notebooks.running.browser import PICTURE, NotebookPage, chromium, opened
+from notebooks.topics.finite_figures import CIRCLE, Triple
 
 pytestmark = pytest.mark.skipif(
     chromium() is None, reason="no Chromium here: install it to drag in a real browser"
@@ -36,11 +36,13 @@ HEAD = """# ---
 # %%
 """
 # The panels of notebooks 06 and 10 alone, since those take longer.
-DRAGGING = """from notebooks import finite_figures as figures, panels
+DRAGGING = """from notebooks import panels
+from notebooks.topics import finite_figures as figures
 
 panels.Panel(figures.network, [figures.W, figures.bias], figures.TITLES)
 """
-CLICKING = """from notebooks import boundary_panel as own, panels
+CLICKING = """from notebooks import panels
+from notebooks.topics import boundaries_panel as own
 
 panels.Panel(own.play, own.CONTROLS, own.TITLES, own.relevant)
 """
@@ -49,9 +51,9 @@ panels.Panel(own.play, own.CONTROLS, own.TITLES, own.relevant)
 @pytest.fixture(scope="module")
 def notebook(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NotebookPage]:
     folder = tmp_path_factory.mktemp("lab")
-    for name, panel in {"dragging": DRAGGING, "clicking": CLICKING}.items():
+    for name, panel in {"00_dragging": DRAGGING, "00_clicking": CLICKING}.items():
         (folder / f"{name}.py").write_text(HEAD + panel)
-    with opened("dragging", folder) as page:
+    with opened("00_dragging", folder) as page:
         page.run()
         page.page.wait_for_selector(".pad-handle", timeout=20_000)
         page.page.locator("img.widget-image").scroll_into_view_if_needed()
@@ -129,7 +131,7 @@ def test_a_dragged_weight_redraws_the_network(notebook: NotebookPage, tmp_path: 
 
 def test_points_are_clicked_together(notebook: NotebookPage, tmp_path: Path) -> None:
     page = notebook.page
-    page.goto(f"{notebook.server}/lab/tree/clicking.py?reset")
+    page.goto(f"{notebook.server}/lab/tree/00_clicking.py?reset")
     notebook.run()
     notebook.choose("your points")
     page.wait_for_selector(".pad-handle", timeout=20_000)

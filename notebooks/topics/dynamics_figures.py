@@ -15,7 +15,7 @@ from matplotlib.patches import Wedge
 from numpy.typing import NDArray
 
 from analytic.relu_dynamics import RayKind, Samples, VelocityField
-from notebooks.style import BLUE, INK, RED, framed, new
+from notebooks.panels.style import BLUE, INK, RED, framed, new
 from numeric.experiments.knots.gathering import Shares
 from numeric.relu_dynamics import Neurons, Trajectory
 from numeric.relu_dynamics.regimes import milestones, regime

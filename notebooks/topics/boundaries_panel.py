@@ -14,9 +14,9 @@ from matplotlib.colors import Normalize, SymLogNorm
 from torch import Tensor
 
 from analytic.expressions.arguments import InputError
-from notebooks.boundary_figures import CLASSES, RICCI, VOLUME, outline
-from notebooks.pad import Box, Points
 from notebooks.panels import Caption, Choice, Slider, freeze
+from notebooks.panels.pad import Box, Points
+from notebooks.topics.boundaries_figures import CLASSES, RICCI, VOLUME, outline
 from numeric.experiments.decision_boundaries import (
     Disc,
     GeometryMap,

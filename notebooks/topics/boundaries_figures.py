@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import Normalize, SymLogNorm
 from matplotlib.figure import Figure
 
-from notebooks.style import BLUE, INK, RED, framed, new
+from notebooks.panels.style import BLUE, INK, RED, framed, new
 from numeric.experiments.decision_boundaries import Comparison, Evidence, GeometryMap
 from numeric.experiments.decision_boundaries.evidence import DECOYS, SHUFFLED, TRUE
 

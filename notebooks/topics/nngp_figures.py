@@ -18,7 +18,7 @@ from analytic.expressions.expectation import Moment
 from analytic.expressions.symbols import r
 from analytic.geometry import nngp
 from notebooks.panels import Caption, Choice, curve
-from notebooks.style import BLUE, INK, RED, framed, new
+from notebooks.panels.style import BLUE, INK, RED, framed, new
 from numeric.experiments.width import Convergence, Sweep
 
 RADIUS = r"$\|x\|$"

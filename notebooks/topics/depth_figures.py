@@ -18,9 +18,9 @@ from analytic.activations import erf, gaussian, sine
 from analytic.activations.activation import Activation
 from analytic.catalogue import catalogue
 from analytic.signal_propagation import PhaseDiagram, Signal, critical_line, phase_diagram
-from notebooks.ntk_figures import LOG_VOLUME, by_dimension
 from notebooks.panels import Caption, Choice, Slider
-from notebooks.style import BLUE, INK, RED, framed, new
+from notebooks.panels.style import BLUE, INK, RED, framed, new
+from notebooks.topics.ntk_figures import LOG_VOLUME, by_dimension
 from numeric.estimate import Estimate
 
 KERNELS = {"nngp": ("NNGP", BLUE), "ntk": ("NTK", RED)}

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 BLUE, INK, RED, GREY = "#3465a4", "#222222", "#b5394c", "#8a8a8a"
 SMALL = {"frameon": False, "fontsize": 8}  # legends
-FOLDER = Path(os.environ.get("KERNEL_GEOMETRY_FIGURES", Path(__file__).parents[1] / "figures"))
+FOLDER = Path(os.environ.get("KERNEL_GEOMETRY_FIGURES", Path(__file__).parents[2] / "figures"))
 
 
 def new(width: float = 9.0, height: float = 3.4) -> Figure:

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from notebooks.lab import ROOT, arguments, free_port
 from notebooks.panels import FRAMES
+from notebooks.running.lab import ROOT, arguments, free_port
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = (

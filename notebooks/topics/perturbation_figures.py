@@ -13,10 +13,9 @@ from matplotlib.figure import Figure
 
 from analytic.perturbation import chi, fluctuation, magnification
 from notebooks import panels
-from notebooks.ntk_figures import Law
-from notebooks.panels import Caption, Slider
-from notebooks.predictor_figures import LogSlider
-from notebooks.style import BLUE, GREY, INK, RED, SMALL, framed, new
+from notebooks.panels import Caption, LogSlider, Slider
+from notebooks.panels.style import BLUE, GREY, INK, RED, SMALL, framed, new
+from notebooks.topics.ntk_figures import Law
 
 OVERLAPS = np.linspace(0, 1, 201)
 TARGETS = np.linspace(0, 3, 121)  # y / |x_a|^q

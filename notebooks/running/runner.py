@@ -35,7 +35,7 @@ from notebooks.report.cells import plain
 from notebooks.report.record import ROOT, Commit, Record
 
 Values = Mapping[str, Any]
-FOLDER = Path(__file__).parent
+FOLDER = Path(__file__).parents[1]
 PROFILES = ("quick", "full")
 SUFFIXES = (".ipynb", ".html", ".json", ".failed.ipynb")
 _KERNEL = {"name": "python3", "language": "python", "display_name": "Python 3"}

@@ -19,13 +19,8 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from notebooks.controls import Choice, Control, Scale, Slider, degree, dimension, sigma, zeta
+from notebooks.panels.controls import Control
 from notebooks.report import mathml
-
-__all__ = [
-    "Caption", "Choice", "Control", "Panel", "Scale", "Slider",
-    "curve", "degree", "dimension", "freeze", "sigma", "zeta",
-]  # fmt: skip
 
 FRAMES = "KERNEL_GEOMETRY_FRAMES"  # set by the runner: every k-th stop as a frame, no live widgets
 Values = Mapping[str, Any]

@@ -12,8 +12,8 @@ from IPython.display import HTML
 from matplotlib.artist import Artist
 from PIL import Image
 
-from notebooks.boundary_figures import RICCI, VOLUME, dots, outline
-from notebooks.style import FOLDER, new
+from notebooks.panels.style import FOLDER, new
+from notebooks.topics.boundaries_figures import RICCI, VOLUME, dots, outline
 from numeric.experiments.decision_boundaries import GeometryMap
 
 PAUSE, REST = 200, 2_000  # of a frame and of the last one, in ms

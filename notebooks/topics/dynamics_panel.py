@@ -11,7 +11,9 @@ import torch
 from matplotlib.axes import Axes
 from tqdm import tqdm
 
-from notebooks.dynamics_figures import (
+from notebooks.panels import Caption, Choice, Control, Scale, Slider
+from notebooks.panels.style import BLUE, INK, RED
+from notebooks.topics.dynamics_figures import (
     GREEN,
     GREY,
     GRID,
@@ -19,8 +21,6 @@ from notebooks.dynamics_figures import (
     Data,
     trained,
 )
-from notebooks.panels import Caption, Choice, Control, Scale, Slider
-from notebooks.style import BLUE, INK, RED
 from numeric.relu_dynamics import Neurons, Trajectory
 from numeric.relu_dynamics.regimes import milestones
 

@@ -14,9 +14,8 @@ from matplotlib.collections import LineCollection
 from matplotlib.contour import QuadContourSet
 from matplotlib.figure import Figure
 
-from notebooks.panels import Caption, Slider, curve
-from notebooks.predictor_figures import SMALL, LogSlider
-from notebooks.style import BLUE, INK, RED, new
+from notebooks.panels import Caption, LogSlider, Slider, curve
+from notebooks.panels.style import BLUE, INK, RED, SMALL, new
 from numeric.learned import (
     AmariWuClassifier,
     FeatureMachine,

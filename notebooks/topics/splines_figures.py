@@ -15,10 +15,10 @@ from scipy.interpolate import CubicSpline
 
 from analytic.expressions.arguments import InputError
 from analytic.splines import INITIALISATIONS, Initialisation
-from notebooks.ntk_figures import Law
-from notebooks.pad import Box, Handles
 from notebooks.panels import Caption, Choice, Slider, freeze
-from notebooks.style import BLUE, INK, RED, framed, new
+from notebooks.panels.pad import Box, Handles
+from notebooks.panels.style import BLUE, INK, RED, framed, new
+from notebooks.topics.ntk_figures import Law
 from numeric.estimate import Estimate
 from numeric.experiments.random_features import RandomFeatures
 from numeric.splines import SplineInterpolant

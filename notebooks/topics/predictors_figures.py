@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-import ipywidgets as W
 import numpy as np
 import torch
 from matplotlib.axes import Axes
@@ -14,9 +12,9 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from analytic.activations import erf, gaussian, gelu, relu, sine
-from notebooks.ntk_figures import Law
-from notebooks.panels import Caption, Choice, Slider
-from notebooks.style import BLUE, GREY, INK, RED, SMALL, framed, new
+from notebooks.panels import Caption, Choice, LogSlider, Slider
+from notebooks.panels.style import BLUE, GREY, INK, RED, SMALL, framed, new
+from notebooks.topics.ntk_figures import Law
 from numeric.estimate import Estimate
 from numeric.infinite import FullyConnected, gradient_flow, posterior
 from numeric.infinite.prediction import Prediction
@@ -155,27 +153,6 @@ def figure_singular(
     framed(right, f"posterior variance between {sizes[-1]} points", "$x$").set_ylim(top=1e-11)
     right.legend(loc="upper center", ncols=2, **SMALL)
     return figure
-
-
-@dataclass(frozen=True)
-class LogSlider:
-    """A positive number that moves by factors."""
-
-    name: str
-    label: str  # LaTeX
-    low: int  # powers of ten
-    high: int
-    start: float
-
-    def widget(self) -> W.Widget:
-        return W.FloatLogSlider(
-            value=self.start, min=self.low, max=self.high, step=0.25, description=f"${self.label}$",
-            readout_format=".1e", style={"description_width": "3em"},
-        )  # fmt: skip
-
-    def stops(self) -> list[float]:
-        """Powers of ten and the start, for frames."""
-        return sorted({10.0**k for k in range(self.low, self.high + 1)} | {self.start})
 
 
 ACTIVATIONS = {"erf": erf, "relu": relu, "gelu": gelu, "gaussian": gaussian, "sine": sine(1)}

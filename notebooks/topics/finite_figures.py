@@ -18,9 +18,9 @@ from scipy.special import erf
 
 from analytic.expressions.arguments import InputError
 from analytic.finite.bumps import Bump, bumps, log_determinant
-from notebooks.pad import Handles, Mark
 from notebooks.panels import Caption, Slider, freeze
-from notebooks.style import BLUE, INK, RED, new
+from notebooks.panels.pad import Handles, Mark
+from notebooks.panels.style import BLUE, INK, RED, new
 
 TURN = 3**0.5 / 2
 CIRCLE = ((1.0, 0.0), (-0.5, TURN), (-0.5, -TURN))  # the weights of (B.65)

@@ -14,16 +14,15 @@ from matplotlib.figure import Figure
 from analytic.activations import ACTIVATIONS
 from analytic.catalogue import catalogue
 from analytic.expressions.arguments import InputError
-from notebooks.nngp_figures import RADII
-from notebooks.panels import Caption, Slider
-from notebooks.style import BLUE, INK, RED, framed, new
+from notebooks.panels import Caption
+from notebooks.panels.style import BLUE, INK, RED, framed, new
+from notebooks.topics.nngp_figures import RADII
 from numeric.estimate import Slope, power_law
 from numeric.experiments.width import Convergence
 
 KERNELS = {"nngp": "NNGP", "ntk": "NTK"}
 LOG_VOLUME = r"$\log_{10}\sqrt{\det g}$"
 QUANTITIES = {"magnification": r"$\sqrt{\det g}$", "ricci": "$R$"}
-xi = Slider("xi", r"\xi", 0.0, 3.0, 0.1, 1.0)
 Values = Mapping[str, Any]
 
 
