@@ -5,15 +5,23 @@ from __future__ import annotations
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
-from notebooks.panels import Panel
+from notebooks.panels import Control, Panel
 from notebooks.running.browser import chromium, opened
-from notebooks.topics import boundaries_panel as boundary_panel
-from notebooks.topics import dynamics_figures, finite_figures
-from notebooks.topics import splines_figures as spline_figures
-from notebooks.topics.dynamics_panel import TITLES, Show
+from notebooks.topics import (
+    boundaries,
+    boundaries_figures,
+    dynamics,
+    dynamics_figures,
+    finite,
+    finite_figures,
+    splines,
+    splines_figures,
+)
 from numeric.relu_dynamics import Neurons
 
 
@@ -36,28 +44,47 @@ def in_a_browser(presses: int = 15) -> Iterator[str]:
 
 
 def in_python() -> Iterator[str]:
-    """CPU time of a redraw where all has been drawn once: what is trained or solved is kept."""
-    start = Neurons.drawn(100, seed=0, antisymmetric=True, device="cpu")
-    show = Show.of(start, [dynamics_figures.sinusoid(10)], span=100.0)
-    finite, spline, boundary = finite_figures, spline_figures, boundary_panel
-    panels = {
-        "06, weights": (finite.bias, Panel(finite.network, [finite.W, finite.bias], finite.TITLES)),
-        "08, splines": (
-            spline.CONTROLS[1], Panel(spline.play, spline.CONTROLS, spline.TITLES, spline.relevant)
-        ),
-        "09, delta": (show.controls[0], Panel(show.play, show.controls, TITLES)),
-        "10, training": (
-            boundary.step,
-            Panel(boundary.play, boundary.CONTROLS, boundary.TITLES, boundary.relevant),
-        ),
-    }  # fmt: skip
-    told = []
-    for name, (control, panel) in panels.items():
+    """CPU time of a redraw where all has been drawn once: what is trained or solved is not done again."""
+    texts = []
+    for name, (control, panel) in panels().items():
         times = []
         for stop in 2 * control.stops():
             before = time.process_time()
             panel.move(**{control.name: stop})
             times.append(time.process_time() - before)
         last = times[len(times) // 2 :]
-        told.append(f"{name} {1e3 * statistics.median(last):.0f} ms (worst {1e3 * max(last):.0f})")
-    yield f"redraw in Python, median of CPU time: {', '.join(told)}"
+        texts.append(f"{name} {1e3 * statistics.median(last):.0f} ms (worst {1e3 * max(last):.0f})")
+    yield f"redraw in Python, median of CPU time: {', '.join(texts)}"
+
+
+def panels() -> dict[str, tuple[Control, Panel]]:
+    """A control that is moved, and its panel."""
+    start = Neurons.drawn(100, seed=0, antisymmetric=True, device="cpu")
+    films = dynamics.Films.of(start, [dynamics.sinusoid(10)], span=100.0)
+    deltas = dynamics_figures.controls(films)
+    return {
+        "06, weights": (
+            finite_figures.bias,
+            _panel(finite.panel_network, finite_figures.draw_network, finite_figures),
+        ),
+        "08, splines": (
+            splines_figures.A,
+            _panel(splines.interpolants, splines_figures.draw_interpolants, splines_figures),
+        ),
+        "09, delta": (
+            deltas[0],
+            Panel(films.frame, dynamics_figures.draw_frame, deltas, dynamics_figures.TITLES),
+        ),
+        "10, training": (
+            boundaries_figures.step,
+            _panel(boundaries.trained_network, boundaries_figures.draw_network, boundaries_figures),
+        ),
+    }
+
+
+def _panel(compute: Callable[..., Any], draw: Callable[..., Any], look: ModuleType) -> Panel:
+    return Panel(compute, draw, look.CONTROLS, look.TITLES, getattr(look, "relevant", _always))
+
+
+def _always(name: str, values: Mapping[str, Any]) -> bool:
+    return True

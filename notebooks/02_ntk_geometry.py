@@ -39,11 +39,13 @@ from analytic.activations import ACTIVATIONS, leaky_relu, relu
 from analytic.checks.kernel_oracles import nngp_by_differences, ntk_by_differences, oracle_at_radius
 from analytic.checks.oracles import MetricJet
 from analytic.expressions.arguments import InputError
-from analytic.geometry import ntk
+from analytic.geometry.ntk import magnification as tangent_magnification
 from notebooks import panels
 from notebooks.panels.style import saved
-from notebooks.topics import nngp_figures
+from notebooks.topics import ntk
 from notebooks.topics import ntk_figures as figures
+from notebooks.topics.statistics import PowerLaw
+from notebooks.topics.statistics_figures import figure_laws
 from numeric.estimate import Estimate
 from numeric.experiments.width import Convergence
 from numeric.inputs import resolve
@@ -80,7 +82,7 @@ catalogue["ntk.erf.origin"]
 setting = {"d": 2, "sigma": 1.0, "zeta": 1.0, "xi": 1.0}
 where = {"quick": (0, 0.2, 0.4, 0.7, 1, 2, 3, 4, 5), "full": tuple(np.linspace(0, 5, 26))}[profile]
 judged = {}
-for one in figures.SHOWN:
+for one in ntk.SHOWN:
     for kernel, jet in {"nngp": nngp_by_differences, "ntk": ntk_by_differences}.items():
         reading = oracle_at_radius(jet, ACTIVATIONS[one.activation])
         for what, read in {"magnification": MetricJet.volume, "ricci": MetricJet.scalar}.items():
@@ -89,7 +91,7 @@ for one in figures.SHOWN:
             judged[kernel, one.label, what] = np.array(values, dtype=float)
 
 # %%
-saved(figures.figure_geometry(where, judged, setting), "02-geometry")
+saved(figures.figure_geometry(ntk.geometry_along_ray(where, judged, setting)), "02-geometry")
 
 # %% [markdown]
 # ## Evidence: finite networks
@@ -141,19 +143,19 @@ r = torch.tensor([0, 0.3, 0.6, 1, 2, 3, 4, 5], dtype=torch.float64)
 x = (r[:, None] * torch.tensor([0.6, -0.8], dtype=r.dtype)).to(generator.device)
 phis = (lambda z: torch.erf(z / 2**0.5), lambda z: z**2 / 3**0.5)  # erf, and the monomial q = 2
 sweeps, plain = {}, {}
-for one, phi in zip(figures.SHOWN, phis, strict=False):
+for one, phi in zip(ntk.SHOWN, phis, strict=False):
     draws = {n: drawn(phi, n, x, networks, generator).cpu() for n in widths}
     sweeps[one.label] = {}
-    for k, what in enumerate(figures.QUANTITIES):
+    for k, what in enumerate(ntk.QUANTITIES):
         exact, plain[one.label, what] = (
-            torch.from_numpy(one.found(kernel, what, r=r.numpy(), **setting))
+            torch.from_numpy(one.closed_form(kernel, what, r=r.numpy(), **setting))
             for kernel in ("ntk", "nngp")
         )
         estimates = {n: Estimate.of(draws[n][..., k]) for n in widths}
         sweeps[one.label][what] = Convergence(r, exact, estimates)
 
 # %%
-saved(figures.figure_width(sweeps, setting), "02-width")
+saved(figures.figure_width(ntk.tangent_networks(sweeps, setting)), "02-width")
 
 # %% [markdown]
 # ## Evidence: a vanishing readout
@@ -170,19 +172,18 @@ titles = {
 
 
 def difference(one, what, xi):
-    at = {**setting, "xi": xi, "r": nngp_figures.RADII}
-    tangent, plain = (one.found(kernel, what, **at) for kernel in ("ntk", "nngp"))
+    at = {**setting, "xi": xi, "r": ntk.RADII}
+    tangent, plain = (one.closed_form(kernel, what, **at) for kernel in ("ntk", "nngp"))
     return np.abs(tangent - plain if what == "ricci" else tangent / plain - 1).max()
 
 
 readout = {
     title: {
-        one.label: figures.Law(xis, [difference(one, what, xi) for xi in xis])
-        for one in figures.SHOWN
+        one.label: PowerLaw.fit(xis, [difference(one, what, xi) for xi in xis]) for one in ntk.SHOWN
     }
     for title, what in titles.items()
 }
-saved(figures.figure_laws(readout, r"$\xi$"), "02-readout")
+saved(figure_laws(readout, r"$\xi$"), "02-readout")
 
 # %% [markdown]
 # ## Evidence: the ReLU's gradients have no metric
@@ -212,12 +213,12 @@ def squared_distance(kernel, activation, h):
 
 kinks = {
     f"{name}: ${k}(x,x) - 2{k}(x,y) + {k}(y,y)$": {
-        label: figures.Law(shorts, [squared_distance(kernel, activation, h) for h in shorts])
+        label: PowerLaw.fit(shorts, [squared_distance(kernel, activation, h) for h in shorts])
         for label, activation in {"erf": "erf", "ReLU": "relu_power"}.items()
     }
-    for (kernel, name), k in zip(figures.KERNELS.items(), ("k", r"\Theta"), strict=True)
+    for (kernel, name), k in zip(ntk.KERNELS.items(), ("k", r"\Theta"), strict=True)
 }
-saved(figures.figure_laws(kinks, "$|x - y|$"), "02-kink")
+saved(figure_laws(kinks, "$|x - y|$"), "02-kink")
 
 # %% [markdown]
 # So the suite refuses to state a metric:
@@ -226,7 +227,7 @@ saved(figures.figure_laws(kinks, "$|x - y|$"), "02-kink")
 refusals = []
 for act in (relu, leaky_relu("0.1")):
     try:
-        ntk.magnification(act)
+        tangent_magnification(act)
     except InputError as refusal:
         refusals.append(str(refusal))
 Markdown("\n".join(f"> {refusal}\n" for refusal in refusals))
@@ -237,21 +238,21 @@ Markdown("\n".join(f"> {refusal}\n" for refusal in refusals))
 # %% tags=["verdict"]
 # Differences: 20 digits of them, against curves in floats of 16, a few lost to powers of V.
 off = max(
-    np.abs(one.found(kernel, what, r=np.array(where[1:]), **setting) / values[1:] - 1).max()
-    for one in figures.SHOWN
+    np.abs(one.closed_form(kernel, what, r=np.array(where[1:]), **setting) / values[1:] - 1).max()
+    for one in ntk.SHOWN
     for (kernel, label, what), values in judged.items()
     if label == one.label
 )
 assert off < 1e-13, off
 origins = {}
-for one in figures.SHOWN:
-    origins[one.label] = one.found("ntk", "origin", **setting)
+for one in ntk.SHOWN:
+    origins[one.label] = one.closed_form("ntk", "origin", **setting)
     assert abs(judged["ntk", one.label, "ricci"][0] / origins[one.label] - 1) < 1e-13
     assert abs(judged["nngp", one.label, "ricci"][0]) < 1e-13 < abs(origins[one.label])
 
 # Networks: as many standard errors as one run in a thousand exceeds somewhere by chance. The mean is
 # also off by O(1/n), which at these widths is well below one of them.
-comparisons = len(sweeps) * len(figures.QUANTITIES) * len(r)
+comparisons = len(sweeps) * len(ntk.QUANTITIES) * len(r)
 allowed = stdtrit(networks - 1, 1 - 0.5e-3 / comparisons)
 for label, quantities in sweeps.items():
     for what, quantity in quantities.items():
@@ -262,12 +263,10 @@ errors = max(float(c.sigmas().max()) for quantities in sweeps.values() for c in 
 
 # Power laws: the next order is a share of 10 xi^2 or |x - y|, at most 1e-3 and 1e-2, at one end of a fit.
 for title, what in titles.items():
-    for one in figures.SHOWN:
-        assert abs(readout[title][one.label].slope.value - 2) < 1e-2, (title, one.label)
+    for one in ntk.SHOWN:
+        assert abs(readout[title][one.label].slope - 2) < 1e-2, (title, one.label)
         assert difference(one, what, 0.0) < 1e-13, "at xi = 0 the two are one"
-hidden, gradients = (
-    {label: law.slope.value for label, law in laws.items()} for laws in kinks.values()
-)
+hidden, gradients = ({label: law.slope for label, law in laws.items()} for laws in kinks.values())
 assert all(abs(slope - 2) < 1e-2 for slope in (*hidden.values(), gradients["erf"]))
 assert abs(gradients["ReLU"] - 1) < 1e-2
 assert len(refusals) == 2 and all("E[phi''^2] diverges" in refusal for refusal in refusals)
@@ -281,5 +280,4 @@ print(f"The ReLU's gradients part as |x - y|^{gradients['ReLU'] / 2:.2f}: they h
 # ## Play
 
 # %%
-controls = [nngp_figures.ACTIVATION, panels.sigma, panels.zeta, panels.xi, panels.degree]
-panels.Panel(figures.geometry, [*controls, panels.dimension], figures.TITLES, nngp_figures.relevant)
+panels.Panel(ntk.both_rays, figures.draw_rays, figures.CONTROLS, figures.TITLES, figures.relevant)

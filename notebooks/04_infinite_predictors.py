@@ -42,9 +42,10 @@ from analytic.activations import erf, gaussian, relu
 from analytic.expressions.arguments import InputError
 from notebooks import panels
 from notebooks.panels.style import saved
+from notebooks.topics import predictors
 from notebooks.topics import predictors_figures as figures
-from notebooks.topics.ntk_figures import Law
-from notebooks.topics.predictors_figures import LINE, NOISE, X, Y
+from notebooks.topics.predictors import LINE, NOISE, Band, X, Y
+from notebooks.topics.statistics import Mean, PowerLaw
 from numeric.estimate import Estimate
 from numeric.infinite import FullyConnected, gradient_flow, log_marginal_likelihood, posterior
 from numeric.inputs import resolve
@@ -79,7 +80,7 @@ net = FullyConnected(erf, depth, sigma_w, sigma_b)
 shown = (1.0, 30.0, 1000.0)
 bayes = posterior(net, X, Y, LINE, noise=NOISE)
 flow = gradient_flow(net, X, Y, LINE, t=shown)
-saved(figures.figure_predictors(net, bayes, flow, shown), "04-predictors")
+saved(figures.figure_predictors(predictors.predictors(net, bayes, flow, shown)), "04-predictors")
 
 # %% [markdown]
 # ## Evidence: the same in forty digits
@@ -225,15 +226,17 @@ mean = extrapolated(lambda f: f)
 variance = extrapolated(lambda f: (f - claimed.mean).square())
 rests = {width: left_over(path) for width, path in paths.items()}
 laws = {
-    t: Law(widths, [rest.mean[k].sqrt().item() for rest in rests.values()])
+    t: PowerLaw.fit(widths, [rest.mean[k].sqrt().item() for rest in rests.values()])
     for k, t in enumerate(times)
 }
 ensembles = {
-    f"{networks} networks, $n = {widths[-2]}$": Estimate.of(paths[widths[-2]][:, 1:, n:]),
-    r"extrapolated to $n = \infty$": Estimate(mean, variance.clamp(min=0).sqrt(), networks),
+    f"{networks} networks, $n = {widths[-2]}$": Mean.of(Estimate.of(paths[widths[-2]][:, 1:, n:])),
+    r"extrapolated to $n = \infty$": Mean.of(
+        Estimate(mean, variance.clamp(min=0).sqrt(), networks)
+    ),
 }
-curve = gradient_flow(net, X, Y, LINE, t=times)
-saved(figures.figure_networks(times, curve, probes, ensembles, laws), "04-networks")
+curves = dict(zip(times, Band.at_times(gradient_flow(net, X, Y, LINE, t=times)), strict=True))
+saved(figures.figure_networks(curves, probes[:, 0].numpy(), ensembles, laws), "04-networks")
 
 # %% [markdown]
 # ## Evidence: which network does the data ask for?
@@ -287,7 +290,9 @@ ends = [
     posterior(FullyConnected(erf, depth, *map(float, np.exp(logs))), X, Y, LINE, noise=NOISE)
     for logs in (way[0], way[-1])
 ]
-saved(figures.figure_evidence(over_w, over_b, value, np.exp(way), ends), "04-evidence")
+bands = tuple(map(Band.of, ends))
+landscape = predictors.EvidenceMap(over_w, over_b, value, np.exp(way), bands)
+saved(figures.figure_evidence(landscape), "04-evidence")
 
 # %% [markdown]
 # ## Evidence: data that nearly repeats itself
@@ -339,7 +344,7 @@ with mp.workdps(60):  # three times the digits that the worst of them loses
 
 # %%
 smooth, many = FullyConnected(erf, 1, 1.5, 1.0), crowd[sizes[-1]]
-target = torch.from_numpy(figures.truth(many[:, 0].numpy()))
+target = torch.from_numpy(predictors.truth(many[:, 0].numpy()))
 between = (many[1:] + many[:-1]) / 2
 cross, gram = (smooth.nngp(points, many).numpy() for points in (between, many))
 prior = smooth.nngp(between).diagonal().numpy()
@@ -361,7 +366,8 @@ with mp.workdps(60):
         for i, p in enumerate(exactly(between))
     ]
 variances = plain, noiseless.std.numpy() ** 2, np.array(true, dtype=float)
-saved(figures.figure_singular(sizes, conditions, between, *variances), "04-singular")
+singular = predictors.NearlySingular(sizes, conditions, between[:, 0].numpy(), *variances)
+saved(figures.figure_singular(singular), "04-singular")
 
 # %% [markdown]
 # What the suite says of the gradient flow at $t = \infty$, of the posterior without noise, and of the evidence:
@@ -413,7 +419,7 @@ span = math.log(widths[-1] / widths[0])
 for k, t in enumerate(times):
     squares = [rests[width] for width in (widths[0], widths[-1])]
     error = math.hypot(*(rest.stderr[k] / rest.mean[k] / 2 for rest in squares))
-    slope = laws[t].slope.value
+    slope = laws[t].slope
     assert abs(slope + 0.5) < (4 * error + widths[0] ** -0.5) / span, (t, slope, error)
 
 # Evidence: the gradient to rounding, its zero to what the optimiser was asked for, and no higher point on the map.
@@ -457,4 +463,10 @@ print(f"Of {sizes[-1]} points on [-2, 2] floats lose {lost} directions, and the 
 # ridge of the flow, which pulls parameters back to their start.
 
 # %%
-panels.Panel(figures.prediction, figures.CONTROLS, figures.TITLES, figures.relevant)
+panels.Panel(
+    predictors.panel_predictions,
+    figures.draw_predictions,
+    figures.CONTROLS,
+    figures.TITLES,
+    figures.relevant,
+)

@@ -39,6 +39,7 @@ from analytic.finite.bumps import bumps
 from analytic.finite.units import Units
 from notebooks import panels
 from notebooks.panels.style import saved
+from notebooks.topics import finite
 from notebooks.topics import finite_figures as figures
 from numeric.models.shallow import ShallowNetwork
 
@@ -76,8 +77,8 @@ erf3.ricci
 # those of $\det g$; its logarithm shows the rest of the plane. The colours of $R$ are logarithmic beyond 0.1.
 
 # %%
-networks = {f"$b = {b:g}$": figures.Triple(figures.CIRCLE, b) for b in (0.0, 1.0)}
-saved(figures.figure_maps(networks), "06-figure-b1")
+networks = {f"$b = {b:g}$": finite.Triple(finite.CIRCLE, b) for b in (0.0, 1.0)}
+saved(figures.figure_maps(finite.network_maps(networks)), "06-figure-b1")
 
 # %% [markdown]
 # ## Evidence: a surface in space
@@ -103,8 +104,8 @@ def gauss(weights, b, x):
 
 
 # %%
-weights = torch.tensor(figures.CIRCLE, dtype=torch.float64)
-points = figures.grid({"quick": 33, "full": 129}[profile]).reshape(-1, 2)
+weights = torch.tensor(finite.CIRCLE, dtype=torch.float64)
+points = finite.grid({"quick": 33, "full": 129}[profile]).reshape(-1, 2)
 voices = {}
 for b in (0.0, 0.5, 1.0):
     at = {"x1": points[:, 0], "x2": points[:, 1], "b": b}
@@ -120,7 +121,7 @@ for b in (0.0, 0.5, 1.0):
 # %%
 axis = torch.linspace(-4, 4, 33, dtype=torch.float64)
 onto = gauss(weights, 1.0, torch.stack([axis, torch.zeros_like(axis)], dim=1))[1]
-saved(figures.figure_surface(networks["$b = 1$"], axis.numpy(), onto), "06-surface")
+saved(figures.figure_surface(finite.surface(networks["$b = 1$"], axis.numpy(), onto)), "06-surface")
 
 # %% [markdown]
 # ## Evidence: ellipse, hyperbola, nothing
@@ -129,11 +130,11 @@ saved(figures.figure_surface(networks["$b = 1$"], axis.numpy(), onto), "06-surfa
 
 # %%
 others = {
-    "ellipse": figures.Triple(((1, 0), (-0.5, 1.25), (-0.8, -0.6)), 1.0),
-    "hyperbola": figures.Triple(((0.2, -0.8), (1.2, -1.6), (1.0, 1.4)), 0.6),
-    "parallel pair": figures.Triple(((1, 0), (-0.5, 0.75), (0.8, -1.2)), 0.6),
+    "ellipse": finite.Triple(((1, 0), (-0.5, 1.25), (-0.8, -0.6)), 1.0),
+    "hyperbola": finite.Triple(((0.2, -0.8), (1.2, -1.6), (1.0, 1.4)), 0.6),
+    "parallel pair": finite.Triple(((1, 0), (-0.5, 0.75), (0.8, -1.2)), 0.6),
 }
-saved(figures.figure_maps(others), "06-conics")
+saved(figures.figure_maps(finite.network_maps(others)), "06-conics")
 
 # %% [markdown]
 # ## Evidence: exact fractions
@@ -168,7 +169,7 @@ parallel, refusals = ((1, 0), (2, 0), (-1, 0)), []
 doors = (
     lambda: Units.of(erf, parallel, (1, 1, 1), (0, 0)).scalar(),
     lambda: bumps(parallel, (1, 1, 1)),
-    lambda: figures.Triple(parallel, 1.0),
+    lambda: finite.Triple(parallel, 1.0),
     lambda: ShallowNetwork(
         erf, torch.tensor(parallel).double(), torch.ones(3).double()
     ).ricci_scalar(x),
@@ -188,7 +189,7 @@ Markdown("\n".join(f"> {refusal}\n" for refusal in refusals))
 for (low, high), network in zip(
     ((0.0960, 0.1056), (0.0320, 0.0352)), networks.values(), strict=True
 ):
-    peak = np.exp(2 * network.at(figures.grid(301)).log_volume).max()
+    peak = np.exp(2 * network.at(finite.grid(301)).log_volume).max()
     assert low < peak < high, peak
 
 # Three voices. Gauss's route keeps its digits; the one for any width subtracts squares of the metric's
@@ -238,7 +239,7 @@ assert all(torch.allclose(one, ordered[0], rtol=1e-9) for one in ordered)
 # Conics: through every centre, with the sign of Gauss's curvature, and of the kind that the areas say.
 kinds = {"on an ellipse": 0, "on a hyperbola": 0}
 for w in rng.normal(size=({"quick": 100, "full": 2_000}[profile], 3, 2)):
-    triple = figures.Triple(w, 1.0)
+    triple = finite.Triple(w, 1.0)
     near = rng.normal(size=(20, 2))
     sign = np.sign(gauss(torch.from_numpy(w), 1.0, torch.from_numpy(near))[1])
     assert (sign == np.sign(triple.conic(near))).all()
@@ -246,7 +247,7 @@ for w in rng.normal(size=({"quick": 100, "full": 2_000}[profile], 3, 2)):
     assert np.abs(triple.conic(triple.centres)).max() < 1e-12 * size
     form = sum(
         M * (np.outer(w[j], w[k]) + np.outer(w[k], w[j]))
-        for M, (j, k) in zip(triple.areas, figures.PAIRS, strict=True)
+        for M, (j, k) in zip(triple.areas, finite.PAIRS, strict=True)
     )
     assert triple.zeros == ("on an ellipse" if np.linalg.det(form) > 0 else "on a hyperbola")
     kinds[triple.zeros] += 1
@@ -271,4 +272,4 @@ print(f"Five units in exact fractions: R = {float(exact[5][0]):.6g}, as the text
 # arrow also follows the arrow keys. Crosses are the bumps of the volume, the dashed curve is where $R$ changes sign.
 
 # %%
-panels.Panel(figures.network, [figures.W, figures.bias], figures.TITLES)
+panels.Panel(finite.panel_network, figures.draw_network, figures.CONTROLS, figures.TITLES)

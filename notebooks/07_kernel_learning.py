@@ -37,9 +37,11 @@ from sklearn.base import clone
 from analytic.expressions.arguments import InputError
 from notebooks import panels
 from notebooks.panels.style import saved
+from notebooks.topics import learned
 from notebooks.topics import learned_figures as figures
-from notebooks.topics.learned_figures import Chart, Field
-from notebooks.topics.ntk_figures import Law, figure_laws
+from notebooks.topics.learned import KernelMap
+from notebooks.topics.statistics import Chart, Mean, PowerLaw
+from notebooks.topics.statistics_figures import figure_charts, figure_laws
 from numeric.estimate import Estimate
 from numeric.learned import (
     AmariWuClassifier,
@@ -110,7 +112,7 @@ def moons(count, seed, others=0):
 
 # %%
 bandwidth, tau, C, rounds = 0.3, 0.2, 100.0, 2
-plane = figures.Plane(1.0)
+plane = learned.Plane(1.0)
 data = wave(300, seed)
 classifier = AmariWuClassifier(Gaussian(bandwidth), tau=tau, C=C, rounds=rounds, device="cpu")
 classifier.fit(*data)
@@ -123,11 +125,11 @@ def decision(classifier, stage, x):
 
 
 stages = [
-    Field.of(kernel, plane, decision(classifier, k, plane.points))
+    KernelMap.of(kernel, plane, decision(classifier, k, plane.points))
     for k, kernel in enumerate(classifier.kernels_)
 ]
 titles = ["Gaussian kernel", "magnified once", "twice"]
-saved(figures.figure_fields(plane, dict(zip(titles, stages, strict=True)), *data), "07-amari-wu")
+saved(figures.figure_kernels(dict(zip(titles, stages, strict=True)), *data), "07-amari-wu")
 
 # %% [markdown]
 # How far magnification follows the boundary: the mean of $\sqrt{\det g}$ over points of the square by their distance
@@ -171,12 +173,12 @@ def mistakes(width, tau):
 lines, gains = {}, {}
 for width in (bandwidth, 0.8):
     wrong = torch.tensor([mistakes(width, one) for one in taus]).transpose(0, 1)
-    shares = Estimate.of(wrong)
+    shares = Mean.of(Estimate.of(wrong))
     gains[width] = Estimate.of(wrong[..., 0] - wrong[..., 1])  # on the same data
     for k, title in enumerate(("plain", "magnified")):
         lines[f"$b = {width}$, {title}"] = taus, shares.mean[:, k], shares.stderr[:, k]
 saved(
-    figures.figure_charts(
+    figure_charts(
         Chart("mean volume over that of the square", "distance from the boundary", profiles),
         Chart(f"share of errors, {draws} draws of 150 points", r"$\tau$", lines),
     ),
@@ -192,17 +194,17 @@ saved(
 
 # %%
 kernel, ridge, turns = SmoothedLaplace(3.0, 0.1), 1e-3, 6
-inside = figures.Plane(2.5, coarse=9)
+inside = learned.Plane(2.5, coarse=9)
 sample = single_index(300, seed)
 machines = {
     n: FeatureMachine(kernel, ridge=ridge, iterations=n, device="cpu").fit(*sample)
     for n in (0, 1, turns)
 }
-flat = {n: figures.sliced(machine, inside) for n, machine in machines.items()}
+flat = {n: learned.slice_map(machine, inside) for n, machine in machines.items()}
 headed = {
     rf"$n = {n}$: $\log_{{10}}$ area {field.log_volume[0]:.2f}": field for n, field in flat.items()
 }
-saved(figures.figure_fields(inside, headed, *sample), "07-feature-machine")
+saved(figures.figure_kernels(headed, *sample), "07-feature-machine")
 
 # %%
 sizes, repeats = (100, 200, 400), {"quick": 5, "full": 40}[profile]
@@ -224,7 +226,7 @@ for size in sizes:
         x, y = single_index(size, seed + 2 + i)
         one = FeatureMachine(kernel, ridge=ridge, iterations=turns, device="cpu").fit(x, y)
         found.append(
-            (figures.cosines(one.matrices_, way), [square_error(one, y, M) for M in one.matrices_])
+            (learned.cosines(one.matrices_, way), [square_error(one, y, M) for M in one.matrices_])
         )
     alike[size], missed[size] = (
         Estimate.of(torch.tensor(np.array(part))) for part in zip(*found, strict=True)
@@ -240,7 +242,7 @@ def by_size(estimates, start):
 
 
 saved(
-    figures.figure_charts(
+    figure_charts(
         Chart("cosine of $w$ and the top eigenvector of $M$", "iterations", by_size(alike, 1)),
         Chart("mean square error over variance", "iterations", by_size(missed, 0), log=True),
     ),
@@ -254,15 +256,15 @@ saved(
 # components as inputs the metric is singular along a curve, where the map to features folds; more of them unfold it.
 
 # %%
-around = figures.Plane(2.0)
+around = learned.Plane(2.0)
 first, second, side = moons(200, seed)
 base = Gaussian(0.5)
 supervised = {
     n: SelfSupervisedKernel(base, components=n, device="cpu").fit(first, second) for n in (2, 6)
 }
-pictures = {"Gaussian kernel": Field.of(Mahalanobis(base), around)}
-pictures |= {f"{n} components": Field.of(one, around) for n, one in supervised.items()}
-saved(figures.figure_fields(around, pictures, first, side), "07-self-supervised")
+pictures = {"Gaussian kernel": KernelMap.of(Mahalanobis(base), around)}
+pictures |= {f"{n} components": KernelMap.of(one, around) for n, one in supervised.items()}
+saved(figures.figure_kernels(pictures, first, side), "07-self-supervised")
 
 # %% [markdown]
 # The same moons among six inputs, of which four are noise. Left, eigenvalues of $K_\Gamma$ (F.15), of which the first
@@ -279,7 +281,7 @@ for m in (1, 2, 3, 6):
 kept = {"six inputs": (range(1, 13), learnt.spectrum_[:12])}
 medians = {f"$m = {m}$": (range(1, 7), np.median(v, 0)) for m, v in spectra.items()}
 saved(
-    figures.figure_charts(
+    figure_charts(
         Chart(r"eigenvalues of $K_\Gamma$", "index", kept, log=True),
         Chart("eigenvalues of $g$ over the largest, median", "index", medians, log=True),
     ),
@@ -377,13 +379,13 @@ def as_printed(x, partners, components, k):
 
 few = [z[:6] for z in (first, second)]
 small = SelfSupervisedKernel(base, components=3, device="cpu").fit(*few)
-learned = machines[1].kernel_.matrix
-cube = Mahalanobis(Polynomial(3), learned)
+matrix = machines[1].kernel_.matrix
+cube = Mahalanobis(Polynomial(3), matrix)
 spot = np.array([[0.3, -0.2], [-0.6, 0.5]])
-spots = figures.embedded(spot, inputs)
+spots = learned.embed(spot, inputs)
 exact, offs = {}, {}
 with mp.workdps(30):
-    M = mp.matrix(learned.tolist())
+    M = mp.matrix(matrix.tolist())
     printed = as_printed(*(z.tolist() for z in few), 3, gaussian(base.bandwidth))
     judged = {
         "Amari and Wu, twice": (conformal, classifier.kernels_[-1], spot),
@@ -421,7 +423,7 @@ lengths = {
 with mp.workdps(40):  # the difference cancels up to eighteen of them
     laws = {
         title: {
-            name: Law(r, [float(2 - 2 * k(mpf(one))) for one in r])
+            name: PowerLaw.fit(r, [float(2 - 2 * k(mpf(one))) for one in r])
             for name, k in profile_of.items()
         }
         for title, r in lengths.items()
@@ -457,7 +459,7 @@ assert told[0.8][0] < -allowed and told[bandwidth][0] < -allowed, told
 
 # The feature machine: flat at all times, and its direction that of the target, well before the end.
 assert all(np.ptp(field.log_volume) < 1e-12 for field in flat.values())
-aligned = figures.cosines(machines[turns].matrices_, way)[-1]
+aligned = learned.cosines(machines[turns].matrices_, way)[-1]
 assert aligned > 0.95, aligned
 for size in sizes[1:]:
     assert (alike[size].mean - allowed * alike[size].stderr)[-1] > 0.95, alike[size]
@@ -478,11 +480,11 @@ before = {
 for name, metric in before.items():
     assert abs(metric.numpy() - exact[name]).max() > 0.1 * abs(exact[name]).max(), name
 base_volume = Mahalanobis(Polynomial(3)).volume(torch.from_numpy(spots) @ cube.root)
-expected = base_volume.log + torch.logdet(learned) / 2  # (F.11)
+expected = base_volume.log + torch.logdet(matrix) / 2  # (F.11)
 assert (cube.volume(spots).log - expected).abs().max() < 1e-10, "a determinant of condition 1e4"
 
 # Power laws: the next order is a share of (|x - y|/epsilon)^2 <= 1e-4, or of epsilon/|x - y| <= 1e-2.
-below, above = ({name: law.slope.value for name, law in some.items()} for some in laws.values())
+below, above = ({name: law.slope for name, law in some.items()} for some in laws.values())
 assert abs(below["Laplace"] - 1) < 1e-4 and abs(above["Laplace"] - 1) < 1e-2
 assert abs(below["smoothed Laplace"] - 2) < 1e-4 and abs(above["smoothed Laplace"] - 1) < 1e-2
 assert abs(below["Gaussian"] - 2) < 1e-4
@@ -503,15 +505,19 @@ print(
 # %%
 fewer = [part[:200] for part in data]
 panels.Panel(
-    partial(figures.magnified, fewer), figures.MAGNIFIED, ("Amari and Wu", "volume at $x_1 = 0$")
-)
+    partial(learned.magnified_kernel, fewer), figures.draw_magnified, figures.MAGNIFIED,
+    ("Amari and Wu", "volume at $x_1 = 0$"),
+)  # fmt: skip
 
 # %%
 task = (*(part[:200] for part in sample), way)
-panels.Panel(partial(figures.turned, task), figures.TURNED, ("feature machine", "cosine with $w$"))
+panels.Panel(
+    partial(learned.feature_learning, task), figures.draw_features, figures.FEATURES,
+    ("feature machine", "cosine with $w$"),
+)  # fmt: skip
 
 # %%
 panels.Panel(
-    partial(figures.agreed, (first[:100], second[:100])), figures.AGREED,
+    partial(learned.self_supervision, (first[:100], second[:100])), figures.draw_pairs, figures.PAIRS,
     ("self-supervised", r"eigenvalues of $K_\Gamma$"),
 )  # fmt: skip

@@ -36,9 +36,8 @@ from IPython.display import Markdown
 
 from notebooks import panels
 from notebooks.panels.style import saved
+from notebooks.topics import boundaries
 from notebooks.topics import boundaries_figures as figures
-from notebooks.topics import boundaries_film as boundary_film
-from notebooks.topics import boundaries_panel as boundary_panel
 from numeric.experiments.decision_boundaries import (
     Comparison,
     Curve,
@@ -105,11 +104,13 @@ for runs in (xor_runs, wave_runs):
 # %%
 lattice = Lattice(1.5, 40 if full else 24)  # the paper has 1600 points
 corners = xor().data(0)
+shown_corners = tuple(part.numpy() for part in corners)
 
 
 def film(run, steps, k=0):
     """Maps of the k-th network of a run."""
-    return {step: geometry_map(run.model_at(step).network(k).cpu(), lattice) for step in steps}
+    models = {step: run.model_at(step).network(k).cpu() for step in steps}
+    return boundaries.plane_maps({s: geometry_map(model, lattice) for s, model in models.items()})
 
 
 def learned(run):
@@ -125,7 +126,8 @@ def named(task, shape):
 epochs = (0, 200, 400, 700, 1_200, 2_000)
 pair = film(xor_runs[2], epochs, int(learned(xor_runs[2]).to(torch.uint8).argmax()))
 saved(
-    figures.figure_films({"2 units": figures.Film(pair)}, figures.VOLUME, corners), "10-figure-g1"
+    figures.figure_films({"2 units": boundaries.Film(pair)}, figures.VOLUME, shown_corners),
+    "10-figure-g1",
 )
 
 # %% [markdown]
@@ -142,17 +144,17 @@ def single(width):
         return film(xor_runs[width], epochs)
     run = train(perceptron(width, seed), F.cross_entropy, corners, xor().recipe.optimizer,
                 steps=max(epochs), at=epochs, device="cpu", progress=False)  # fmt: skip
-    return geometry_maps(run, lattice, progress=False)
+    return boundaries.plane_maps(geometry_maps(run, lattice, progress=False))
 
 
-wide = {f"{n} units": figures.Film(single(n)) for n in (10, 100, 250, 500)}
-saved(figures.figure_films(wide, figures.RICCI, corners), "10-figure-g2")
-
-# %%
-saved(figures.figure_films(wide, figures.VOLUME, corners), "10-figure-g3")
+wide = {f"{n} units": boundaries.Film(single(n)) for n in (10, 100, 250, 500)}
+saved(figures.figure_films(wide, figures.RICCI, shown_corners), "10-figure-g2")
 
 # %%
-saved(figures.figure_films(wide, figures.LEAD, corners), "10-figure-g4")
+saved(figures.figure_films(wide, figures.VOLUME, shown_corners), "10-figure-g3")
+
+# %%
+saved(figures.figure_films(wide, figures.LEAD, shown_corners), "10-figure-g4")
 
 # %% [markdown]
 # ## Figures 2, G.5 and G.6: the sinusoid, one hidden layer
@@ -163,7 +165,7 @@ saved(figures.figure_films(wide, figures.LEAD, corners), "10-figure-g4")
 stages = [s for s in wave_runs[20].steps if s == 0 or s >= 0.1 * wave_runs[20].steps[-1]]
 unit = wave_runs[20].steps[-1] / sinusoid().recipe.epochs  # steps for an epoch of the paper
 shallow = {
-    f"{n} units": figures.Film(film(wave_runs[n], stages))
+    f"{n} units": boundaries.Film(film(wave_runs[n], stages))
     for n in waves.shapes
     if isinstance(n, int)
 }
@@ -177,7 +179,7 @@ saved(figures.figure_films(shallow, figures.RICCI, unit=unit), "10-figure-g6")
 
 # %%
 maps = film(wave_runs[8, 8, 8], stages)
-layers = {f"layer {k + 1}": figures.Film(maps, k) for k in range(3)}
+layers = {f"layer {k + 1}": boundaries.Film(maps, k) for k in range(3)}
 saved(figures.figure_films(layers, figures.VOLUME, unit=unit), "10-figure-g7")
 
 # %%
@@ -209,22 +211,22 @@ def watched(task, shape, recipe):
                 device="cpu", progress=progress)  # fmt: skip
     x, y = run.data
     right[shape] = (run.model(x).argmax(1) == y).double().mean()
-    return geometry_maps(run, lattice, progress=False)
+    return boundaries.plane_maps(geometry_maps(run, lattice, progress=False))
 
 
-boundary_film.moving(watched(xor(), 10, xor().recipe), "10-xor", corners)
+figures.film(watched(xor(), 10, xor().recipe), "10-xor", shown_corners)
 
 # %%
-boundary_film.moving(watched(sinusoid(), 20, waves.recipe), "10-shallow", unit=unit)
+figures.film(watched(sinusoid(), 20, waves.recipe), "10-shallow", unit=unit)
 
 # %% [markdown]
 # Two hidden layers of eight units, as the paper has it for this task, and three:
 
 # %%
-boundary_film.moving(watched(sinusoid(), (8, 8), waves.recipe), "10-two-layers", unit=unit)
+figures.film(watched(sinusoid(), (8, 8), waves.recipe), "10-two-layers", unit=unit)
 
 # %%
-boundary_film.moving(watched(sinusoid(), (8, 8, 8), waves.recipe), "10-three-layers", unit=unit)
+figures.film(watched(sinusoid(), (8, 8, 8), waves.recipe), "10-three-layers", unit=unit)
 
 # %% [markdown]
 # ## Evidence: contrast over training
@@ -237,7 +239,8 @@ on_xor = {shape: squares.evidence(shape, run, progress=progress) for shape, run 
 on_wave = {shape: waves.evidence(shape, run, progress=progress) for shape, run in wave_runs.items()}
 found = {named("XOR", k): e for k, e in on_xor.items()}
 found |= {named("sinusoid", k): e for k, e in on_wave.items()}
-saved(figures.figure_courses(found), "10-courses")
+contrasts_over_training = {name: boundaries.contrast_curves(one) for name, one in found.items()}
+saved(figures.figure_contrasts(contrasts_over_training), "10-courses")
 
 # %% [markdown]
 # ## Evidence: against the controls
@@ -249,7 +252,11 @@ saved(figures.figure_courses(found), "10-courses")
 
 # %%
 compared = {name: one.comparisons() for name, one in found.items()}
-saved(figures.figure_effects(compared), "10-effects")
+effects = {
+    name: {control: boundaries.Interval.of(one) for control, one in controls.items()}
+    for name, controls in compared.items()
+}
+saved(figures.figure_effects(effects), "10-effects")
 
 # %%
 rows = [
@@ -267,7 +274,8 @@ Markdown(head + "\n|" + "---|" * 7 + "\n" + "\n".join(rows))
 # Log volume, less the mean of its circle, against the distance from the boundary.
 
 # %%
-saved(figures.figure_profiles(found), "10-profiles")
+profiles = {name: boundaries.profile(one) for name, one in found.items()}
+saved(figures.figure_profiles(profiles), "10-profiles")
 
 # %% [markdown]
 # ## Evidence: is it the boundary that grows, or the data?
@@ -349,7 +357,7 @@ assert len(right) == 4 and min(right.values()) > 0.9, right
 # Two units are flat. Others are not.
 flat, curved = (
     max(abs(one.ricci).max().item() for one in maps.values())
-    for maps in (pair, wide["10 units"].fields)
+    for maps in (pair, wide["10 units"].maps)
 )
 assert flat < 1e-6 < 1 < curved, (flat, curved)
 
@@ -394,5 +402,9 @@ print(
 
 # %%
 panels.Panel(
-    boundary_panel.play, boundary_panel.CONTROLS, boundary_panel.TITLES, boundary_panel.relevant
+    boundaries.trained_network,
+    figures.draw_network,
+    figures.CONTROLS,
+    figures.TITLES,
+    figures.relevant,
 )

@@ -14,11 +14,12 @@ import torch.nn.functional as F
 from matplotlib.figure import Figure
 from PIL import Image, ImageSequence
 
+from notebooks.topics import boundaries
 from notebooks.topics import boundaries_figures as figures
-from notebooks.topics import boundaries_film as boundary_film
 from numeric.experiments.decision_boundaries import (
     Curve,
     Evidence,
+    GeometryMap,
     Hypothesis,
     Lattice,
     geometry_maps,
@@ -29,13 +30,19 @@ from numeric.runs import train
 
 FAST = xor().recipe.hastened(20)
 LATTICE = Lattice(1.5, 12)
+CORNERS = tuple(part.numpy() for part in xor().data(0))
 
 
 @pytest.fixture(scope="module")
-def film() -> figures.Film:
+def fields() -> dict[int, GeometryMap]:
     run = train(perceptron((5, 4)), F.cross_entropy, xor().data(0), FAST.optimizer, steps=100,
                 at=(10,), device="cpu", progress=False)  # fmt: skip
-    return figures.Film(geometry_maps(run, LATTICE, progress=False), 1)
+    return geometry_maps(run, LATTICE, progress=False)
+
+
+@pytest.fixture(scope="module")
+def film(fields: dict[int, GeometryMap]) -> boundaries.Film:
+    return boundaries.Film(boundaries.plane_maps(fields), 1)
 
 
 @pytest.fixture(scope="module")
@@ -50,15 +57,15 @@ def maps(figure: Figure) -> list:
 
 
 @pytest.mark.parametrize("layer", [0, 1])
-def test_films_show_layers_from_left_to_right(film: figures.Film, layer: int) -> None:
+def test_films_show_layers_from_left_to_right(
+    film: boundaries.Film, fields: dict[int, GeometryMap], layer: int
+) -> None:
     one = replace(film, layer=layer)
-    figure = figures.figure_films(
-        {"net": one, "again": one}, figures.VOLUME, xor().data(0), unit=10
-    )
+    figure = figures.figure_films({"net": one, "again": one}, figures.VOLUME, CORNERS, unit=10)
     shown = maps(figure)
     assert [axes.get_title() for axes in shown] == ["epoch 0", "epoch 1", "epoch 10"] * 2
     assert [axes.get_ylabel() for axes in shown] == ["net", "", "", "again", "", ""]
-    for axes, at in zip(shown, film.fields.values(), strict=False):
+    for axes, at in zip(shown, fields.values(), strict=False):
         expected = at.log_volume[layer].numpy() / math.log(10)
         np.testing.assert_allclose(axes.images[0].get_array(), expected)
         assert axes.images[0].origin == "lower"
@@ -70,14 +77,14 @@ def test_films_show_layers_from_left_to_right(film: figures.Film, layer: int) ->
 
 
 def test_a_film_moves_as_the_network_learns(
-    film: figures.Film, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    film: boundaries.Film, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(boundary_film, "FOLDER", tmp_path)
-    shown = boundary_film.moving(film.fields, "net", xor().data(0), unit=10).data
+    monkeypatch.setattr(figures, "FOLDER", tmp_path)
+    shown = figures.film(film.maps, "net", CORNERS, unit=10).data
     written = (tmp_path / "net.gif").read_bytes()
     assert base64.b64decode(re.search('base64,([^"]+)', shown)[1]) == written
     with Image.open(io.BytesIO(written)) as gif:
-        assert gif.n_frames == len(film.fields) == 3
+        assert gif.n_frames == len(film.maps) == 3
         assert gif.info["loop"] == 0  # for ever
         frames = [np.asarray(one.convert("RGB"), float) for one in ImageSequence.Iterator(gif)]
     # Two layers, two maps each: in every quarter something moves.
@@ -86,25 +93,27 @@ def test_a_film_moves_as_the_network_learns(
             assert part.max() > 50
 
 
-def test_outlines_are_zeros_of_the_margin(film: figures.Film) -> None:
-    last = film.fields[100]
-    line = figures.outline(last).T
+def test_outlines_are_zeros_of_the_margin(fields: dict[int, GeometryMap]) -> None:
+    last = fields[100]
+    line = boundaries.PlaneMap.of(last).boundary.T
     line = line[~np.isnan(line).any(1)]
     there = torch.cdist(torch.from_numpy(line), last.boundary).amin(1)
     assert len(line) > 10
     assert there.max() < 3 / 11  # a step of the lattice
     flat = replace(last, margin=torch.ones_like(last.margin))
-    assert np.isnan(figures.outline(flat)).all()
+    assert np.isnan(boundaries.PlaneMap.of(flat).boundary).all()
 
 
-def test_curvature_has_its_sign_and_the_lead_its_own(film: figures.Film) -> None:
+def test_curvature_has_its_sign_and_the_lead_its_own(
+    film: boundaries.Film, fields: dict[int, GeometryMap]
+) -> None:
     for what, pick in (
         (figures.RICCI, lambda at: at.ricci[1]),
         (figures.LEAD, lambda at: at.margin),
     ):
         one = film if what is figures.RICCI else replace(film, layer=0)
         shown = maps(figures.figure_films({"net": one}, what))
-        for axes, at in zip(shown, film.fields.values(), strict=True):
+        for axes, at in zip(shown, fields.values(), strict=True):
             np.testing.assert_allclose(axes.images[0].get_array(), pick(at).numpy())
         norm = shown[0].images[0].norm
         assert norm(0.0) == pytest.approx(0.5)
@@ -112,7 +121,7 @@ def test_curvature_has_its_sign_and_the_lead_its_own(film: figures.Film) -> None
 
 
 def test_courses_are_means_over_networks(found: dict[str, Evidence]) -> None:
-    figure = figures.figure_courses(found)
+    figure = figures.figure_contrasts({k: boundaries.contrast_curves(e) for k, e in found.items()})
     for axes, one in zip(figure.axes, found.values(), strict=True):
         lines = [line for line in axes.lines if line.get_marker() == "o"]
         here, there = one.contrast(Curve.TASK)[..., -1], one.contrast(Curve.DECOY)[..., -1]
@@ -124,7 +133,11 @@ def test_courses_are_means_over_networks(found: dict[str, Evidence]) -> None:
 
 def test_effects_show_intervals(found: dict[str, Evidence]) -> None:
     computed = {name: one.comparisons() for name, one in found.items()}
-    axes = figures.figure_effects(computed).axes[0]
+    effects = {
+        name: {control: boundaries.Interval.of(one) for control, one in row.items()}
+        for name, row in computed.items()
+    }
+    axes = figures.figure_effects(effects).axes[0]
     bars = [
         line
         for line in axes.lines
@@ -144,7 +157,8 @@ def test_profiles_find_a_ridge_and_nothing_in_a_function_of_the_radius(
     away, radius = one.away[Curve.TASK][0] / 1.5, one.disc.x.norm(dim=1)
     volumes = -radius.expand_as(one.log_volume).clone()
     volumes[0, :, -1] += 2.0 * (away < 0.2)
-    axes = figures.figure_profiles({"by hand": replace(one, log_volume=volumes)}, bins=6).axes[0]
+    profile = boundaries.profile(replace(one, log_volume=volumes), bins=6)
+    axes = figures.figure_profiles({"by hand": profile}).axes[0]
     trained, other, untrained = (
         line.get_ydata() for line in axes.lines if line.get_marker() == "o"
     )
@@ -154,5 +168,6 @@ def test_profiles_find_a_ridge_and_nothing_in_a_function_of_the_radius(
 
 def test_many_shapes_fill_rows(found: dict[str, Evidence]) -> None:
     one = next(iter(found.values()))
-    figure = figures.figure_courses({str(k): one for k in range(7)})
+    curves = boundaries.contrast_curves(one)
+    figure = figures.figure_contrasts({str(k): curves for k in range(7)})
     assert [axes.get_visible() for axes in figure.axes] == [True] * 7 + [False] * 3

@@ -5,6 +5,7 @@ import math
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 from matplotlib.axes import Axes
 
@@ -157,17 +158,21 @@ def test_places_read_well() -> None:
     assert str(handles(start=((1, 0), (-(3**0.5) / 2, 0.5))).start) == "(1, 0) (-0.866, 0.5)"
 
 
-def draw(axes: list[Axes], p: list[list[float]], k: float) -> Caption:
+def stretch(p: list[list[float]], k: float) -> np.ndarray:
+    return np.array(p) * (1, k)
+
+
+def draw(axes: list[Axes], points: np.ndarray) -> Caption:
     if not axes[0].lines:
         axes[0].plot([], [], "o")
         axes[0].set(xlim=(-3, 3), ylim=(-3, 3))
-    axes[0].lines[0].set_data([x for x, _ in p], [k * y for _, y in p])
-    return Caption("p", f"sum {sum(k * y for _, y in p):.3f}")
+    axes[0].lines[0].set_data(*points.T)
+    return Caption("p", f"sum {points[:, 1].sum():.3f}")
 
 
 @pytest.fixture
 def panel() -> Panel:
-    return Panel(draw, [handles(), Slider("k", "k", 1.0, 2.0, 0.5, 1.0)], ["places"])
+    return Panel(stretch, draw, [handles(), Slider("k", "k", 1.0, 2.0, 0.5, 1.0)], ["places"])
 
 
 def test_a_panel_redraws_when_a_handle_moves_and_resets(panel: Panel) -> None:

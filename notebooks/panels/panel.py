@@ -60,16 +60,22 @@ def freeze(axes: Sequence[Axes]) -> None:
 
 
 class Panel:
-    """Axes side by side under controls. `draw(axes, **values)` moves curves and returns the caption."""
+    """Axes side by side under controls.
+
+    `compute(**values)` turns the values of the controls into named arrays; `draw(axes, arrays)` moves
+    curves to them and returns the caption.
+    """
 
     def __init__(
         self,
-        draw: Callable[..., Caption],
+        compute: Callable[..., Any],
+        draw: Callable[[Sequence[Axes], Any], Caption],
         controls: Sequence[Control],
         titles: Sequence[str],
         relevant: Callable[[str, Values], bool] = lambda name, values: True,
     ) -> None:
-        self._draw, self._controls, self._relevant = draw, tuple(controls), relevant
+        self._compute, self._draw = compute, draw
+        self._controls, self._relevant = tuple(controls), relevant
         self.figure = Figure(figsize=(4.5 * len(titles), 3.4))
         self._canvas = FigureCanvasAgg(self.figure)
         self._axes = self.figure.subplots(1, len(titles), squeeze=False)[0]
@@ -122,7 +128,7 @@ class Panel:
         self._numbers.value = f'<code class="panel-numbers">{html.escape(caption.numbers)}</code>'
 
     def _render(self, values: Values) -> tuple[Caption, bytes]:
-        caption = self._draw(self._axes, **values)
+        caption = self._draw(self._axes, self._compute(**values))
         buffer = io.BytesIO()
         self._canvas.print_png(buffer, pil_kwargs={"compress_level": 1})  # faster than smaller
         return caption, buffer.getvalue()

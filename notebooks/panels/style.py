@@ -10,7 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-BLUE, INK, RED, GREY = "#3465a4", "#222222", "#b5394c", "#8a8a8a"
+BLUE, INK, RED, GREY = "#3465a4", "#222222", "#b5394c", "#888888"
+GREEN, PURPLE = "#3a7d44", "#6a4c93"
 SMALL = {"frameon": False, "fontsize": 8}  # legends
 FOLDER = Path(os.environ.get("KERNEL_GEOMETRY_FIGURES", Path(__file__).parents[2] / "figures"))
 

@@ -1,46 +1,60 @@
-"""Pictures of networks that learn a boundary: Figures 2 and G.1 to G.7 of the curvature paper."""
+"""Pictures and films of networks that learn a boundary: Figures 2 and G.1 to G.7 of the curvature paper."""
 
 from __future__ import annotations
 
+import base64
+import io
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-import torch.nn.functional as F
-from contourpy import contour_generator
+from IPython.display import HTML
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.colors import Normalize, SymLogNorm
 from matplotlib.figure import Figure
+from PIL import Image
 
-from notebooks.panels.style import BLUE, INK, RED, framed, new
-from numeric.experiments.decision_boundaries import Comparison, Evidence, GeometryMap
-from numeric.experiments.decision_boundaries.evidence import DECOYS, SHUFFLED, TRUE
+from notebooks.panels import Caption, Choice, Slider, freeze
+from notebooks.panels.pad import Box, Points
+from notebooks.panels.style import BLUE, FOLDER, GREEN, GREY, INK, RED, SMALL, framed, new
+from notebooks.topics.boundaries import EVERY, LAST, OWN, REACH, TASKS
 
-GREEN, GREY = "#3a7d44", "#888888"
+if TYPE_CHECKING:
+    from notebooks.topics.boundaries import (
+        ContrastCurves,
+        Film,
+        Interval,
+        PlaneMap,
+        Profile,
+        TrainedNetwork,
+    )
+
 CLASSES = ("#1e90ff", "#ff7f0e")  # of data, by label
-CONTROLS = {"untrained": BLUE, "shuffled labels": GREEN, "decoy": GREY}
+CONTROL_COLOURS = {"untrained": BLUE, "shuffled labels": GREEN, "decoy": GREY}
+PAUSE, LAST_PAUSE = 200, 2_000  # of a frame of a film and of the last one, in ms
+Examples = tuple[np.ndarray, np.ndarray]  # (n, 2), and labels (n,)
 
 
 @dataclass(frozen=True)
-class Map:
+class Quantity:
     """A quantity of the plane as colours."""
 
     title: str
-    of: Callable[[GeometryMap], np.ndarray]  # -> (layers, points, points)
+    of: Callable[[PlaneMap], np.ndarray]  # -> (layers, points, points)
     colours: str
     line: str  # colour of the decision boundary
     norm: Callable[[np.ndarray], Normalize]  # from all values in one row of pictures
 
-    def draw(self, axes: Axes, one: GeometryMap, layer: int, norm: Normalize) -> Any:
-        reach = one.lattice.reach
+    def draw(self, axes: Axes, one: PlaneMap, layer: int, norm: Normalize) -> Any:
+        reach = one.reach
         image = axes.imshow(
             self.of(one)[layer], cmap=self.colours, norm=norm, origin="lower", interpolation="nearest",
             extent=(-reach, reach) * 2,
         )  # fmt: skip
-        axes.plot(*outline(one), color=self.line, lw=1.2)
+        axes.plot(*one.boundary, color=self.line, lw=1.2)
         axes.set(xlim=(-reach, reach), ylim=(-reach, reach), xticks=[], yticks=[])
         return image
 
@@ -49,153 +63,218 @@ def _between(values: np.ndarray) -> Normalize:
     return Normalize(np.quantile(values, 0.02), values.max())
 
 
+def _symmetric(values: np.ndarray) -> Normalize:
+    return Normalize(-np.abs(values).max(), np.abs(values).max())
+
+
 def _signed(values: np.ndarray) -> Normalize:
     """Logarithmic beyond a hundredth of the largest, which few points reach, or beyond the median."""
     middle, top = np.quantile(np.abs(values), (0.5, 0.99))
     return SymLogNorm(max(min(top / 100, middle), 1e-6), vmin=-max(top, 1e-6), vmax=max(top, 1e-6))
 
 
-VOLUME = Map(
-    r"$\log_{10}\sqrt{\det g}$", lambda one: one.log_volume.numpy() / math.log(10), "viridis", RED, _between
-)  # fmt: skip
-RICCI = Map("$R$", lambda one: one.ricci.numpy(), "RdBu_r", INK, _signed)
-LEAD = Map(
-    "lead of label 1", lambda one: one.margin.numpy()[None], "PuOr_r", RED,
-    lambda values: Normalize(-np.abs(values).max(), np.abs(values).max()),
-)  # fmt: skip
+VOLUME = Quantity(r"$\log_{10}\sqrt{\det g}$", lambda one: one.log_volume, "viridis", RED, _between)
+RICCI = Quantity("$R$", lambda one: one.ricci, "RdBu_r", INK, _signed)
+LEAD = Quantity("lead of label 1", lambda one: one.margin[None], "PuOr_r", RED, _symmetric)
 
 
-def outline(one: GeometryMap) -> np.ndarray:
-    """The decision boundary, its pieces apart by NaN: (2, points)."""
-    axis = one.lattice.axis.numpy()
-    pieces = contour_generator(axis, axis, one.margin.numpy()).lines(0.0)
-    gap = np.full((1, 2), np.nan)
-    return np.concatenate([gap, *(part for piece in pieces for part in (piece, gap))]).T
-
-
-@dataclass(frozen=True, eq=False)
-class Film:
-    """One network, or one layer of it, over training."""
-
-    fields: Mapping[int, GeometryMap]  # step -> maps
-    layer: int = 0
-
-
-def figure_films(films: Mapping[str, Film], what: Map, data: Any = None, unit: float = 1) -> Figure:
+def figure_films(
+    films: Mapping[str, Film], what: Quantity, data: Examples | None = None, unit: float = 1
+) -> Figure:
     """A row for each film, training from left to right; `unit` is how many steps make an epoch."""
-    columns = max(len(film.fields) for film in films.values())
+    columns = max(len(film.maps) for film in films.values())
     figure = new(1.75 * columns + 0.9, 1.85 * len(films) + 0.2)
     rows = figure.subplots(len(films), columns, squeeze=False)
     for (label, film), row in zip(films.items(), rows, strict=True):
-        norm = what.norm(np.stack([what.of(one)[film.layer] for one in film.fields.values()]))
-        for (step, one), axes in zip(film.fields.items(), row, strict=True):
+        norm = what.norm(np.stack([what.of(one)[film.layer] for one in film.maps.values()]))
+        for (step, one), axes in zip(film.maps.items(), row, strict=True):
             image = what.draw(axes, one, film.layer, norm)
             axes.set_title(f"epoch {round(step / unit)}", fontsize=8)
             if data is not None:
-                dots(axes, *data)
+                _dots(axes, *data)
         row[0].set_ylabel(label, fontsize=9)
         bar = figure.colorbar(image, ax=list(row), aspect=12, pad=0.01)
         if isinstance(norm, SymLogNorm):  # whose own ticks crowd at 0
-            bar.set_ticks(
-                ends := [norm.vmin, 0, norm.vmax], labels=[f"{v:.2g}" for v in ends], minor=False
-            )
+            ends = [norm.vmin, 0, norm.vmax]
+            bar.set_ticks(ends, labels=[f"{v:.2g}" for v in ends], minor=False)
             bar.ax.minorticks_off()
         bar.ax.tick_params(labelsize=7)
     figure.suptitle(what.title, fontsize=10)
     return figure
 
 
-def dots(axes: Axes, x: Any, y: Any) -> None:
+def _dots(axes: Axes, x: np.ndarray, y: np.ndarray) -> None:
     """Data, coloured by label."""
     size = 24 if len(x) < 20 else 3
     for label, colour in enumerate(CLASSES):
-        axes.scatter(
-            *np.asarray(x[y == label]).T, s=size, color=colour, lw=0.4, ec="white", zorder=3
-        )
+        axes.scatter(*x[y == label].T, s=size, color=colour, lw=0.4, ec="white", zorder=3)
 
 
-def figure_courses(found: Mapping[str, Evidence]) -> Figure:
+def film(
+    maps: Mapping[int, PlaneMap], name: str, data: Examples | None = None, unit: float = 1
+) -> HTML:
+    """One frame for each step, written to figures/ as a GIF; `unit` is how many steps make an epoch."""
+    frames, held = _frames(maps, data, unit), io.BytesIO()
+    pauses = [PAUSE] * (len(frames) - 1) + [LAST_PAUSE]
+    kind = {"save_all": True, "duration": pauses, "loop": 0, "optimize": False}
+    frames[0].save(held, "gif", append_images=frames[1:], **kind)
+    FOLDER.mkdir(exist_ok=True)
+    (FOLDER / f"{name}.gif").write_bytes(held.getvalue())
+    encoded = base64.b64encode(held.getvalue()).decode()
+    return HTML(f'<img alt="{name}: a network that learns" src="data:image/gif;base64,{encoded}">')
+
+
+def _frames(maps: Mapping[int, PlaneMap], data: Examples | None, unit: float) -> list[Image.Image]:
+    """Axes are drawn once; what moves are colours, boundaries and the number of the epoch."""
+    first = next(iter(maps.values()))
+    layers = len(first.log_volume)
+    figure = new(4.5, 2.0 * layers + 0.2)
+    grid = figure.subplots(layers, 2, squeeze=False)
+    moving: list[tuple[Artist, Artist, Quantity, int]] = []
+    for layer, row in enumerate(grid):
+        for axes, what in zip(row, (VOLUME, RICCI), strict=True):
+            norm = what.norm(np.stack([what.of(one)[layer] for one in maps.values()]))
+            image = what.draw(axes, first, layer, norm)
+            moving.append((image, axes.lines[-1], what, layer))
+            axes.set_title(what.title if layer == 0 else "", fontsize=9)
+            if data is not None:
+                _dots(axes, *data)
+        row[0].set_ylabel(f"layer {layer + 1}" if layers > 1 else "", fontsize=9)
+    frames = []
+    for step, one in maps.items():
+        for image, line, what, layer in moving:
+            image.set_data(what.of(one)[layer])
+            line.set_data(*one.boundary)
+        grid[-1, 0].set_xlabel(f"epoch {round(step / unit)}", fontsize=9)
+        figure.canvas.draw()
+        pixels = np.asarray(figure.canvas.buffer_rgba())[..., :3]
+        frames.append(Image.fromarray(pixels).quantize(128))
+    return frames
+
+
+def figure_contrasts(curves: Mapping[str, ContrastCurves]) -> Figure:
     """Contrast over training, with intervals: at the boundary, at its decoy, with shuffled labels."""
-    figure, grid = _grid(found)
-    for axes, one in zip(grid, found.values(), strict=False):
-        here, there = one.contrast(one.curve)[..., -1], one.contrast(DECOYS[one.curve])[..., -1]
-        share = np.array(one.steps) / one.steps[-1]
-        _band(axes, share, Comparison.of(here[TRUE], one.level), RED, "at the boundary")
-        _band(axes, share, Comparison.of(there[TRUE], one.level), GREY, "at the decoy")
-        _band(axes, share, Comparison.of(here[SHUFFLED], one.level), GREEN, "shuffled labels")
+    figure, grid = _grid(curves)
+    for axes, one in zip(grid, curves.values(), strict=False):
+        _band(axes, one.share, one.boundary, RED, "at the boundary")
+        _band(axes, one.share, one.decoy, GREY, "at the decoy")
+        _band(axes, one.share, one.shuffled, GREEN, "shuffled labels")
         axes.set_xscale("symlog", linthresh=0.01)
         axes.set_xticks([0, 0.01, 0.1, 1], labels=["0", "0.01", "0.1", "1"])
         axes.set_xlabel("share of training")
     grid[0].set_ylabel("contrast in nats")
-    grid[0].legend(frameon=False, fontsize=8, loc="upper left")
+    grid[0].legend(loc="upper left", **SMALL)
     return figure
 
 
-def figure_effects(found: Mapping[str, Mapping[str, Comparison]]) -> Figure:
+def figure_effects(effects: Mapping[str, Mapping[str, Interval]]) -> Figure:
     """For each shape, how much more contrast trained networks have than each control."""
-    figure = new(8.0, 0.55 * len(found) + 1.2)
+    figure = new(8.0, 0.55 * len(effects) + 1.2)
     axes = figure.subplots()
-    for row, told in enumerate(found.values()):
-        for place, (name, one) in enumerate(told.items()):
-            low, high = (v.item() for v in one.interval)
-            height, colour = row + 0.22 * (place - 1), CONTROLS[name]
-            axes.plot([low, high], [height, height], color=colour, lw=1.6)
-            axes.plot(
-                one.mean.item(),
-                height,
-                "o",
-                color=colour,
-                ms=4,
-                label=None if row else f"against {name}",
-            )
+    for row, controls in enumerate(effects.values()):
+        for place, (name, one) in enumerate(controls.items()):
+            height, colour = row + 0.22 * (place - 1), CONTROL_COLOURS[name]
+            label = None if row else f"against {name}"
+            axes.plot([one.low, one.high], [height, height], color=colour, lw=1.6)
+            axes.plot(one.mean, height, "o", color=colour, ms=4, label=label)
     axes.axvline(0, color=INK, lw=0.8)
     axes.set_xscale("symlog", linthresh=1.0)
     axes.set_xticks(ticks := [0, 0.5, 1, 2, 5], labels=[f"{v:g}" for v in ticks])
-    axes.set_yticks(range(len(found)), labels=list(found))
+    axes.set_yticks(range(len(effects)), labels=list(effects))
     axes.invert_yaxis()
     framed(axes, "contrast of trained networks, less that of a control: mean and interval", size=9)
     axes.set_xlabel("nats")
-    axes.legend(frameon=False, fontsize=8)
+    axes.legend(**SMALL)
     return figure
 
 
-def figure_profiles(found: Mapping[str, Evidence], bins: int = 12) -> Figure:
+def figure_profiles(profiles: Mapping[str, Profile]) -> Figure:
     """Log volume, less the mean of its circle, against the distance from the boundary."""
-    figure, grid = _grid(found)
-    for axes, one in zip(grid, found.values(), strict=False):
-        away = one.away[one.curve][0] / one.disc.reach
-        edges = torch.linspace(0, away.quantile(0.98).item(), bins + 1).to(away)
-        inside = F.one_hot(torch.bucketize(away, edges[1:]), bins + 1).to(away)[:, :bins]
-        shares, middle = inside / inside.sum(0).clamp(min=1), (edges[1:] + edges[:-1]).cpu() / 2
-        for label, labels, step, colour in (
-            ("trained", TRUE, -1, RED),
-            ("shuffled labels", SHUFFLED, -1, GREEN),
-            ("untrained", TRUE, 0, BLUE),
-        ):
-            values = one.disc.beside(one.log_volume[labels, :, step, -1]) @ shares
-            _band(axes, middle, Comparison.of(values, one.level), colour, label)
+    figure, grid = _grid(profiles)
+    for axes, one in zip(grid, profiles.values(), strict=False):
+        _band(axes, one.distance, one.trained, RED, "trained")
+        _band(axes, one.distance, one.shuffled, GREEN, "shuffled labels")
+        _band(axes, one.distance, one.untrained, BLUE, "untrained")
         axes.set_xlabel("distance / radius")
     grid[0].set_ylabel("log volume less its circle's mean")
-    grid[0].legend(frameon=False, fontsize=8)
+    grid[0].legend(**SMALL)
     return figure
 
 
-def _grid(found: Mapping[str, Any], most: int = 5) -> tuple[Figure, list[Axes]]:
+def _grid(titles: Mapping[str, Any], most: int = 5) -> tuple[Figure, list[Axes]]:
     """Titled axes, at most so many in a row; those that are left over are hidden."""
-    columns = min(most, len(found))
-    rows = math.ceil(len(found) / columns)
+    columns = min(most, len(titles))
+    rows = math.ceil(len(titles) / columns)
     figure = new(2.5 * columns + 0.6, 2.7 * rows)
     grid = list(figure.subplots(rows, columns, squeeze=False).flat)
-    for axes, title in zip(grid, found, strict=False):
+    for axes, title in zip(grid, titles, strict=False):
         axes.axhline(0, color=INK, lw=0.6)
         framed(axes, title, size=9)
-    for axes in grid[len(found) :]:
+    for axes in grid[len(titles) :]:
         axes.set_visible(False)
     return figure, grid
 
 
-def _band(axes: Axes, x: Any, told: Comparison, colour: str, label: str) -> None:
+def _band(axes: Axes, x: np.ndarray, interval: Interval, colour: str, label: str) -> None:
     """A mean with its interval."""
-    low, high = (end.cpu() for end in told.interval)
-    axes.plot(x, told.mean.cpu(), "o-", color=colour, ms=3, lw=1.2, label=label)
-    axes.fill_between(x, low, high, color=colour, alpha=0.2, lw=0)
+    axes.plot(x, interval.mean, "o-", color=colour, ms=3, lw=1.2, label=label)
+    axes.fill_between(x, interval.low, interval.high, color=colour, alpha=0.2, lw=0)
+
+
+EIGHT = (
+    (-1.0, -1.0, 0), (1.0, 1.0, 0), (-0.6, -0.4, 0), (0.4, 0.7, 0),
+    (-1.0, 1.0, 1), (1.0, -1.0, 1), (-0.4, 0.8, 1), (0.7, -0.5, 1),
+)  # fmt: skip
+TASK = Choice("task", "task", (*TASKS, OWN), "xor")
+width = Slider("n", "n", 2, 60, 1, 10)
+rate = Slider("rate", r"\lg\eta", -3.0, 0.0, 0.25, -1.0)
+step = Slider("step", "t", 0, LAST, EVERY, LAST)
+POINTS = Points("points", "data", EIGHT, ("0", "1"), CLASSES, Box(-REACH, REACH, -REACH, REACH))
+CONTROLS = (step, TASK, width, rate, POINTS)  # time first: frames open with it
+TITLES = (r"$\log_{10}\sqrt{\det g}$ less its largest", "$R$")
+BOUNDARY, ZERO, ONE = range(3)  # the lines of a map, by position
+FORMULA = r"\Phi_j(x) = n^{-1/2}\,\sigma(w_j\cdot x + b_j),\qquad g = (\partial\Phi)^T\partial\Phi"
+
+
+def relevant(control: str, values: Mapping[str, Any]) -> bool:
+    """Points are clicked and dragged where they are the task."""
+    return control != "points" or values["task"] == OWN
+
+
+def draw_network(axes: Sequence[Axes], now: TrainedNetwork) -> Caption:
+    """Volume, curvature and decision boundary after so many steps, and how the network does."""
+    if not axes[0].images:
+        _begin(axes, now.ricci.shape)
+    count = sum(part.shape[1] for part in now.examples)
+    size, edge = (6, 0.5) if count < 20 else (1.5, 0)
+    for where, values in zip(axes, (now.log_volume, now.ricci), strict=True):
+        where.images[0].set_data(values)
+        where.lines[BOUNDARY].set_data(now.boundary)
+        for line, part in zip((ZERO, ONE), now.examples, strict=True):
+            where.lines[line].set_data(*part)
+            where.lines[line].set(markersize=size, markeredgewidth=edge)
+    if now.refusal:
+        return Caption(FORMULA, now.refusal)
+    contrast = f"log volume {now.contrast:+.3f} larger at its boundary than away from it"
+    if math.isnan(now.contrast):
+        contrast = "no boundary in sight"
+    numbers = f"loss {now.loss:.4g}, {now.right} of {count} right, {contrast}"
+    return Caption(FORMULA, f"t = {now.step}: {numbers}")
+
+
+def _begin(axes: Sequence[Axes], shape: tuple[int, ...]) -> None:
+    """Empty maps, whose frames, numbers and colour bars are drawn once, since they cost most."""
+    figure = axes[0].figure
+    figure.subplots_adjust(left=0.06, right=0.99, bottom=0.14, wspace=0.15)
+    norms = (Normalize(-3, 0), SymLogNorm(1.0, vmin=-1e4, vmax=1e4))
+    for where, one, norm in zip(axes, (VOLUME, RICCI), norms, strict=True):
+        image = where.imshow(
+            np.full(shape, np.nan), cmap=one.colours, norm=norm, origin="lower",
+            interpolation="nearest", extent=(-REACH, REACH) * 2,
+        )  # fmt: skip
+        figure.colorbar(image, ax=where, extend="min" if one is VOLUME else "both")
+        where.plot([], [], color=one.line, lw=1.5)
+        for colour in CLASSES:
+            where.plot([], [], "o", color=colour, mec="white")
+        where.set(xlim=(-REACH, REACH), ylim=(-REACH, REACH), xlabel="$x_1$", ylabel="$x_2$")
+    freeze(axes)

@@ -1,10 +1,10 @@
-"""Pictures of depth: the phases of wide networks, what they do to a pair of inputs, and deep geometry."""
+"""Pictures of depth: phases, correlation maps, depth scales, deep geometry, and a panel."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache, partial
-from typing import Any
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib import colormaps
@@ -14,47 +14,49 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import AsinhLocator
 
-from analytic.activations import erf, gaussian, sine
-from analytic.activations.activation import Activation
-from analytic.catalogue import catalogue
-from analytic.signal_propagation import PhaseDiagram, Signal, critical_line, phase_diagram
-from notebooks.panels import Caption, Choice, Slider
-from notebooks.panels.style import BLUE, INK, RED, framed, new
-from notebooks.topics.ntk_figures import LOG_VOLUME, by_dimension
-from numeric.estimate import Estimate
+from notebooks.panels import Caption, Choice, Slider, dimension, sigma, xi, zeta
+from notebooks.panels.style import BLUE, GREY, INK, RED, SMALL, framed, new
+from notebooks.topics.depth import ACTIVATIONS, DEPTHS, LARGEST
+from notebooks.topics.ntk import KERNELS
+from notebooks.topics.ntk_figures import LOG_VOLUME, RADIUS, kernel_numbers
 
-KERNELS = {"nngp": ("NNGP", BLUE), "ntk": ("NTK", RED)}
-LARGEST = 3.0  # of zeta and sigma in every diagram, as on the sliders
-PHASES = {"ordered": (0.6, BLUE, "o"), "critical": (1.0, INK, "s"), "chaotic": (1.6, RED, "^")}
+if TYPE_CHECKING:
+    from notebooks.topics.depth import (
+        CorrelationMap,
+        Decay,
+        DeepRays,
+        DepthScales,
+        GeometryByDepth,
+        LayerCorrelations,
+        NeighbourGrowth,
+        PhaseMap,
+    )
+
+LOOKS = {"ordered": (BLUE, "o"), "critical": (INK, "s"), "chaotic": (RED, "^")}
 COLOURS = ScalarMappable(LogNorm(0.3, 100), "viridis")  # of depth scales
-RADII = np.linspace(0, 5, 101)[1:]  # at the origin itself R is a limit
-
-
-def cells(count: int) -> np.ndarray:
-    """Midpoints of so many equal parts of an axis of the diagram."""
-    return LARGEST * (np.arange(count) + 0.5) / count
-
-
-def boundary(act: Activation) -> tuple[np.ndarray, np.ndarray]:
-    """The critical line inside the diagram, from its formula."""
-    zeta, sigma = critical_line(act, np.geomspace(1e-4, 60, 600))
-    inside = (zeta <= LARGEST) & (sigma <= LARGEST)
-    return zeta[inside], sigma[inside]
+ACTIVATION = Choice("activation", "activation", tuple(ACTIVATIONS), "erf")
+depth = Slider("depth", "L", 1, 10, 1, 3)
+CONTROLS = (ACTIVATION, depth, sigma, zeta, xi, dimension)
+TITLES = (LOG_VOLUME, "$R$", r"$\xi_c$")
 
 
 def figure_phases(
-    diagrams: Mapping[str, PhaseDiagram], lines: Mapping[str, Any], growths: Mapping[str, Any]
+    maps: Mapping[str, PhaseMap], neighbours: Mapping[str, NeighbourGrowth]
 ) -> Figure:
     """Depth scale, critical line, and growth of small distances at (zeta, sigma) beside the line."""
     figure = new(9.0, 4.2)
-    columns = figure.subplots(1, len(diagrams), sharey=True)
-    for (name, diagram), axes in zip(diagrams.items(), columns, strict=True):
-        axes.pcolormesh(diagram.zetas, diagram.sigmas, diagram.xi_c.T, norm=COLOURS.norm)
-        axes.plot(*lines[name], color="white", lw=4)
-        axes.plot(*lines[name], color=RED, lw=2, label=r"$\sigma^2 = 1/G$, $\zeta^2 = V - F/G$")
-        for above, marker, fate in ((False, "v", "approach"), (True, "^", "part")):
-            x, y = np.transpose([at for *at, growth in growths[name] if (growth > 1) == above])
-            axes.plot(x, y, marker, color=INK, mfc="white", ms=7, label=f"neighbours {fate}")
+    columns = figure.subplots(1, len(maps), sharey=True)
+    for (name, one), axes in zip(maps.items(), columns, strict=True):
+        line, near = (one.critical_zeta, one.critical_sigma), neighbours[name]
+        axes.pcolormesh(one.zetas, one.sigmas, one.xi_c, norm=COLOURS.norm)
+        axes.plot(*line, color="white", lw=4)
+        axes.plot(*line, color=RED, lw=2, label=r"$\sigma^2 = 1/G$, $\zeta^2 = V - F/G$")
+        for part, marker, fate in (
+            (near.growth <= 1, "v", "approach"),
+            (near.growth > 1, "^", "part"),
+        ):
+            style = {"color": INK, "mfc": "white", "ms": 7, "label": f"neighbours {fate}"}
+            axes.plot(near.zetas[part], near.sigmas[part], marker, **style)
         axes.text(2.25, 0.5, "ordered", color="white", ha="center", fontsize=12)
         axes.text(0.55, 2.6, "chaotic", color="white", ha="center", fontsize=12)
         framed(axes, name, r"bias $\zeta$").set(xlim=(0, LARGEST), ylim=(0, LARGEST))
@@ -64,58 +66,56 @@ def figure_phases(
     return figure
 
 
-def figure_maps(maps: Mapping[str, Signal], walks: Mapping[str, Sequence[np.ndarray]]) -> Figure:
+def figure_maps(maps: Mapping[str, CorrelationMap]) -> Figure:
     """Correlation maps, with the steps of pairs of inputs from layer to layer."""
     figure = new(9.0, 3.5)
-    grid = np.linspace(0, 1, 201)
-    for (name, signal), axes in zip(maps.items(), figure.subplots(1, 3, sharey=True), strict=True):
-        axes.plot(grid, grid, ":", color=INK, lw=1)
-        axes.plot(grid, signal.correlation_map(grid), color=PHASES[name][1], lw=2)
-        for walk in walks[name]:  # up to the map, across to the diagonal
+    for (name, one), axes in zip(maps.items(), figure.subplots(1, 3, sharey=True), strict=True):
+        axes.plot(one.grid, one.grid, ":", color=INK, lw=1)
+        axes.plot(one.grid, one.mapped, color=LOOKS[name][0], lw=2)
+        for walk in one.walks:  # up to the map, across to the diagonal
             across, up = np.repeat(walk, 2)[:-1], np.r_[walk[0], np.repeat(walk[1:], 2)]
-            axes.plot(across, up, color="#888888", lw=0.9)
-        end = float(signal.correlation.value)
+            axes.plot(across, up, color=GREY, lw=0.9)
+        end = one.fixed_point
         axes.plot(end, end, "o", color=INK, ms=7, clip_on=False, zorder=3)
-        label = rf"$\sigma = {float(signal.sigma):.3g}$, $\chi_1 = {float(signal.chi_1):.3g}$"
+        label = rf"$\sigma = {one.sigma:.3g}$, $\chi_1 = {one.chi_1:.3g}$"
         axes.text(0.97, 0.05, f"{label}\n$c^* = {end:.3g}$", ha="right", fontsize=9)
         framed(axes, name, "$c$").set(aspect="equal", xlim=(0, 1), ylim=(0, 1))
     figure.axes[0].set_ylabel("$f(c)$, one layer on")
     return figure
 
 
-def figure_scales(
-    gaps: Mapping[str, np.ndarray], lines: Mapping[str, Any], measured: Mapping[str, Any]
-) -> Figure:
-    """Left: distance from rest by layer. Right: the depth scale against sigma, and fits to the left."""
+def figure_scales(decays: Mapping[str, Decay], scales: Mapping[str, DepthScales]) -> Figure:
+    """Left: distance from the fixed point by layer. Right: the depth scale against sigma, and fits."""
     figure = new(9.0, 3.6)
     left, right = figure.subplots(1, 2)
-    for name, gap in gaps.items():
-        _, colour, marker = PHASES[name]
-        layers = np.arange(1, len(gap) + 1)
-        left.loglog(layers, gap, marker, color=colour, ms=3.5, mfc="none", label=name)
-        left.loglog(layers, lines[name](layers), color=colour, lw=1)
+    for name, one in decays.items():
+        colour, marker = LOOKS[name]
+        left.loglog(one.layers, one.distance, marker, color=colour, ms=3.5, mfc="none", label=name)
+        left.loglog(one.layers, one.predicted, color=colour, lw=1)
     framed(left, "$|c_l - c^*|$", "layer $l$").set_ylim(1e-8, 2)
-    for name, (sigmas, scales, fits) in measured.items():
-        colour, marker = {"erf": (BLUE, "o"), "tanh": (RED, "^")}[name]
-        right.semilogy(sigmas, scales, color=colour, lw=1.2, label=rf"{name}: $\xi_c$")
-        right.semilogy(*fits, marker, color=colour, mfc="none", ms=5, label=f"{name}: fitted")
+    for (name, one), (colour, marker) in zip(
+        scales.items(), ((BLUE, "o"), (RED, "^")), strict=True
+    ):
+        style = {"color": colour, "mfc": "none", "ms": 5, "label": f"{name}: fitted"}
+        right.semilogy(one.sigmas, one.xi_c, color=colour, lw=1.2, label=rf"{name}: $\xi_c$")
+        right.semilogy(one.fitted_sigmas, one.fitted, marker, **style)
     framed(right, r"depth scale, $\zeta = 0.3$", r"$\sigma$").set_ylim(0.3, 300)
     for axes in (left, right):
-        axes.legend(frameon=False, fontsize=8)
+        axes.legend(**SMALL)
     return figure
 
 
-def figure_networks(found: Mapping[Any, Estimate], exact: Mapping[Any, np.ndarray]) -> Figure:
+def figure_networks(correlations: Mapping[tuple[str, str], LayerCorrelations]) -> Figure:
     """Correlations in networks, mean and standard deviation by (activation, phase), and their map."""
     figure = new(9.0, 3.6)
-    names = dict.fromkeys(name for name, _ in found)
+    names = dict.fromkeys(name for name, _ in correlations)
     columns = dict(zip(names, figure.subplots(1, len(names), sharey=True), strict=True))
-    for (name, phase), estimate in found.items():
-        _, colour, marker = PHASES[phase]
-        layers = np.arange(1, len(estimate.mean) + 1)
-        for pair in range(estimate.mean.shape[1]):
-            mean, spread = estimate.mean[:, pair], estimate.spread[:, pair]
-            columns[name].plot(layers, exact[name, phase][:, pair], color=colour, lw=1.2)
+    for (name, phase), one in correlations.items():
+        colour, marker = LOOKS[phase]
+        layers = np.arange(1, len(one.exact) + 1)
+        for pair, exact in enumerate(one.exact.T):
+            mean, spread = one.networks.mean[:, pair], one.networks.spread[:, pair]
+            columns[name].plot(layers, exact, color=colour, lw=1.2)
             columns[name].errorbar(layers, mean, spread, fmt=marker, color=colour, mfc="none", ms=5,
                                    lw=1, capsize=2, label=None if pair else phase)  # fmt: skip
         framed(columns[name], f"{name}: correlation $c_l$", "layer $l$")
@@ -123,99 +123,63 @@ def figure_networks(found: Mapping[Any, Estimate], exact: Mapping[Any, np.ndarra
     return figure
 
 
-def found(kernel: str, what: str, activation: str = "erf", **values: Any) -> Any:
-    """A deep quantity in floats; its formula takes what it has arguments for."""
-    formula = catalogue[f"deep.{activation}.{kernel}.{what}"]
-    return formula.numpy(**{symbol.name: values[symbol.name] for symbol in formula.args})
-
-
-def log_volume(kernel: str, d: int, **values: Any) -> Any:
-    r"""$\log_{10}\sqrt{\det g}$ from those of d = 1 and 2: only the logarithm fits in floats."""
-    return by_dimension(partial(found, kernel, "magnification"), d, **values)
-
-
-ricci = partial(found, what="ricci")
-
-
-DEPTHS = (1, 2, 3, 5, 8)
-
-
-def figure_geometry(
-    settings: Mapping[str, Mapping[str, Any]],
-    radii: np.ndarray,
-    judged: Mapping[tuple[str, str, str], np.ndarray],  # phase, kernel, quantity
-    seven: Mapping[str, tuple[np.ndarray, np.ndarray]],
-) -> Figure:
+def figure_geometry(phases: Mapping[str, GeometryByDepth]) -> Figure:
     """Both geometries by depth in two phases; circles are differences of the kernel at depth 2."""
     figure = new(9.0, 10.6)
     rows = figure.subplots(4, 2, sharex=True)
     shades = colormaps["viridis"](np.linspace(0.9, 0, len(DEPTHS)))
-    for (phase, values), column in zip(settings.items(), rows.T, strict=True):
-        quantities = ((kernel, what) for kernel in KERNELS for what in ("magnification", "ricci"))
-        for (kernel, what), axes in zip(quantities, column, strict=True):
-            volume = what == "magnification"
-            for depth, shade in zip(DEPTHS, shades, strict=True):
-                y = (log_volume if volume else ricci)(kernel, r=RADII, depth=depth, **values)
-                axes.plot(RADII, y, color=shade, label=f"depth {depth}")
-            points = (np.log10 if volume else np.asarray)(judged[phase, kernel, what])
-            axes.plot(radii, points, "o", color=INK, mfc="none", label="differences, depth 2")
-            if not volume:
-                _tall(axes)
+    for (phase, one), column in zip(phases.items(), rows.T, strict=True):
+        for ((kernel, what), curves), axes in zip(one.curves.items(), column, strict=True):
+            for (layers, values), shade in zip(curves.items(), shades, strict=True):
+                axes.plot(one.radii, values, color=shade, label=f"depth {layers}")
+            style = {"color": INK, "mfc": "none", "label": "differences, depth 2"}
+            axes.plot(one.check_radii, one.checks[kernel, what], "o", **style)
+            if what == "ricci":
+                _scale_by_asinh(axes)
             if (kernel, what) == ("nngp", "ricci"):
                 axes.set_ylim(*axes.get_ylim())  # (7) leaves it
-                axes.plot(*seven[phase], ":", color=RED, lw=2, label="(7) at depth 2")
-            framed(axes, f"{KERNELS[kernel][0]}, {phase}: {LOG_VOLUME if volume else '$R$'}")
-        column[-1].set_xlabel(r"$\|x\|$")
+                axes.plot(*one.formula_7, ":", color=RED, lw=2, label="(7) at depth 2")
+            quantity = "$R$" if what == "ricci" else LOG_VOLUME
+            framed(axes, f"{KERNELS[kernel]}, {phase}: {quantity}")
+        column[-1].set_xlabel(RADIUS)
     _legend(figure, rows[1, 0], 7)
     return figure
 
 
-ACTS = {"erf": erf, "sine": sine(1), "gaussian": gaussian}
-ACTIVATION = Choice("activation", "activation", tuple(ACTS), "erf")
-depth = Slider("depth", "L", 1, 10, 1, 3)
-TITLES = (LOG_VOLUME, "$R$", r"$\xi_c$")
-
-
-def geometry(
-    axes: Sequence[Axes], activation: str, depth: int, sigma: float, zeta: float, xi: float, d: int
-) -> Caption:
+def draw_rays(axes: Sequence[Axes], rays: DeepRays) -> Caption:
     """Both geometries along a ray, the place in the phase diagram, and numbers at |x| = 1."""
-    told = []
-    values: dict[str, Any] = {"activation": activation, "depth": depth, "d": d, "w": 1.0}
-    values |= {"sigma": sigma, "zeta": zeta, "xi": xi}
-    for line, (kernel, (name, _)) in enumerate(KERNELS.items()):
-        curves = [quantity(kernel, r=RADII, **values) for quantity in (log_volume, ricci)]
-        for one, curve in zip(axes[:2], curves, strict=True):
-            _moved(one, line, curve)
-        volume, scalar = (curve[RADII == 1].item() for curve in curves)
-        told.append(f"{name} log10 sqrt(det g) = {volume:.8g}, R = {scalar + 0.0:.8g}")
-    return Caption(_placed(axes[2], activation, sigma, zeta), f"at |x| = 1: {'; '.join(told)}")
+    for line, one in enumerate(rays.kernels.values()):
+        for where, values in zip(axes[:2], (one.log_volume, one.ricci), strict=True):
+            _move(where, line, rays.radii, values)
+    _place(axes[2], rays)
+    layers = r"\infty" if np.isinf(rays.xi_c) else f"{rays.xi_c:.4g}"
+    end = rf"\xi_c = {layers}" if rays.variance else r"V_l \to 0 \text{: the signal vanishes}"
+    chi = rf"\chi_1 = \sigma^2 G(V^*) = {rays.chi_1:.4g} \text{{ ({rays.phase})}}"
+    return Caption(rf"{chi},\quad {end}", f"at |x| = 1: {kernel_numbers(rays)}")
 
 
-def _moved(axes: Axes, line: int, y: np.ndarray) -> None:
+def _move(axes: Axes, line: int, x: np.ndarray, y: np.ndarray) -> None:
     """Moves the curve of a kernel; both are made when first asked for."""
     if not axes.lines:
-        for name, colour in KERNELS.values():
+        for name, colour in zip(KERNELS.values(), (BLUE, RED), strict=True):
             axes.plot([], [], color=colour, label=name)
-        axes.legend(frameon=False, fontsize=8)
+        axes.legend(**SMALL)
         if axes.get_title() == TITLES[1]:
-            _tall(axes)
-    axes.lines[line].set_data(RADII, y)
+            _scale_by_asinh(axes)
+    axes.lines[line].set_data(x, y)
     axes.relim()
     axes.autoscale_view()
 
 
-@cache
-def _diagram(activation: str) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]:
-    """A picture, which redraws faster than numbers that have to be coloured, and the line."""
-    act = ACTS[activation]
-    found = phase_diagram(act, cells(60), cells(60))
-    return COLOURS.to_rgba(found.xi_c.T, bytes=True), boundary(act)
+@lru_cache(maxsize=len(ACTIVATIONS))
+def _coloured(diagram: PhaseMap) -> np.ndarray:
+    """A picture, which redraws faster than numbers that have to be coloured."""
+    return COLOURS.to_rgba(diagram.xi_c, bytes=True)
 
 
-def _placed(axes: Axes, activation: str, sigma: float, zeta: float) -> str:
-    """Marks the network in the phase diagram and tells its phase."""
-    picture, line = _diagram(activation)
+def _place(axes: Axes, rays: DeepRays) -> None:
+    """The phase diagram, its critical line, and a marker where the network is."""
+    picture = _coloured(rays.diagram)
     if not axes.images:
         axes.imshow(picture, extent=(0, LARGEST, 0, LARGEST), origin="lower", aspect="auto")
         axes.figure.colorbar(COLOURS, ax=axes, extend="both").minorticks_off()
@@ -223,17 +187,11 @@ def _placed(axes: Axes, activation: str, sigma: float, zeta: float) -> str:
         axes.plot([], [], ".", color=RED, ms=3)
         axes.plot([], [], "o", color=INK, mfc="white", ms=9, mew=2, clip_on=False)
     axes.images[0].set_data(picture)
-    axes.lines[0].set_data(*line)
-    axes.lines[1].set_data([zeta], [sigma])
-    at = phase_diagram(ACTS[activation], [sigma], [zeta])
-    V, chi, scale = (float(part[0, 0]) for part in (at.V, at.chi_1, at.xi_c))
-    phase = {-1: "ordered", 0: "critical", 1: "chaotic"}[np.sign(chi - 1)]
-    layers = r"\infty" if np.isinf(scale) else f"{scale:.4g}"
-    end = rf"\xi_c = {layers}" if V else r"V_l \to 0 \text{: the signal vanishes}"
-    return rf"\chi_1 = \sigma^2 G(V^*) = {chi:.4g} \text{{ ({phase})}},\quad {end}"
+    axes.lines[0].set_data(rays.diagram.critical_zeta, rays.diagram.critical_sigma)
+    axes.lines[1].set_data([rays.zeta], [rays.sigma])
 
 
-def _tall(axes: Axes) -> None:
+def _scale_by_asinh(axes: Axes) -> None:
     """A scale for curvatures of either sign that differ by powers of ten."""
     axes.set_yscale("asinh", base=0)
     axes.yaxis.set_major_locator(AsinhLocator(1.0, numticks=7, base=0))

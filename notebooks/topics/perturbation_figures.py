@@ -2,61 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
-from analytic.perturbation import chi, fluctuation, magnification
-from notebooks import panels
-from notebooks.panels import Caption, LogSlider, Slider
+from notebooks.panels import Caption, LogSlider, Slider, degree, dimension
 from notebooks.panels.style import BLUE, GREY, INK, RED, SMALL, framed, new
-from notebooks.topics.ntk_figures import Law
 
-OVERLAPS = np.linspace(0, 1, 201)
-TARGETS = np.linspace(0, 3, 121)  # y / |x_a|^q
+if TYPE_CHECKING:
+    from notebooks.topics.perturbation import (
+        AreaMaps,
+        ChiCurves,
+        LearnedExample,
+        LineFit,
+        Sampled,
+        TargetCurves,
+    )
+    from notebooks.topics.statistics import PowerLaw
+
 CHANGE = r"$n\,(\langle\sqrt{\det g}\rangle / \sqrt{\det\bar g} - 1)$"
 TARGET = r"$y\,/\,\|x_a\|^q$"
 SHRINK_GROW = LinearSegmentedColormap.from_list("shrink, grow", (BLUE, "white", RED))
 HOLLOW = {"color": INK, "mfc": "none", "ms": 4}
+CONTROLS = (
+    degree,
+    dimension,
+    Slider("rho", r"\rho", 0.0, 1.0, 0.05, 0.5),
+    Slider("y", "y", 0.0, 3.0, 0.1, 2.0),
+    LogSlider("n", "n", 1, 6, 1000.0),
+)
+CORRECTED = r"1 + \frac{1}{n}\left[\frac{y^2\|x_a\|^{-2q} - 1}{4}\,(\chi - d) + \kappa\right]"
+TITLES = ("mean volume over its limit", "the same by target")  # formulas would be slow to draw
 
 
-def change(d: int, q: int, rho: Any, y: Any) -> Any:
-    """What stands before 1/n in the posterior mean of sqrt(det g); y is in units of |x_a|^q."""
-    return magnification.numpy(d=d, q=q, rho=rho, ratio=np.square(y), n=1) - 1
-
-
-def as_printed(d: int, q: int, rho: Any, y: Any) -> Any:
-    """The same by (E.38)."""
-    return (np.square(y) - 1) * (chi.numpy(d=d, q=q, rho=rho) - d) / 4
-
-
-def threshold(d: int, q: int, rho: Any) -> Any:
-    """The target, in units of |x_a|^q, from which areas grow."""
-    excess = chi.numpy(d=d, q=q, rho=rho) - d
-    return np.sqrt(1 - 4 * fluctuation.numpy(d=d, q=q) / excess)
-
-
-def figure_e1(
-    judged: Callable[[int, int, float], float],
-    dimensions: Sequence[int] = (2, 100),
-    degrees: Sequence[int] = range(1, 11),
-) -> Figure:
-    """chi over its value at rho = 1, and chi - d; circles for what another route found."""
+def figure_e1(curves: ChiCurves) -> Figure:
+    """chi over its value at rho = 1, and chi - d; circles for its definition."""
     figure = new(9.0, 6.6)
+    dimensions, degrees = (dict.fromkeys(part) for part in zip(*curves.closed_form, strict=True))
     rows = figure.subplots(2, len(dimensions), sharex=True, sharey="row")
+    places = curves.check_overlaps
     for d, (share, excess) in zip(dimensions, rows.T, strict=True):
         for q, shade in zip(degrees, np.linspace(1, 0.25, len(degrees)), strict=True):
-            curve = chi.numpy(d=d, q=q, rho=OVERLAPS)
-            share.plot(OVERLAPS, curve / curve[-1], color=RED, alpha=shade, label=f"$q = {q}$")
-            excess.semilogy(OVERLAPS, curve - d, color=RED, alpha=shade)
-            places = np.linspace(0, 1, 5)
-            found = np.array([judged(d, q, rho) for rho in places])
-            for axes, values in ((share, found / found[-1]), (excess, found - d)):
+            curve, checks = curves.closed_form[d, q], curves.checks[d, q]
+            style = {"color": RED, "alpha": shade}
+            share.plot(curves.overlaps, curve / curve[-1], label=f"$q = {q}$", **style)
+            excess.semilogy(curves.overlaps, curve - d, **style)
+            for axes, values in ((share, checks / checks[-1]), (excess, checks - d)):
                 axes.plot(places[1:-1], values[1:-1], "o", **HOLLOW | {"ms": 2.5})
                 axes.plot(places[[0, -1]], values[[0, -1]], "o", **HOLLOW | {"ms": 6})
         framed(share, rf"$\chi(\rho)\,/\,\chi(1)$, $d = {d}$").set_ylim(0, 1.1)
@@ -66,75 +61,52 @@ def figure_e1(
     return figure
 
 
-@dataclass(frozen=True)
-class Case:
-    """Where a comparison takes place."""
-
-    d: int
-    q: int
-    rho: float
-
-    def draw(self, axes: Axes) -> None:
-        """Both formulas against the target."""
-        at = (self.d, self.q, self.rho, TARGETS)
-        axes.axhline(0, color=GREY, lw=0.8)
-        axes.plot(TARGETS, as_printed(*at), "--", color=RED, label="as printed, (E.38)")
-        axes.plot(TARGETS, change(*at), color=BLUE, label="corrected")
-        where = rf", $\rho = {self.rho:g}$" if self.d > 1 else ""
-        framed(axes, f"{CHANGE}, $q = {self.q}$, $d = {self.d}${where}", TARGET)
+def _formulas(axes: Axes, curves: TargetCurves) -> None:
+    """Both formulas against the target."""
+    axes.axhline(0, color=GREY, lw=0.8)
+    axes.plot(curves.targets, curves.printed, "--", color=RED, label="as printed, (E.38)")
+    axes.plot(curves.targets, curves.corrected, color=BLUE, label="corrected")
+    where = rf", $\rho = {curves.rho:g}$" if curves.d > 1 else ""
+    framed(axes, f"{CHANGE}, $q = {curves.q}$, $d = {curves.d}${where}", TARGET)
 
 
-def figure_voices(
-    exact_case: Case, at: Any, exact: Mapping[int, Any],
-    sampled_case: Case, targets: Any, sampled: Mapping[int, Any],
+def figure_printed_corrected(
+    line: TargetCurves, at: np.ndarray, exact: Mapping[int, np.ndarray],
+    plane: TargetCurves, sampled: Mapping[int, Sampled],
 ) -> Figure:  # fmt: skip
-    """Both formulas beside what does not know them: exact values, and (mean, error) pairs, by width."""
+    """Both formulas beside what does not know them: exact values at targets, and samples, by width."""
     figure = new(9.0, 3.9)
     left, right = figure.subplots(1, 2)
-    exact_case.draw(left)
-    sampled_case.draw(right)
+    _formulas(left, line)
+    _formulas(right, plane)
     for (width, values), mark in zip(exact.items(), (":", "o"), strict=True):
         left.plot(at, values, mark, **HOLLOW, label=f"exact, $n = {width}$")
-    for (width, pairs), mark in zip(sampled.items(), "s^", strict=False):
+    for (width, one), mark in zip(sampled.items(), "s^", strict=False):
         style = {"fmt": mark, "lw": 1.2, "capsize": 2, "zorder": 3, **HOLLOW}
-        right.errorbar(targets, *np.transpose(pairs), label=f"Monte Carlo, $n = {width}$", **style)
+        right.errorbar(one.at, one.mean, one.stderr, label=f"Monte Carlo, $n = {width}$", **style)
     for axes in (left, right):
         axes.legend(loc="upper left", **SMALL)
     return figure
 
 
-@dataclass(frozen=True)
-class Line:
-    """A straight line through points with error bars, and how sure its value at 0 is."""
-
-    value: float
-    stderr: float
-    slope: float
-
-    @classmethod
-    def through(cls, x: Any, y: Any, stderr: Any) -> Line:
-        (slope, value), cov = np.polyfit(x, y, 1, w=1 / np.asarray(stderr), cov="unscaled")
-        return cls(float(value), float(cov[1, 1] ** 0.5), float(slope))
-
-
 def figure_limits(
-    laws: Mapping[str, Law], at: Mapping[int, Any], fit: Line, corrected: float, printed: float
+    laws: Mapping[str, PowerLaw], by_width: Sampled, fit: LineFit, corrected: float, printed: float
 ) -> Figure:
-    """How the exact case nears each formula; (mean, error) of samples by width, and their limit."""
+    """How the exact case nears each formula; samples by width, and their limit."""
     figure = new(9.0, 3.9)
     left, right = figure.subplots(1, 2)
     looks = zip(("o-", "s-", "^--"), (BLUE, INK, RED), strict=True)
     for (label, law), (style, colour) in zip(laws.items(), looks, strict=True):
-        text = f"{label}: slope {law.slope.value:.3f}"
+        text = f"{label}: slope {law.slope:.3f}"
         left.loglog(law.x, law.y, style, **HOLLOW | {"color": colour}, lw=1, label=text)
     framed(left, "exact case less the formulas", "$n$").legend(**SMALL)
-    inverse = 1 / np.array(list(at))
+    inverse = 1 / by_width.at
     right.axhline(corrected, color=BLUE, label=f"corrected: ${corrected:+.3f}$")
     right.plot([], [], "--", color=RED, label=f"as printed: ${printed:+.3f}$, far above")
     reach = np.array([0, inverse.max()])
     right.plot(reach, fit.value + fit.slope * reach, ":", color=INK, label="fitted line")
-    mean, stderr = np.array(list(at.values())).T
-    right.errorbar(inverse, mean, stderr, fmt="s", capsize=2, label="Monte Carlo", **HOLLOW)
+    samples = {"fmt": "s", "capsize": 2, "label": "Monte Carlo", **HOLLOW}
+    right.errorbar(inverse, by_width.mean, by_width.stderr, **samples)
     last = {"fmt": "D", "color": INK, "capsize": 3, "label": r"$n \to \infty$", "zorder": 3}
     right.errorbar(0, fit.value, fit.stderr, **last)
     low, high = right.get_ylim()
@@ -143,24 +115,23 @@ def figure_limits(
     return figure
 
 
-def figure_map(targets: Sequence[float], q: int, xa: tuple[float, float]) -> Figure:
+def figure_map(maps: AreaMaps) -> Figure:
     """Where around a training point areas grow, against infinite width and against no training."""
-    side = np.linspace(-2, 2, 200)  # even: the origin has no direction
-    grid = np.stack(np.meshgrid(side, side))
-    rho = np.tensordot(xa, grid, 1) / (np.linalg.norm(xa) * np.linalg.norm(grid, axis=0))
-    figure = new(9.0, 5.8)
-    rows = figure.subplots(2, len(targets), sharex=True, sharey=True)
-    top = max(abs(read(2, q, 1.0, y)) for y in targets for read in (change, as_printed))
+    figure, (x, y) = new(9.0, 5.8), maps.example
+    both = (maps.against_infinite_width, maps.against_untrained)
+    rows = figure.subplots(2, len(both[0]), sharex=True, sharey=True)
+    top = max(abs(one.along) for row in both for one in row)
     names = (r"against $n = \infty$", "against untrained networks")
-    for row, read, name in zip(rows, (change, as_printed), names, strict=True):
-        for axes, y in zip(row, targets, strict=True):
-            value = read(2, q, rho.clip(-1, 1), y)
-            shown = axes.pcolormesh(side, side, value, cmap=SHRINK_GROW, vmin=-top, vmax=top)
-            axes.contour(side, side, value, [0], colors=INK, linestyles="--", linewidths=1)
-            axes.plot(*xa, "*", color=INK, ms=11)
-            for place, overlap in (((xa[0], xa[1] - 0.5), 1.0), ((-xa[1], xa[0]), 0.0)):
-                axes.text(*place, f"{read(2, q, overlap, y):+.2f}", ha="center")
-            axes.set(title=rf"$y = {y:g}\,\|x_a\|^{q}$", aspect="equal")
+    for row, ones, name in zip(rows, both, names, strict=True):
+        for axes, one in zip(row, ones, strict=True):
+            colours = {"cmap": SHRINK_GROW, "vmin": -top, "vmax": top}
+            shown = axes.pcolormesh(maps.side, maps.side, one.change, **colours)
+            dashed = {"colors": INK, "linestyles": "--", "linewidths": 1}
+            axes.contour(maps.side, maps.side, one.change, [0], **dashed)
+            axes.plot(x, y, "*", color=INK, ms=11)
+            for place, value in (((x, y - 0.5), one.along), ((-y, x), one.across)):
+                axes.text(*place, f"{value:+.2f}", ha="center")
+            axes.set(title=rf"$y = {one.target:g}\,\|x_a\|^{maps.q}$", aspect="equal")
         row[0].set_ylabel(name)
     label = "change of areas in percent, $n = 100$"
     figure.colorbar(shown, ax=rows, label=label, shrink=0.8)
@@ -186,48 +157,33 @@ def figure_monotone(
     return figure
 
 
-CONTROLS = (
-    panels.degree,
-    panels.dimension,
-    Slider("rho", r"\rho", 0.0, 1.0, 0.05, 0.5),
-    Slider("y", "y", 0.0, 3.0, 0.1, 2.0),
-    LogSlider("n", "n", 1, 6, 1000.0),
-)
-CORRECTED = r"1 + \frac{1}{n}\left[\frac{y^2\|x_a\|^{-2q} - 1}{4}\,(\chi - d) + \kappa\right]"
-TITLES = ("mean volume over its limit", "the same by target")  # no slow formulas
-
-
-def relevant(control: str, values: Any) -> bool:
+def relevant(control: str, values: Mapping[str, Any]) -> bool:
     """On a line all points are parallel."""
     return control != "rho" or values["d"] > 1
 
 
-def perturbed(axes: Sequence[Axes], q: int, d: int, rho: float, y: float, n: float) -> Caption:
+def draw_example(axes: Sequence[Axes], now: LearnedExample) -> Caption:
     """Volumes after one example was learned, by the overlap with it and by its target."""
-    n, rho = round(n), rho if d > 1 else 1.0
     if not axes[0].lines:
-        _begun(axes)
-    overlaps = OVERLAPS if d > 1 else OVERLAPS[-1:]
-    found = []
-    for line, read in enumerate((change, as_printed)):
-        found.append(1 + read(d, q, rho, y) / n)
-        axes[0].lines[line].set_data(overlaps, 1 + read(d, q, overlaps, y) / n)
-        axes[1].lines[line].set_data(TARGETS, 1 + read(d, q, rho, TARGETS) / n)
-        for one, at in zip(axes, (rho, y), strict=True):
-            one.lines[2 + line].set_data([at], [found[-1]])
+        _begin(axes)
+    for line, volume in enumerate((now.corrected, now.printed)):
+        axes[0].lines[line].set_data(now.overlaps, volume.by_overlap)
+        axes[1].lines[line].set_data(now.targets, volume.by_target)
+        for one, at in zip(axes, (now.rho, now.y), strict=True):
+            one.lines[2 + line].set_data([at], [volume.here])
     for one in axes:
         one.relim()
         one.autoscale_view()
-    told = f"corrected {found[0]:.8g}, as printed {found[1]:.8g}"
-    told += f"; areas grow from y = {threshold(d, q, rho):.6g} |x_a|^{q}"
-    if abs(found[0] - 1) > 0.2:
-        told += "; too narrow for a first order in 1/n"
-    excess, kappa = chi.numpy(d=d, q=q, rho=rho) - d, fluctuation.numpy(d=d, q=q)
-    filled = rf"\left[\frac{{{y**2:.4g} - 1}}{{4}}\cdot {excess:.6g} - {-kappa:.6g}\right]"
-    return Caption(rf"{CORRECTED} = 1 + \frac{{1}}{{{n}}}{filled}", told)
+    numbers = f"corrected {now.corrected.here:.8g}, as printed {now.printed.here:.8g}"
+    numbers += f"; areas grow from y = {now.threshold:.6g} |x_a|^{now.q}"
+    if now.too_narrow:
+        numbers += "; too narrow for a first order in 1/n"
+    filled = rf"\frac{{{now.y**2:.4g} - 1}}{{4}}\cdot {now.excess:.6g} - {-now.fluctuation:.6g}"
+    formula = rf"{CORRECTED} = 1 + \frac{{1}}{{{now.n}}}\left[{filled}\right]"
+    return Caption(formula, numbers)
 
 
-def _begun(axes: Sequence[Axes]) -> None:
+def _begin(axes: Sequence[Axes]) -> None:
     """The lines that move: corrected, as printed, and a dot on each; then one that does not."""
     for one, xlabel in zip(axes, (r"overlap $\rho$", TARGET), strict=True):
         one.plot([], [], "-", color=BLUE, label="corrected")

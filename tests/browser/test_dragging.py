@@ -10,7 +10,7 @@ from mpmath import mp
 from analytic.activations import erf
 from analytic.finite.units import Units
 from notebooks.running.browser import PICTURE, NotebookPage, chromium, opened
-from notebooks.topics.finite_figures import CIRCLE, Triple
+from notebooks.topics.finite import CIRCLE, Triple
 
 pytestmark = pytest.mark.skipif(
     chromium() is None, reason="no Chromium here: install it to drag in a real browser"
@@ -37,14 +37,16 @@ HEAD = """# ---
 """
 # The panels of notebooks 06 and 10 alone, since those take longer.
 DRAGGING = """from notebooks import panels
-from notebooks.topics import finite_figures as figures
+from notebooks.topics import finite, finite_figures as figures
 
-panels.Panel(figures.network, [figures.W, figures.bias], figures.TITLES)
+panels.Panel(finite.panel_network, figures.draw_network, figures.CONTROLS, figures.TITLES)
 """
 CLICKING = """from notebooks import panels
-from notebooks.topics import boundaries_panel as own
+from notebooks.topics import boundaries, boundaries_figures as figures
 
-panels.Panel(own.play, own.CONTROLS, own.TITLES, own.relevant)
+panels.Panel(
+    boundaries.trained_network, figures.draw_network, figures.CONTROLS, figures.TITLES, figures.relevant
+)
 """
 
 
