@@ -26,7 +26,8 @@ device: str = "cpu"
 deep = False
 # %%
 import os
-variables = [os.environ.get(name) for name in ("KERNEL_GEOMETRY_FRAMES", "OMP_NUM_THREADS")]
+names = ("KERNEL_GEOMETRY_FRAMES", "OMP_NUM_THREADS", "TQDM_DISABLE")
+variables = [os.environ.get(name) for name in names]
 print(widths, sigma, seed, *variables, os.getcwd())
 # %% tags=["verdict"]
 assert 2 + 2 == 4
@@ -103,7 +104,7 @@ def test_kernels_get_parameters_environment_and_folder(ran: Ran) -> None:
         for o in c.get("outputs", ())
         if "text" in o
     ]
-    assert printed == [f"[4, 5] 2 3 1 1 {Path(runner.__file__).parents[1]}\n"]
+    assert printed == [f"[4, 5] 2 3 1 1 1 {runner.ROOT}\n"]
 
 
 @pytest.mark.parametrize(

@@ -231,7 +231,8 @@ class _Engine(Engine):
         client = PapermillNotebookClient(nb_man, kernel_name=kernel_name, log=_log)
         client.extra_arguments = ["--log-level=40"]  # errors, without the warning about TCP
         batch.clients.add(client)
-        environment = {"KERNEL_GEOMETRY_FRAMES": "1"} | os.environ  # sliders as frames
+        # Sliders become frames; no progress bar, for nobody watches and it would stay in the report.
+        environment = {"KERNEL_GEOMETRY_FRAMES": "1"} | os.environ | {"TQDM_DISABLE": "1"}
         if batch.jobs > 1:
             environment["OMP_NUM_THREADS"] = "1"
         with TemporaryFile() as log:
