@@ -5,10 +5,8 @@ from __future__ import annotations
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 from notebooks.panels import Control, Panel
 from notebooks.running.browser import chromium, opened
@@ -36,7 +34,7 @@ def in_a_browser(presses: int = 15) -> Iterator[str]:
         return
     with tempfile.TemporaryDirectory() as folder, opened("01_nngp_geometry", Path(folder)) as page:
         page.run()
-        times = page.redraw_milliseconds(0, presses)
+        times = page.redraw_milliseconds(page.slider(0), presses=presses)
     yield (
         f"sigma slider of 01_nngp_geometry: median {statistics.median(times):.0f} ms, "
         f"worst {max(times):.0f} ms of {presses} presses (limit 150 ms)"
@@ -61,30 +59,13 @@ def panels() -> dict[str, tuple[Control, Panel]]:
     """A control that is moved, and its panel."""
     start = Neurons.drawn(100, seed=0, antisymmetric=True, device="cpu")
     films = dynamics.Films.of(start, [dynamics.sinusoid(10)], span=100.0)
-    deltas = dynamics_figures.controls(films)
+    look = dynamics_figures.panel_look(films)
     return {
-        "06, weights": (
-            finite_figures.bias,
-            _panel(finite.panel_network, finite_figures.draw_network, finite_figures),
-        ),
-        "08, splines": (
-            splines_figures.A,
-            _panel(splines.interpolants, splines_figures.draw_interpolants, splines_figures),
-        ),
-        "09, delta": (
-            deltas[0],
-            Panel(films.frame, dynamics_figures.draw_frame, deltas, dynamics_figures.TITLES),
-        ),
+        "06, weights": (finite_figures.bias, Panel(finite.panel_network, finite_figures.PANEL)),
+        "08, splines": (splines_figures.A, Panel(splines.interpolants, splines_figures.PANEL)),
+        "09, delta": (look.controls[0], Panel(films.frame, look)),
         "10, training": (
             boundaries_figures.step,
-            _panel(boundaries.trained_network, boundaries_figures.draw_network, boundaries_figures),
+            Panel(boundaries.trained_network, boundaries_figures.PANEL),
         ),
     }
-
-
-def _panel(compute: Callable[..., Any], draw: Callable[..., Any], look: ModuleType) -> Panel:
-    return Panel(compute, draw, look.CONTROLS, look.TITLES, getattr(look, "relevant", _always))
-
-
-def _always(name: str, values: Mapping[str, Any]) -> bool:
-    return True

@@ -103,7 +103,7 @@ print("with -1/4       =", quarter[0, 1, 0, 1])
 print("with -3/4       =", three_quarters[0, 1, 0, 1])
 
 # %% [markdown]
-# A second witness knows no tensors. In the plane the total curvature is fixed by topology: for a monomial of degree
+# A second route uses no tensors. In the plane the total curvature is fixed by topology: for a monomial of degree
 # $q$ the far end of the surface is a cone, and Gauss-Bonnet demands
 # $\tfrac12\int R\sqrt{\det g}\,d^2x = 2\pi(1 - q/\sqrt{2q-1})$.
 
@@ -157,4 +157,4 @@ print(f"three times it, as printed, is at least {refused:.0f} standard errors of
 # ## Play
 
 # %%
-panels.Panel(nngp.ray, figures.draw_ray, figures.CONTROLS, figures.TITLES, figures.relevant)
+panels.Panel(nngp.ray, figures.PANEL)

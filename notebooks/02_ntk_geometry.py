@@ -29,7 +29,6 @@ from functools import partial
 
 import numpy as np
 import torch
-from IPython.display import Markdown
 from mpmath import mp, mpf
 from scipy.special import stdtrit
 from torch.func import grad, jacfwd, vmap
@@ -38,9 +37,9 @@ from analytic import catalogue
 from analytic.activations import ACTIVATIONS, leaky_relu, relu
 from analytic.checks.kernel_oracles import nngp_by_differences, ntk_by_differences, oracle_at_radius
 from analytic.checks.oracles import MetricJet
-from analytic.expressions.arguments import InputError
 from analytic.geometry.ntk import magnification as tangent_magnification
 from notebooks import panels
+from notebooks.panels.refusals import quote, refusals
 from notebooks.panels.style import saved
 from notebooks.topics import ntk
 from notebooks.topics import ntk_figures as figures
@@ -74,24 +73,26 @@ catalogue["ntk.erf.origin"]
 # %% [markdown]
 # ## Evidence: differences of the kernel
 #
-# The curves are the closed forms for $d = 2$, $\sigma = \zeta = \xi = 1$. The circles know neither $G$ nor $a$ and $b$:
+# The curves are the closed forms for $d = 2$, $\sigma = \zeta = \xi = 1$. The circles use neither $G$ nor $a$ and $b$:
 # they differentiate the two-point kernel by differences in all coordinates, four times for the curvature, and put the
 # numbers into the textbook definition of the Riemann tensor. A filled dot marks $R(0)$.
 
 # %%
 setting = {"d": 2, "sigma": 1.0, "zeta": 1.0, "xi": 1.0}
 where = {"quick": (0, 0.2, 0.4, 0.7, 1, 2, 3, 4, 5), "full": tuple(np.linspace(0, 5, 26))}[profile]
-judged = {}
+by_differences = {}
 for one in ntk.SHOWN:
     for kernel, jet in {"nngp": nngp_by_differences, "ntk": ntk_by_differences}.items():
         reading = oracle_at_radius(jet, ACTIVATIONS[one.activation])
         for what, read in {"magnification": MetricJet.volume, "ricci": MetricJet.scalar}.items():
             with mp.workdps(20):  # more than a float holds
                 values = [reading(read)(r=mpf(r), **setting, **one.parameters) for r in where]
-            judged[kernel, one.label, what] = np.array(values, dtype=float)
+            by_differences[kernel, one.label, what] = np.array(values, dtype=float)
 
 # %%
-saved(figures.figure_geometry(ntk.geometry_along_ray(where, judged, setting)), "02-geometry")
+saved(
+    figures.figure_geometry(ntk.geometry_along_ray(where, by_differences, setting)), "02-geometry"
+)
 
 # %% [markdown]
 # ## Evidence: finite networks
@@ -193,7 +194,7 @@ saved(figure_laws(readout, r"$\xi$"), "02-readout")
 # of gradients is of first order: $\mathbb{E}[\phi''(z)^2]$ is infinite. Its hidden layer does have a metric, a flat one.
 
 # %%
-shorts = [10 ** (-k / 2) for k in range(4, 13)]  # 1e-2 to 1e-6
+steps = [10 ** (-k / 2) for k in range(4, 13)]  # 1e-2 to 1e-6
 
 
 def squared_distance(kernel, activation, h):
@@ -202,18 +203,18 @@ def squared_distance(kernel, activation, h):
 
     def value(*pair):
         (xx, xy), (_, yy) = [[mp.fdot(one, two) for two in pair] for one in pair]
-        given = {"kxx": xx + 1, "kxy": xy + 1, "kyy": yy + 1, "xy": xy, "xi": 1, "q": 1}
-        return formula.mpmath(**{symbol.name: given[symbol.name] for symbol in formula.args})
+        arguments = {"kxx": xx + 1, "kxy": xy + 1, "kyy": yy + 1, "xy": xy, "xi": 1, "q": 1}
+        return formula.mpmath(**{symbol.name: arguments[symbol.name] for symbol in formula.args})
 
     with mp.workdps(40):  # the sum cancels twelve of them
-        x, way = [mpf(3) / 5, -mpf(4) / 5], [mpf(5) / 13, mpf(12) / 13]
-        y = [start + h * step for start, step in zip(x, way, strict=True)]
+        x, direction = [mpf(3) / 5, -mpf(4) / 5], [mpf(5) / 13, mpf(12) / 13]
+        y = [start + h * step for start, step in zip(x, direction, strict=True)]
         return float(value(x, x) - 2 * value(x, y) + value(y, y))
 
 
 kinks = {
     f"{name}: ${k}(x,x) - 2{k}(x,y) + {k}(y,y)$": {
-        label: PowerLaw.fit(shorts, [squared_distance(kernel, activation, h) for h in shorts])
+        label: PowerLaw.fit(steps, [squared_distance(kernel, activation, h) for h in steps])
         for label, activation in {"erf": "erf", "ReLU": "relu_power"}.items()
     }
     for (kernel, name), k in zip(ntk.KERNELS.items(), ("k", r"\Theta"), strict=True)
@@ -224,13 +225,8 @@ saved(figure_laws(kinks, "$|x - y|$"), "02-kink")
 # So the suite refuses to state a metric:
 
 # %%
-refusals = []
-for act in (relu, leaky_relu("0.1")):
-    try:
-        tangent_magnification(act)
-    except InputError as refusal:
-        refusals.append(str(refusal))
-Markdown("\n".join(f"> {refusal}\n" for refusal in refusals))
+messages = refusals(*(partial(tangent_magnification, a) for a in (relu, leaky_relu("0.1"))))
+quote(messages)
 
 # %% [markdown]
 # ## Verdict
@@ -240,15 +236,15 @@ Markdown("\n".join(f"> {refusal}\n" for refusal in refusals))
 off = max(
     np.abs(one.closed_form(kernel, what, r=np.array(where[1:]), **setting) / values[1:] - 1).max()
     for one in ntk.SHOWN
-    for (kernel, label, what), values in judged.items()
+    for (kernel, label, what), values in by_differences.items()
     if label == one.label
 )
 assert off < 1e-13, off
 origins = {}
 for one in ntk.SHOWN:
     origins[one.label] = one.closed_form("ntk", "origin", **setting)
-    assert abs(judged["ntk", one.label, "ricci"][0] / origins[one.label] - 1) < 1e-13
-    assert abs(judged["nngp", one.label, "ricci"][0]) < 1e-13 < abs(origins[one.label])
+    assert abs(by_differences["ntk", one.label, "ricci"][0] / origins[one.label] - 1) < 1e-13
+    assert abs(by_differences["nngp", one.label, "ricci"][0]) < 1e-13 < abs(origins[one.label])
 
 # Networks: as many standard errors as one run in a thousand exceeds somewhere by chance. The mean is
 # also off by O(1/n), which at these widths is well below one of them.
@@ -269,7 +265,7 @@ for title, what in titles.items():
 hidden, gradients = ({label: law.slope for label, law in laws.items()} for laws in kinks.values())
 assert all(abs(slope - 2) < 1e-2 for slope in (*hidden.values(), gradients["erf"]))
 assert abs(gradients["ReLU"] - 1) < 1e-2
-assert len(refusals) == 2 and all("E[phi''^2] diverges" in refusal for refusal in refusals)
+assert len(messages) == 2 and all("E[phi''^2] diverges" in message for message in messages)
 
 print(f"The closed forms match differences of the kernel to {off:.0e},")
 print(f"and networks of width {max(widths)} within {errors:.1f} of {allowed:.1f} standard errors.")
@@ -280,4 +276,4 @@ print(f"The ReLU's gradients part as |x - y|^{gradients['ReLU'] / 2:.2f}: they h
 # ## Play
 
 # %%
-panels.Panel(ntk.both_rays, figures.draw_rays, figures.CONTROLS, figures.TITLES, figures.relevant)
+panels.Panel(ntk.both_rays, figures.PANEL)

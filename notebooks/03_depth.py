@@ -14,7 +14,7 @@
 # # What does depth do to signals, and to geometry?
 #
 # Each layer of a wide random network maps the variance $V$ of its preactivations, and the correlation $c$ of those of
-# two inputs, to new ones. Do inputs meet or part on their way up, how many layers does that take, and what becomes of
+# two inputs, to new ones. Do two inputs become more alike or less from layer to layer, how many layers does that take, and what becomes of
 # the metric that the network gives its inputs? The phases are those of Poole et al. 2016 and Schoenholz et al. 2017;
 # the geometry goes beyond Zavatone-Veth et al., who treat one hidden layer (notebooks [01](01_nngp_geometry.py) and
 # [02](02_ntk_geometry.py)).
@@ -70,7 +70,7 @@ acts = {"erf": erf, "tanh": tanh}
 # %% [markdown]
 # ## Evidence: order and chaos
 #
-# Colour is $\xi_c$ from the fixed points, the line is claim 1. The triangles know neither: two inputs with
+# Colour is $\xi_c$ from the fixed points, the line is claim 1. The triangles use neither: two inputs with
 # $1 - c = 10^{-7}$ go through 40 layers, each a plain trapezoidal sum over two Gaussian variables, and we look whether
 # the distance shrinks or grows at the end.
 
@@ -216,16 +216,16 @@ def normal(*shape):
 
 def network():
     """Correlations with the first input, (cases, depth, pairs), in one draw."""
-    h, scale, found = inputs[:, None, :].expand(-1, len(cases), -1), 1.0, []
+    h, scale, correlation = inputs[:, None, :].expand(-1, len(cases), -1), 1.0, []
     for _ in range(depth):
         z = scale * (normal(width, len(h)) @ h.reshape(len(h), -1)).reshape(width, *h.shape[1:])
         z = weights * z + zeta * normal(width)[:, None, None]
         norms = z.square().sum(0).sqrt()
-        found.append(((z[..., :1] * z).sum(0) / (norms[:, :1] * norms))[:, 1:])
+        correlation.append(((z[..., :1] * z).sum(0) / (norms[:, :1] * norms))[:, 1:])
         half = len(cases) // 2  # erf first, then tanh
         h = torch.cat([torch.erf(z[:, :half] / 2**0.5), torch.tanh(z[:, half:])], 1)
         scale = width**-0.5
-    return torch.stack(found, 1)
+    return torch.stack(correlation, 1)
 
 
 with torch.inference_mode():
@@ -249,7 +249,7 @@ saved(figures.figure_networks(shown), "03-networks")
 # %% [markdown]
 # ## Evidence: geometry by depth
 #
-# erf networks in $d = 2$ with $\zeta = 0.3$, $\xi = 1$, in order and in chaos. The circles know no recursion: they
+# erf networks in $d = 2$ with $\zeta = 0.3$, $\xi = 1$, in order and in chaos. The circles use no recursion: they
 # differentiate the composed two-point kernel of two layers by differences in all coordinates. Dotted in red is what
 # (7), corrected, makes of two layers if $e^{\Omega}$ is taken to be the eigenvalue of $g$ across $x$.
 
@@ -275,20 +275,20 @@ def formula_7(d, r, **values):
     return -(d - 1) * mp.exp(-o) * s * bracket / (1 + 2 * s * o1) ** 2
 
 
-judged, seven = {}, {}
+by_differences, seven = {}, {}
 reads = {"magnification": MetricJet.volume, "ricci": MetricJet.scalar}
 with mp.workdps(20):  # more than a float holds
     for phase, values in settings.items():
-        given = {name: mpf(value) for name, value in values.items()}
+        in_mpf = {name: mpf(value) for name, value in values.items()}
         for kernel, jet in {"nngp": nngp_by_differences, "ntk": ntk_by_differences}.items():
             reading = oracle_at_radius(jet, erf)
             for what, read in reads.items():
-                found = [reading(read)(r=mpf(r), depth=2, **given) for r in where]
-                judged[phase, kernel, what] = np.array(found, dtype=float)
-        shallow = {"sigma": given["sigma"], "zeta": given["zeta"]}
+                numbers = [reading(read)(r=mpf(r), depth=2, **in_mpf) for r in where]
+                by_differences[phase, kernel, what] = np.array(numbers, dtype=float)
+        shallow = {"sigma": in_mpf["sigma"], "zeta": in_mpf["zeta"]}
         for depth_7 in (1, 2, 3):
-            found = [formula_7(2, r, depth=depth_7, **shallow) for r in where]
-            seven[phase, depth_7] = np.array(found, dtype=float)
+            numbers = [formula_7(2, r, depth=depth_7, **shallow) for r in where]
+            seven[phase, depth_7] = np.array(numbers, dtype=float)
 
 # %%
 fine = np.linspace(0.05, 5, 40)
@@ -300,7 +300,7 @@ by_depth = {
     phase: deep.geometry_by_depth(
         values,
         where,
-        {key[1:]: numbers for key, numbers in judged.items() if key[0] == phase},
+        {key[1:]: numbers for key, numbers in by_differences.items() if key[0] == phase},
         dotted[phase],
     )
     for phase, values in settings.items()
@@ -366,10 +366,10 @@ differ = {
     (phase, kernel, what): np.abs(
         deep.closed_form(kernel, what, r=where, depth=2, **settings[phase]) / values - 1
     ).max()
-    for (phase, kernel, what), values in judged.items()
+    for (phase, kernel, what), values in by_differences.items()
 }
 assert max(differ.values()) < 1e-12, differ
-# Per layer: V settles as chi_V^L, below 1e-10 at L = 40, and the NTK forgets the rest as chi_1^-L.
+# Per layer: V settles as chi_V^L, below 1e-10 at L = 40, and the other terms of the NTK fall as chi_1^-L.
 for phase, values in settings.items():
     chi = float(signals["erf"][phase].chi_1)
     for kernel, power in {"nngp": 1, "ntk": 2}.items():
@@ -394,4 +394,4 @@ print(
 # ## Play
 
 # %%
-panels.Panel(deep.deep_rays, figures.draw_rays, figures.CONTROLS, figures.TITLES)
+panels.Panel(deep.deep_rays, figures.PANEL)

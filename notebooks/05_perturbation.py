@@ -73,7 +73,7 @@ chi
 #   \left(\frac{y^2}{\|x_a\|^{2q}} - 1\right)(\chi - d) + \kappa\right] + O(n^{-2}),\qquad
 #   \kappa = -\frac{\mathbb{E}[T^2]}8 - \frac{d^2}8 + \frac d4 < 0,$$
 #
-# with $T = \phi'(z)^2\,w^T\bar g^{-1}w$. It knows neither the data nor $x$. For $q = 1$ it is $-d^2/4$, and in
+# with $T = \phi'(z)^2\,w^T\bar g^{-1}w$. It depends neither on the data nor on $x$. For $q = 1$ it is $-d^2/4$, and in
 # general
 
 # %%
@@ -83,7 +83,7 @@ fluctuation
 # ## Evidence: Figure E.1
 #
 # Above, $\chi(\rho)/\chi(1)$ as in the paper, below the factor $\chi - d$ itself. Large circles mark the ends,
-# $\chi(0) = d + 2q$ and $\chi(1) = \frac{(4q-3)!!}{[(2q-1)!!]^2}[(2q-1)d + 2q]$ in (E.36) and (E.37). All circles know
+# $\chi(0) = d + 2q$ and $\chi(1) = \frac{(4q-3)!!}{[(2q-1)!!]^2}[(2q-1)d + 2q]$ in (E.36) and (E.37). All circles use
 # no hypergeometric function: they are the definition (E.17), averaged over the weights along $x$ and across it by
 # Gauss's rule, which is exact for polynomials.
 
@@ -110,7 +110,7 @@ saved(figures.figure_e1(perturbation.chi_curves(by_definition)), "05-figure-e1")
 #
 # Left, a linear network on a line. Here $g$ is one number, whose posterior has the density
 # $g^{(n-3)/2}e^{-ng/2 - t/(2g)}$ with $t = y^2/x_a^2$, and $\langle\sqrt g\rangle$ is a ratio of Bessel functions at
-# every width. Right, quadratic networks in the plane: draws of the prior weighted by their likelihood, which know
+# every width. Right, quadratic networks in the plane: draws of the prior weighted by their likelihood, which use
 # neither $\chi$ nor $\kappa$. Bars are standard errors, mostly hidden by the marks.
 
 # %%
@@ -131,15 +131,15 @@ points = torch.stack([overlaps, (1 - overlaps**2).sqrt()], dim=1)
 targets = (0.0, 0.5, 1.0, 1.4, 1.7, 2.0)
 sizes = {"quick": ((150, 300, 600), 1_500_000), "full": ((400, 800, 1_600), 40_000_000)}
 widths, units = sizes[profile]  # hidden units for each target, so that every width costs the same
-found = {}
+samples = {}
 for k, (n, y) in enumerate((n, y) for n in widths for y in targets):
     example = torch.eye(1, 2, dtype=torch.float64), torch.full((1, 1), y, dtype=torch.float64)
     problem = Problem(monomial(plane.q), *example, points)
     draws = PosteriorVolume(problem, n, units // n, seed=1_000 * seed + k, device=device)
-    found[n, y] = draws.run(progress=False).coefficients
+    samples[n, y] = draws.run(progress=False).coefficients
 
 # %%
-wide = [found[widths[-1], y].total for y in targets]
+wide = [samples[widths[-1], y].total for y in targets]
 bars = perturbation.Sampled(  # at rho = 1/2
     np.array(targets),
     np.array([one.mean[1].item() for one in wide]),
@@ -171,23 +171,23 @@ laws = {
 fits = {
     (what, y, rho.item()): perturbation.LineFit.through(
         [1 / n for n in widths],
-        [getattr(found[n, y], what).mean[k].item() for n in widths],
-        [getattr(found[n, y], what).stderr[k].item() for n in widths],
+        [getattr(samples[n, y], what).mean[k].item() for n in widths],
+        [getattr(samples[n, y], what).stderr[k].item() for n in widths],
     )
     for what in ("total", "learning")
     for y in targets
     for k, rho in enumerate(overlaps)
 }
 
-middle = [found[n, 1.4].total for n in widths]
+middle = [samples[n, 1.4].total for n in widths]
 by_width = perturbation.Sampled(
     np.array(widths),
     np.array([one.mean[1].item() for one in middle]),
     np.array([one.stderr[1].item() for one in middle]),
 )
 at = (plane.d, plane.q, plane.rho, 1.4)
-told = perturbation.change(*at), perturbation.as_printed(*at)
-saved(figures.figure_limits(laws, by_width, fits["total", 1.4, plane.rho], *told), "05-limits")
+both = perturbation.change(*at), perturbation.as_printed(*at)
+saved(figures.figure_limits(laws, by_width, fits["total", 1.4, plane.rho], *both), "05-limits")
 
 # %% [markdown]
 # ## Evidence: where areas grow
@@ -300,10 +300,4 @@ print(
 # ## Play
 
 # %%
-panels.Panel(
-    perturbation.learned_example,
-    figures.draw_example,
-    figures.CONTROLS,
-    figures.TITLES,
-    figures.relevant,
-)
+panels.Panel(perturbation.learned_example, figures.PANEL)

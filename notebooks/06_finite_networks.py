@@ -28,16 +28,15 @@ from itertools import permutations
 
 import numpy as np
 import torch
-from IPython.display import Markdown
 from torch.func import jacfwd, vmap
 
 from analytic.activations import erf
 from analytic.checks.oracles import network_jet
-from analytic.expressions.arguments import InputError
 from analytic.finite import erf3
 from analytic.finite.bumps import bumps
 from analytic.finite.units import Units
 from notebooks import panels
+from notebooks.panels.refusals import quote, refusals
 from notebooks.panels.style import saved
 from notebooks.topics import finite
 from notebooks.topics import finite_figures as figures
@@ -85,7 +84,7 @@ saved(figures.figure_maps(finite.network_maps(networks)), "06-figure-b1")
 #
 # Three features are three coordinates: the network bends the plane into a surface inside a cube, and $R$ is twice its
 # Gaussian curvature, $\det II/\det I$, the first and second fundamental forms. Automatic differentiation of the features
-# gives both; no derivative of a metric is taken. A second voice is the code for networks of any width.
+# gives both; no derivative of a metric is taken. The code for networks of any width is a third route.
 
 
 # %%
@@ -106,12 +105,12 @@ def gauss(weights, b, x):
 # %%
 weights = torch.tensor(finite.CIRCLE, dtype=torch.float64)
 points = finite.grid({"quick": 33, "full": 129}[profile]).reshape(-1, 2)
-voices = {}
+routes = {}
 for b in (0.0, 0.5, 1.0):
     at = {"x1": points[:, 0], "x2": points[:, 1], "b": b}
     network = ShallowNetwork(erf, weights, torch.full((3,), b, dtype=torch.float64))
     x = torch.from_numpy(points)
-    voices[b] = {
+    routes[b] = {
         "closed form": (erf3.magnification.numpy(**at), erf3.ricci.numpy(**at)),
         "Gauss": gauss(weights, b, x),
         "any width": (network.magnification(x).numpy(), network.ricci_scalar(x).numpy()),
@@ -162,11 +161,11 @@ for n in (2, 3, 5):
 # %% [markdown]
 # ## Evidence: nothing to measure
 #
-# Parallel weights see one direction only. No metric exists, and every door says so:
+# Parallel weights see one direction only. No metric exists, and every call says so:
 
 # %%
-parallel, refusals = ((1, 0), (2, 0), (-1, 0)), []
-doors = (
+parallel = ((1, 0), (2, 0), (-1, 0))
+calls = (
     lambda: Units.of(erf, parallel, (1, 1, 1), (0, 0)).scalar(),
     lambda: bumps(parallel, (1, 1, 1)),
     lambda: finite.Triple(parallel, 1.0),
@@ -174,12 +173,8 @@ doors = (
         erf, torch.tensor(parallel).double(), torch.ones(3).double()
     ).ricci_scalar(x),
 )
-for door in doors:
-    try:
-        door()
-    except InputError as refusal:
-        refusals.append(str(refusal))
-Markdown("\n".join(f"> {refusal}\n" for refusal in refusals))
+messages = refusals(*calls)
+quote(messages)
 
 # %% [markdown]
 # ## Verdict
@@ -192,21 +187,21 @@ for (low, high), network in zip(
     peak = np.exp(2 * network.at(finite.grid(301)).log_volume).max()
     assert low < peak < high, peak
 
-# Three voices. Gauss's route keeps its digits; the one for any width subtracts squares of the metric's
-# derivative in a frame, of size |z|^2 over the metric's least eigenvalue, and rounds at that size.
+# Three routes. Gauss's loses no digits; the one for any width subtracts squares of the metric's derivative
+# in an orthonormal frame, of size |z|^2 over the metric's least eigenvalue, and rounds at that size.
 worst = 0.0
 radius = np.linalg.norm(points, axis=1)
-for b, said in voices.items():
+for b, by_route in routes.items():
     away = np.abs(radius - 2 * b) > 1e-9
-    (volume, scalar), (area, bent), (size, any_width) = (
-        said[who] for who in ("closed form", "Gauss", "any width")
+    (volume, scalar), (area, gauss_ricci), (size, any_width) = (
+        by_route[name] for name in ("closed form", "Gauss", "any width")
     )
     worst = max(worst, np.abs(area / volume - 1).max())
-    worst = max(worst, np.abs(bent[away] / scalar[away] - 1).max())
-    rounding = 1e-14 * (1 + b**2 + radius**2) / said["least"]
-    assert (np.abs(size / volume - 1) < 1e-14 / said["least"]).all(), b
+    worst = max(worst, np.abs(gauss_ricci[away] / scalar[away] - 1).max())
+    rounding = 1e-14 * (1 + b**2 + radius**2) / by_route["least"]
+    assert (np.abs(size / volume - 1) < 1e-14 / by_route["least"]).all(), b
     assert (np.abs(any_width - scalar) < rounding).all(), b
-    assert np.abs(bent[away] / (3 * scalar[away]) - 1).min() > 0.66, "the printed 3 passes"
+    assert np.abs(gauss_ricci[away] / (3 * scalar[away]) - 1).min() > 0.66, "the printed 3 passes"
     assert (np.sign(scalar[away]) == np.sign(2 * b - radius[away])).all(), "wrong sign"
 assert worst < 1e-10, worst
 
@@ -226,12 +221,10 @@ mirrored = points * (1, -1)
 assert all(same(b, moved) for b in (0.0, 1.0) for moved in (turned(120), turned(240), mirrored))
 assert same(0.0, turned(60)) and not same(1.0, turned(60))
 some = torch.from_numpy(points[radius < 2])
-given = (
-    torch.tensor([[1.0, 0.2], [-0.4, 1.1], [0.3, -0.9]]).double(),
-    torch.tensor([0.5, -0.3, 0.8]).double(),
-)
+three_weights = torch.tensor([[1.0, 0.2], [-0.4, 1.1], [0.3, -0.9]]).double()
+three_biases = torch.tensor([0.5, -0.3, 0.8]).double()
 ordered = [
-    ShallowNetwork(erf, given[0][list(order)], given[1][list(order)]).ricci_scalar(some)
+    ShallowNetwork(erf, three_weights[list(order)], three_biases[list(order)]).ricci_scalar(some)
     for order in permutations(range(3))
 ]
 assert all(torch.allclose(one, ordered[0], rtol=1e-9) for one in ordered)
@@ -257,12 +250,12 @@ assert [one.zeros for one in others.values()] == ["on an ellipse", "on a hyperbo
 # Fractions have no rounding.
 assert exact[2] == (0, 0)
 assert all(exact[n][0] == exact[n][1] != 3 * exact[n][0] for n in (3, 5))
-assert len(refusals) == len(doors), refusals
+assert len(messages) == len(calls), messages
 
-told = " and ".join(f"{kind} for {count}" for kind, count in kinds.items())
+kinds_text = " and ".join(f"{kind} for {count}" for kind, count in kinds.items())
 print(f"The closed forms match Gauss's curvature to {worst:.0e} on {len(points)} points a bias;")
 print("R is positive inside |x| = 2|b|, negative outside, and the printed 3 R is refused.")
-print(f"Of {sum(kinds.values())} random networks R vanishes {told}.")
+print(f"Of {sum(kinds.values())} random networks R vanishes {kinds_text}.")
 print(f"Five units in exact fractions: R = {float(exact[5][0]):.6g}, as the textbook says.")
 
 # %% [markdown]
@@ -272,4 +265,4 @@ print(f"Five units in exact fractions: R = {float(exact[5][0]):.6g}, as the text
 # arrow also follows the arrow keys. Crosses are the bumps of the volume, the dashed curve is where $R$ changes sign.
 
 # %%
-panels.Panel(finite.panel_network, figures.draw_network, figures.CONTROLS, figures.TITLES)
+panels.Panel(finite.panel_network, figures.PANEL)

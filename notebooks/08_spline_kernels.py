@@ -30,8 +30,8 @@ from IPython.display import Markdown
 from scipy.interpolate import CubicSpline
 from scipy.special import ndtri
 
-from analytic.expressions.arguments import InputError
 from notebooks import panels
+from notebooks.panels.refusals import quote, refusals
 from notebooks.panels.style import saved
 from notebooks.topics import splines
 from notebooks.topics import splines_figures as figures
@@ -48,8 +48,8 @@ from numeric.experiments.random_features import (
 # %% [markdown]
 # ## Claim
 #
-# A unit bends $f$ at its knot $u = b/a$, and the steeper it is, the more. For a law of $(a, b)$ that a change of both
-# signs leaves alone, let $\nu_p(u) = \int|a|^p\,p(a, au)\,da$: $\nu_1$ counts knots, $\nu_3$ weighs them. The paper
+# A unit bends $f$ at its knot $u = b/a$, and the steeper it is, the more. For a law of $(a, b)$ that is symmetric under
+# $(a, b)\to(-a, -b)$, let $\nu_p(u) = \int|a|^p\,p(a, au)\,da$: $\nu_1$ counts knots, $\nu_3$ weighs them. The paper
 # prints $|a|$ where $|a|^3$ belongs, (25), and leaves out that straight lines cost something too. Corrected,
 #
 # $$\|f\|^2 = \int\frac{f''(u)^2}{\nu_3(u)}\,du + \frac{4\ell_1^2}{E\,a^2} + \frac{4\ell_0^2}{E\,b^2},\qquad
@@ -61,7 +61,7 @@ from numeric.experiments.random_features import (
 #   pieces are $p_0 + p_1x + q_1/x + q_2/x^2$. For $a = \pm1$ it breaks where the knots end: $f''$ jumps at $\pm B$.
 # - It is not the natural spline, to which lines cost nothing: the distance falls as $1/B$, and as $1/B^3$ for even data.
 # - If the hidden layer moves too, the tangent kernel (27) adds $E[c^2](1+xy)P$ with $P = \frac12 - \frac12|F(x)-F(y)|$, the
-#   chance that a unit is active at both points; $F$ is the distribution of knots. The interpolant then has a kink of
+#   probability that a unit is active at both points; $F$ is the distribution of knots. The interpolant then has a kink of
 #   $-E[c^2]\,(1+x_j^2)\,\nu_1(x_j)\,\alpha_j$ at each datum: no spline of any smoothness.
 # - $m$ independent units come within $O(m^{-1/2})$ of the limit, units on a grid within $O(m^{-2})$.
 #
@@ -146,8 +146,8 @@ ranges = [2.0**k for k in range(3, 9)]
 
 
 def distance(name, B, x, y):
-    found = splines.Setting.of(name, 1.0, B).interpolant(x, y).predict
-    return splines.largest_distance(found, splines.natural(x, y), x)
+    interpolant = splines.Setting.of(name, 1.0, B).interpolant(x, y).predict
+    return splines.largest_distance(interpolant, splines.natural(x, y), x)
 
 
 laws = {
@@ -189,7 +189,7 @@ Markdown("| end | B = 1 | B = 16 | B = 256 |\n|---|---|---|---|\n" + "\n".join(r
 # %%
 grid = np.arange(-1_200, 1_201) / 1_000
 tangent = uniform.interpolant(five, heights, readout=ec2).predict
-bent = {
+functions = {
     "random features": uniform.interpolant(five, heights).predict,
     "tangent kernel": tangent,
 }
@@ -204,7 +204,7 @@ def coefficients(setting, ec2=0.0):
 
 
 def polygon(setting):
-    """f'' by way of the coefficients."""
+    """f'' from the coefficients."""
     alpha = coefficients(setting)
     density = setting.initialisation.density.numpy
     return lambda x: density(u=x, **setting.values) * (np.abs(x[:, None] - five) @ alpha) / 2
@@ -219,7 +219,7 @@ others = {  # f, its f'' as density times polygon, and where that may break
     )
 }
 second = [splines.second_derivative(title, *one, grid) for title, one in others.items()]
-shown = splines.not_splines((five, heights), grid, bent, second)
+shown = splines.not_splines((five, heights), grid, functions, second)
 saved(figures.figure_not_splines(shown), "08-not-splines")
 
 # %% [markdown]
@@ -264,18 +264,13 @@ saved(units, "08-units")
 # Three points beyond the last knot can only lie on a line, and one-sided units see nothing to the left:
 
 # %%
-refusals = []
-doors = (
+calls = (
     lambda: ended.interpolant([0.7, 0.8, 0.9], [0, 1, 0]),
     lambda: splines.Setting.of("onesided").interpolant(five, heights),
     lambda: RandomFeatures(uniform.initialisation, uniform.values, 4, seed).fit(five, heights),
 )
-for door in doors:
-    try:
-        door()
-    except InputError as refusal:
-        refusals.append(str(refusal))
-Markdown("\n".join(f"> {refusal}\n" for refusal in refusals))
+messages = refusals(*calls)
+quote(messages)
 
 # %% [markdown]
 # ## Verdict
@@ -323,7 +318,7 @@ def largest(f, grid):
 
 
 finer = np.linspace(grid[0], grid[-1], 2 * len(grid) - 1)
-for f, ratio in zip(bent.values(), (2, 1), strict=True):
+for f, ratio in zip(functions.values(), (2, 1), strict=True):
     assert abs(largest(f, grid) / largest(f, finer) - ratio) < 1e-2, ratio
 count = uniform.initialisation.knots.numpy(u=five, **uniform.values)
 jumps = -ec2 * (1 + five**2) * count * coefficients(uniform, ec2)
@@ -365,18 +360,18 @@ for kind in ("clamped", "not-a-knot"):
 
 # Units: slopes within four standard errors of the mean squares, and a few percent of next order.
 powers = {}
-for label, found in independent.items():
+for label, result in independent.items():
     u = np.log(wide) - np.log(wide).mean()
-    share = [(e.stderr / e.mean / 2).item() for e in found.square.values()]
+    share = [(e.stderr / e.mean / 2).item() for e in result.square.values()]
     unsure = np.linalg.norm(u * share) / (u @ u)
-    powers[label] = found.rms_slope().value
+    powers[label] = result.rms_slope().value
     assert abs(powers[label] + 0.5) < 4 * unsure + 0.03, (label, powers[label], unsure)
-    last = found.square[wide[-1]]
-    predicted = torch.tensor(found.constant**2 / wide[-1]).to(last.mean)
+    last = result.square[wide[-1]]
+    predicted = torch.tensor(result.constant**2 / wide[-1]).to(last.mean)
     assert last.sigmas_from(predicted) < 4, f"{label}: not the constant of first order"
-grids = {label: found.rms_slope().value for label, found in stratified.items()}
+grids = {label: result.rms_slope().value for label, result in stratified.items()}
 assert all(abs(slope + 2) < 0.1 for slope in grids.values()), grids
-assert len(refusals) == len(doors), refusals
+assert len(messages) == len(calls), messages
 
 print(f"The closed forms match {m} units within {errors:.1f} of {allowed:.1f} standard errors.")
 print(f"At B = 1 the interpolant is {known:.2e} from the natural spline; that falls")
@@ -394,10 +389,4 @@ print(
 # spline. Widen $B$ and watch blue approach it while green needs more and more units.
 
 # %%
-panels.Panel(
-    splines.interpolants,
-    figures.draw_interpolants,
-    figures.CONTROLS,
-    figures.TITLES,
-    figures.relevant,
-)
+panels.Panel(splines.interpolants, figures.PANEL)

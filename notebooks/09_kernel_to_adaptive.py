@@ -66,7 +66,7 @@ catalogue["relu.angular_rate"]
 # %% [markdown]
 # So for $\delta\to-\infty$ neurons do not turn. For $\delta\to\infty$ they follow $-\nabla\tilde L$ in the plane $(u,v)=|r|(\cos\theta,\sin\theta)$ with its
 # Euclidean metric, which is not the flow (7) in $(r,\theta)$ that the text names. A sample's line $ux_j+v=0$ attracts neurons whose
-# $r$ has the sign of $\rho_j = f(x_j)-y_j$, if the residuals beyond it push the other way but not harder than $\rho_j$:
+# $r$ has the sign of $\rho_j = f(x_j)-y_j$, if the residuals beyond it push in the other direction but not harder than $\rho_j$:
 # $-\rho_j^2(1+x_j^2) < \rho_j\sum_{i\text{ beyond }j}\rho_i(1+x_ix_j) < 0$. Lemma 2 has only the first half. An attractor holds a knot
 # only as long as this holds, and at the end of training all residuals vanish.
 #
@@ -208,11 +208,11 @@ saved(figure_laws(approach, r"$|\delta|$"), "09-limits")
 # ## Evidence: do knots gather at the samples?
 #
 # The share of neurons, weighted by $|r|$, whose knots are within $0.01$ of a sample, against how far training has come (the share of
-# the way that the residuals go). Networks are what is counted, since the neurons of one are not independent. The null is the law
+# the path length of the residuals). Networks are what is counted, since the neurons of one are not independent. The null is the law
 # of knots at the start, known in closed form. Bands are two standard errors.
 #
-# Knots do gather, on the way, for every $\delta$ that lets them move. Whether they stay depends on the data. Of six samples of the sinusoid
-# each is a corner, between neighbours that pull the other way: there knots stay, and the fit is the polygon through the samples. Of ten
+# Knots do gather, during training, for every $\delta$ that lets them move. Whether they stay depends on the data. Of six samples of the sinusoid
+# each is a corner, between neighbours that pull in the other direction: there knots stay, and the fit is the polygon through the samples. Of ten
 # samples not all are, and as residuals change sign knots leave. On the square wave these networks end in the local minimum of Figure 6,
 # with no more weight at samples than by chance. Some wide networks that start from a random function get past it, and keep about half;
 # `numeric.experiments.knots.clustering` tests one network at a time.
@@ -267,8 +267,8 @@ turn = some.b * slope.a - some.a * slope.b  # dL/dtheta: (a, b) = |w| (cos, -sin
 rates = [catalogue[f"relu.{name}"].torch(delta=0.7, r=some.r, m=m, alpha=some.alpha)
          for name in ("radial_rate", "angular_rate")]  # fmt: skip
 moved = [(short_run.final.r - some.r) / h, (short_run.final.theta - some.theta) / h]
-for found, rate, by in zip(moved, rates, (by_r, turn), strict=True):
-    assert (found + rate * by).abs().max() < 1e-4 * (rate * by).abs().max()
+for velocity, rate, by in zip(moved, rates, (by_r, turn), strict=True):
+    assert (velocity + rate * by).abs().max() < 1e-4 * (rate * by).abs().max()
 
 # Limits are approached as 1 / delta^2, from both sides.
 slopes = [law.slope for column in approach.values() for law in column.values()]
@@ -295,7 +295,7 @@ for n, net in networks.items():
     off = Estimate.of(net.delta).sigmas_from(torch.tensor(1 / (3 * n) - 2 / 3).double())
     assert off < 4, (n, off)
 
-# Clusters: none where knots stand still; on the way wherever they move; at the end where all samples are corners.
+# Clusters: none where knots stand still; during training wherever they move; at the end where all samples are corners.
 last, most = {}, {}
 for title, by_delta in clusters.items():
     still = by_delta[-math.inf]
@@ -323,4 +323,4 @@ for title, share in last.items():
 # %%
 values = {"quick": (-math.inf, -1.0, 0.0, 1.0, math.inf), "full": dynamics.DELTAS}[profile]
 films = dynamics.Films.of(start, [sinusoid, square, corners], span, values)
-panels.Panel(films.frame, figures.draw_frame, figures.controls(films), figures.TITLES)
+panels.Panel(films.frame, figures.panel_look(films))

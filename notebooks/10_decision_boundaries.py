@@ -23,7 +23,7 @@
 profile = "quick"  # quick: under a minute; full: the paper's own steps, all widths, more networks, half an hour
 seed = 0
 device = "auto"
-keep = ""  # a folder where networks are kept, and found again by the next run
+keep = ""  # a folder that stores trained networks, so that the next run need not train them again
 
 # %%
 import os
@@ -237,21 +237,21 @@ figures.film(watched(sinusoid(), (8, 8, 8), waves.recipe), "10-three-layers", un
 # %%
 on_xor = {shape: squares.evidence(shape, run, progress=progress) for shape, run in xor_runs.items()}
 on_wave = {shape: waves.evidence(shape, run, progress=progress) for shape, run in wave_runs.items()}
-found = {named("XOR", k): e for k, e in on_xor.items()}
-found |= {named("sinusoid", k): e for k, e in on_wave.items()}
-contrasts_over_training = {name: boundaries.contrast_curves(one) for name, one in found.items()}
-saved(figures.figure_contrasts(contrasts_over_training), "10-courses")
+evidence = {named("XOR", k): e for k, e in on_xor.items()}
+evidence |= {named("sinusoid", k): e for k, e in on_wave.items()}
+over_training = {name: boundaries.contrast_curves(one) for name, one in evidence.items()}
+saved(figures.figure_contrasts(over_training), "10-contrasts")
 
 # %% [markdown]
 # ## Evidence: against the controls
 #
 # What remains of the contrast when that of a control is taken off, pair by pair. In brackets the intervals; $d$ is
 # Cohen's, the mean difference over its spread from network to network. On XOR the controls are strict: four
-# labels in another order are told apart by one of the axes, which is half of the boundary, and the decoy
+# labels in another order are separated by one of the axes, which is half of the boundary, and the decoy
 # runs through the data.
 
 # %%
-compared = {name: one.comparisons() for name, one in found.items()}
+compared = {name: one.comparisons() for name, one in evidence.items()}
 effects = {
     name: {control: boundaries.Interval.of(one) for control, one in controls.items()}
     for name, controls in compared.items()
@@ -263,7 +263,7 @@ rows = [
     f"| {name} | {one.accuracy[TRUE].mean():.3f} | {one.accuracy[SHUFFLED].mean():.3f} | "
     + " | ".join(map(str, compared[name].values()))
     + f" | {'stands' if one.magnifies else 'does not'} |"
-    for name, one in found.items()
+    for name, one in evidence.items()
 ]
 head = "| networks | right | right, shuffled | against untrained | against shuffled labels | against decoy | hypothesis |"
 Markdown(head + "\n|" + "---|" * 7 + "\n" + "\n".join(rows))
@@ -274,14 +274,14 @@ Markdown(head + "\n|" + "---|" * 7 + "\n" + "\n".join(rows))
 # Log volume, less the mean of its circle, against the distance from the boundary.
 
 # %%
-profiles = {name: boundaries.profile(one) for name, one in found.items()}
+profiles = {name: boundaries.profile(one) for name, one in evidence.items()}
 saved(figures.figure_profiles(profiles), "10-profiles")
 
 # %% [markdown]
 # ## Evidence: is it the boundary that grows, or the data?
 #
 # By how much $\log\sqrt{\det g}$ itself changes in training near the boundary, far from it, and at the examples; then
-# what a test without circles would have found before training; and which share of the volume's variation
+# what a test without circles would have shown before training; and which share of the volume's variation
 # the radius alone explains after it.
 
 
@@ -311,11 +311,11 @@ def by_radius(one):
 
 
 runs = [*xor_runs.values(), *wave_runs.values()]
-grown = {name: at_data(run, more["networks"]) for name, run in zip(found, runs, strict=True)}
+grown = {name: at_data(run, more["networks"]) for name, run in zip(evidence, runs, strict=True)}
 rows = [
     f"| {name} | {one.growth()['near'].mean:+.2f} | {one.growth()['far'].mean:+.2f} | "
     f"{grown[name].mean:+.2f} | {naive(one)} | {by_radius(one).mean():.2f} |"
-    for name, one in found.items()
+    for name, one in evidence.items()
 ]
 head = "| networks | near | far | at data | without circles, untrained | share of radius |"
 Markdown(head + "\n|" + "---|" * 6 + "\n" + "\n".join(rows))
@@ -340,12 +340,13 @@ Markdown(head + "\n|" + "---|" * 5 + "\n" + "\n".join(rows))
 
 # %% tags=["verdict"]
 # Loss, data and activation are what they should be.
-for runs, told in (
+for runs, batches in (
     (xor_runs, "on 4 examples all at once"),
     (wave_runs, "on 400 examples in batches of 50"),
 ):
     assert all(
-        f"cross_entropies {told}, nothing added; SGD(lr" in run.statement for run in runs.values()
+        f"cross_entropies {batches}, nothing added; SGD(lr" in run.statement
+        for run in runs.values()
     )
     assert not any("maximize" in run.statement for run in runs.values())
 for run in (*xor_runs.values(), *wave_runs.values()):
@@ -376,15 +377,15 @@ assert all(naive(one).above for shape, one in on_xor.items())
 assert deep.magnifies and deep.accuracy[TRUE].mean() > 0.95
 steps = [Comparison.of(contrasts[:, k + 1] - contrasts[:, k], 0.975) for k in range(2)]
 assert all(one.above for one in steps), [str(one) for one in steps]
-# One layer of 20: more than before training, and than at the decoy; shuffled labels are told in the table.
+# One layer of 20: more than before training, and than at the decoy; for shuffled labels see the table.
 one = on_wave[20].comparisons()
 assert one["untrained"].above and one["decoy"].above, {k: str(v) for k, v in one.items()}
 # It comes late: after a tenth of training, not half of it is there.
 early = deep.contrast(Curve.TASK)[TRUE, :, deep.steps.index(round(0.1 * deep.steps[-1])), -1]
 assert Comparison.of(contrasts[:, -1] / 2 - early, 0.95).above
 
-stands = [name for name, one in found.items() if one.magnifies]
-fails = [name for name in found if name not in stands]
+stands = [name for name, one in evidence.items() if one.magnifies]
+fails = [name for name in evidence if name not in stands]
 print(f"The hypothesis stands for {'; '.join(stands)}.")
 print(f"It does not for {'; '.join(fails)}." if fails else "It fails for none that were tried.")
 gain = {shape: f"{e.comparisons()['untrained'].mean:+.2f}" for shape, e in on_xor.items()}
@@ -401,10 +402,4 @@ print(
 # label, a double click takes one away, and points can be dragged. Moving $t$ shows it learn.
 
 # %%
-panels.Panel(
-    boundaries.trained_network,
-    figures.draw_network,
-    figures.CONTROLS,
-    figures.TITLES,
-    figures.relevant,
-)
+panels.Panel(boundaries.trained_network, figures.PANEL)

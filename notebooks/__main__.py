@@ -92,15 +92,15 @@ def _whole(option: str, value: str) -> int:
 
 
 def _parameters(pairs: Sequence[str], profile: str | None) -> dict[str, Any]:
-    found: dict[str, Any] = {} if profile is None else {"profile": profile}
+    parameters: dict[str, Any] = {} if profile is None else {"profile": profile}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals:
             raise InputError(f"-p {pair} was given, but it must be KEY=VALUE, such as seed=3.")
-        if name in found:
+        if name in parameters:
             raise InputError(f"{name} was given twice.")
-        found[name] = _literal(value)
-    return found
+        parameters[name] = _literal(value)
+    return parameters
 
 
 def _literal(value: str) -> Any:

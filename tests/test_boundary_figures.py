@@ -46,7 +46,7 @@ def film(fields: dict[int, GeometryMap]) -> boundaries.Film:
 
 
 @pytest.fixture(scope="module")
-def found() -> dict[str, Evidence]:
+def evidence() -> dict[str, Evidence]:
     kind = {"networks": 4, "circles": 8, "recipe": FAST, "device": "cpu"}
     some = Hypothesis(xor(), (3, 10), **kind).run(progress=False)
     return {f"{shape[0]} units": one for shape, one in some.items()}
@@ -120,9 +120,11 @@ def test_curvature_has_its_sign_and_the_lead_its_own(
         assert norm.vmin == -norm.vmax
 
 
-def test_courses_are_means_over_networks(found: dict[str, Evidence]) -> None:
-    figure = figures.figure_contrasts({k: boundaries.contrast_curves(e) for k, e in found.items()})
-    for axes, one in zip(figure.axes, found.values(), strict=True):
+def test_contrasts_are_means_over_networks(evidence: dict[str, Evidence]) -> None:
+    figure = figures.figure_contrasts(
+        {k: boundaries.contrast_curves(e) for k, e in evidence.items()}
+    )
+    for axes, one in zip(figure.axes, evidence.values(), strict=True):
         lines = [line for line in axes.lines if line.get_marker() == "o"]
         here, there = one.contrast(Curve.TASK)[..., -1], one.contrast(Curve.DECOY)[..., -1]
         for line, values in zip(lines, (here[0], there[0], here[1]), strict=True):
@@ -131,8 +133,8 @@ def test_courses_are_means_over_networks(found: dict[str, Evidence]) -> None:
         assert len(axes.collections) == 3
 
 
-def test_effects_show_intervals(found: dict[str, Evidence]) -> None:
-    computed = {name: one.comparisons() for name, one in found.items()}
+def test_effects_show_intervals(evidence: dict[str, Evidence]) -> None:
+    computed = {name: one.comparisons() for name, one in evidence.items()}
     effects = {
         name: {control: boundaries.Interval.of(one) for control, one in row.items()}
         for name, row in computed.items()
@@ -147,13 +149,13 @@ def test_effects_show_intervals(found: dict[str, Evidence]) -> None:
     assert len(bars) == len(every) == 6
     for bar, one in zip(bars, every, strict=True):
         np.testing.assert_allclose(bar.get_xdata(), [v.item() for v in one.interval])
-    assert [text.get_text() for text in axes.get_yticklabels()] == list(found)
+    assert [text.get_text() for text in axes.get_yticklabels()] == list(evidence)
 
 
 def test_profiles_find_a_ridge_and_nothing_in_a_function_of_the_radius(
-    found: dict[str, Evidence],
+    evidence: dict[str, Evidence],
 ) -> None:
-    one = next(iter(found.values()))
+    one = next(iter(evidence.values()))
     away, radius = one.away[Curve.TASK][0] / 1.5, one.disc.x.norm(dim=1)
     volumes = -radius.expand_as(one.log_volume).clone()
     volumes[0, :, -1] += 2.0 * (away < 0.2)
@@ -166,8 +168,8 @@ def test_profiles_find_a_ridge_and_nothing_in_a_function_of_the_radius(
     assert trained[:2].min() > 0.5 > -0.5 > trained[2:].max()  # a third of the axis is 0.2
 
 
-def test_many_shapes_fill_rows(found: dict[str, Evidence]) -> None:
-    one = next(iter(found.values()))
+def test_many_shapes_fill_rows(evidence: dict[str, Evidence]) -> None:
+    one = next(iter(evidence.values()))
     curves = boundaries.contrast_curves(one)
     figure = figures.figure_contrasts({str(k): curves for k in range(7)})
     assert [axes.get_visible() for axes in figure.axes] == [True] * 7 + [False] * 3

@@ -18,13 +18,7 @@ from numeric.experiments.decision_boundaries import perceptron, xor
 
 @pytest.fixture(scope="module")
 def panel() -> panels.Panel:
-    return panels.Panel(
-        boundaries.trained_network,
-        figures.draw_network,
-        figures.CONTROLS,
-        figures.TITLES,
-        figures.relevant,
-    )
+    return panels.Panel(boundaries.trained_network, figures.PANEL)
 
 
 def shown(panel: panels.Panel, axes: int) -> np.ndarray:
@@ -70,8 +64,8 @@ def test_points_are_trained_on_where_they_are_clicked_and_dragged(panel: panels.
     def drawn() -> list[list[list[float]]]:
         return [lines[line].get_xydata().tolist() for line in (figures.ZERO, figures.ONE)]
 
-    given = [[[x, y] for x, y, own in figures.EIGHT if own == label] for label in (0, 1)]
-    assert drawn() == given
+    expected = [[[x, y] for x, y, own in figures.EIGHT if own == label] for label in (0, 1)]
+    assert drawn() == expected
     seen = [shown(panel, 0)]
     for points in (
         [[0.3, 0.1, 0], *figures.EIGHT[1:]],  # dragged

@@ -18,7 +18,7 @@ START = {"activation": "erf", "depth": 3, "sigma": 1.0, "zeta": 1.0, "xi": 1.0, 
 
 @pytest.fixture(scope="module")
 def panel() -> panels.Panel:
-    return panels.Panel(deep.deep_rays, figures.draw_rays, figures.CONTROLS, figures.TITLES)
+    return panels.Panel(deep.deep_rays, figures.PANEL)
 
 
 def formula(panel: panels.Panel) -> str:
@@ -34,8 +34,8 @@ def test_moved_sliders_show_the_catalogues_numbers(panel: panels.Panel) -> None:
             float(catalogue[f"deep.sine.{kernel}.{what}"].evaluate(20, **exactly, **more))
             for what in ("magnification", "ricci")
         )
-        told = f"{kernel.upper()} log10 sqrt(det g) = {np.log10(volume):.8g}, R = {scalar:.8g}"
-        assert told in panel.numbers
+        numbers = f"{kernel.upper()} log10 sqrt(det g) = {np.log10(volume):.8g}, R = {scalar:.8g}"
+        assert numbers in panel.numbers
 
 
 @pytest.mark.parametrize("act", [erf, sine(1), gaussian], ids=lambda act: act.name)

@@ -23,7 +23,7 @@ SPAN = 50.0
 @pytest.fixture(scope="module")
 def panel() -> panels.Panel:
     films = dynamics.Films.of(START, [DATA, dynamics.square_wave(6)], SPAN, DELTAS)
-    return panels.Panel(films.frame, figures.draw_frame, figures.controls(films), figures.TITLES)
+    return panels.Panel(films.frame, figures.panel_look(films))
 
 
 def drawn(panel: panels.Panel, axes: int, which: int) -> np.ndarray:
@@ -104,7 +104,7 @@ def test_the_field_marks_what_the_corrected_lemma_says() -> None:
     figure = figures.figure_field(state, dynamics.velocities(data, residuals))
     for axes, sign in zip(figure.axes[:2], (1, -1), strict=True):
         green = [line for line in axes.lines if line.get_color() == figures.GREEN]
-        found = {tuple(np.sign(np.round(line.get_xydata()[1], 9))) for line in green}
+        rays = {tuple(np.sign(np.round(line.get_xydata()[1], 9))) for line in green}
         # S = -1/4 beyond x = 0 on the right and +1/4 on the left: an attractor to the right for r > 0.
-        assert ((1.0, 0.0) in found) == (sign > 0)
-        assert (-1.0, 0.0) not in found
+        assert ((1.0, 0.0) in rays) == (sign > 0)
+        assert (-1.0, 0.0) not in rays

@@ -24,9 +24,7 @@ PARALLEL = ((1.0, 0.0), (-0.5, 0.75), (0.8, -1.2))  # the last two
 
 @pytest.fixture(scope="module")
 def panel() -> panels.Panel:
-    return panels.Panel(
-        finite.panel_network, figures.draw_network, figures.CONTROLS, figures.TITLES
-    )
+    return panels.Panel(finite.panel_network, figures.PANEL)
 
 
 def drawn(panel: panels.Panel, axes: int) -> np.ndarray:
@@ -36,31 +34,37 @@ def drawn(panel: panels.Panel, axes: int) -> np.ndarray:
 @pytest.mark.parametrize(("weights", "bias"), CASES)
 def test_maps_are_those_of_units_in_any_precision(weights: tuple, bias: float) -> None:
     x = np.random.default_rng(0).uniform(-3, 3, (12, 2))
-    found = finite.Triple(weights, bias).at(x)
+    geometry = finite.Triple(weights, bias).at(x)
     for k, point in enumerate(x.tolist()):
         with mp.workdps(40):
             units = Units.of(erf, weights, [bias] * 3, point)
             volume, scalar = mp.log(units.determinant()) / 2, units.scalar()
-        assert found.log_volume[k] == pytest.approx(float(volume), rel=1e-13)
-        assert found.ricci[k] == pytest.approx(float(scalar), rel=1e-11)  # cancels near the conic
+        assert geometry.log_volume[k] == pytest.approx(float(volume), rel=1e-13)
+        assert geometry.ricci[k] == pytest.approx(
+            float(scalar), rel=1e-11
+        )  # cancels near the conic
 
 
 def test_maps_are_those_of_the_closed_form_and_of_torch() -> None:
     x = finite.grid(9).reshape(-1, 2) / 2
-    found = finite.Triple(finite.CIRCLE, 0.7).at(x)
+    geometry = finite.Triple(finite.CIRCLE, 0.7).at(x)
     at = {"x1": x[:, 0], "x2": x[:, 1], "b": 0.7}
-    np.testing.assert_allclose(np.exp(found.log_volume), erf3.magnification.numpy(**at), rtol=1e-13)
-    np.testing.assert_allclose(found.ricci, erf3.ricci.numpy(**at), rtol=1e-12)
+    np.testing.assert_allclose(
+        np.exp(geometry.log_volume), erf3.magnification.numpy(**at), rtol=1e-13
+    )
+    np.testing.assert_allclose(geometry.ricci, erf3.ricci.numpy(**at), rtol=1e-12)
     weights = torch.tensor(finite.CIRCLE, dtype=torch.float64)
     network = ShallowNetwork(erf, weights, torch.full((3,), 0.7, dtype=torch.float64))
-    np.testing.assert_allclose(network.ricci_scalar(torch.from_numpy(x)), found.ricci, atol=1e-11)
+    np.testing.assert_allclose(
+        network.ricci_scalar(torch.from_numpy(x)), geometry.ricci, atol=1e-11
+    )
 
 
 def test_far_out_and_for_large_weights_nothing_overflows() -> None:
-    found = finite.Triple(np.array(finite.CIRCLE) * 2.8, 1.5).at(finite.grid(41) * 3)
-    assert np.isfinite(found.log_volume).all()
-    assert np.isfinite(found.ricci).all()
-    assert found.log_volume.min() < -700  # beyond what det g could hold as a float
+    geometry = finite.Triple(np.array(finite.CIRCLE) * 2.8, 1.5).at(finite.grid(41) * 3)
+    assert np.isfinite(geometry.log_volume).all()
+    assert np.isfinite(geometry.ricci).all()
+    assert geometry.log_volume.min() < -700  # beyond what det g could hold as a float
 
 
 def test_centres_are_the_papers_and_lie_on_the_conic() -> None:
@@ -128,9 +132,9 @@ def test_a_dragged_weight_and_a_moved_bias_redraw_numbers_and_maps(panel: panels
         f"at x = 0: sqrt(det g) = {volume:.8g}, R = {scalar:.8g}; R = 0 on a hyperbola"
     )
     assert panel.view.children[3].value != start
-    found = finite.Triple(AWRY, 0.6).at(finite.COARSE)
-    np.testing.assert_array_equal(drawn(panel, 1), found.ricci)
-    np.testing.assert_allclose(drawn(panel, 0), found.log_volume / math.log(10))
+    geometry = finite.Triple(AWRY, 0.6).at(finite.COARSE)
+    np.testing.assert_array_equal(drawn(panel, 1), geometry.ricci)
+    np.testing.assert_allclose(drawn(panel, 0), geometry.log_volume / math.log(10))
     panel.reset()
     assert panel.view.children[3].value == start
 
@@ -174,6 +178,6 @@ def test_figures_show_every_network_and_every_point() -> None:
     assert top == pytest.approx(1 / (3 * math.pi**2), rel=0.05)  # one bump; the others add little
     along = np.linspace(-3, 3, 5)
     surface = figures.figure_surface(finite.surface(networks["one"], along, along**2))
-    curve, printed, found = surface.axes[1].lines
+    curve, printed, checks = surface.axes[1].lines
     np.testing.assert_allclose(printed.get_ydata(), 3 * curve.get_ydata())
-    assert found.get_ydata().tolist() == (along**2).tolist()
+    assert checks.get_ydata().tolist() == (along**2).tolist()

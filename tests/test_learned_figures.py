@@ -39,22 +39,14 @@ def _pairs() -> tuple[np.ndarray, np.ndarray]:
 
 
 PLAYS = {
-    "magnified": (
-        partial(learned.magnified_kernel, _classes()),
-        figures.draw_magnified,
-        figures.MAGNIFIED,
-    ),
-    "features": (
-        partial(learned.feature_learning, _task()),
-        figures.draw_features,
-        figures.FEATURES,
-    ),
-    "pairs": (partial(learned.self_supervision, _pairs()), figures.draw_pairs, figures.PAIRS),
+    "magnified": (partial(learned.magnified_kernel, _classes()), figures.MAGNIFIED),
+    "features": (partial(learned.feature_learning, _task()), figures.FEATURES),
+    "pairs": (partial(learned.self_supervision, _pairs()), figures.PAIRS),
 }
 
 
 def play(name: str) -> panels.Panel:
-    return panels.Panel(*PLAYS[name], ("plane", "curve"))
+    return panels.Panel(*PLAYS[name])
 
 
 def test_grids_fill_the_square_from_below() -> None:
@@ -181,7 +173,7 @@ def test_charts_have_bars_where_they_are_given() -> None:
 def test_every_slider_moves_the_picture_and_reset_brings_it_back(name: str) -> None:
     panel = play(name)
     image, start = panel.view.children[3], panel.view.children[3].value
-    for control in PLAYS[name][2]:
+    for control in PLAYS[name][1].controls:
         stops = control.stops()
         for end in (stops[0], stops[-1]):
             panel.widgets[control.name].value = end
@@ -217,6 +209,6 @@ def test_panels_draw_what_the_kernels_say() -> None:
 def test_frames_are_whole_and_differ() -> None:
     frames = read_frames(play("pairs"))
     assert set(frames) == {"bandwidth", "components"}
-    for control in figures.PAIRS:
+    for control in figures.PAIRS.controls:
         pictures = {frame["picture"] for frame in frames[control.name]}
         assert len(pictures) == len(control.stops())

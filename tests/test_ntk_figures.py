@@ -24,9 +24,7 @@ NNGP, NTK, DOT = range(3)
 
 @pytest.fixture(scope="module")
 def panel() -> panels.Panel:
-    return panels.Panel(
-        ntk.both_rays, figures.draw_rays, figures.CONTROLS, figures.TITLES, figures.relevant
-    )
+    return panels.Panel(ntk.both_rays, figures.PANEL)
 
 
 def line(panel: panels.Panel, axes: int, which: int) -> np.ndarray:
@@ -36,15 +34,18 @@ def line(panel: panels.Panel, axes: int, which: int) -> np.ndarray:
 def test_moved_sliders_show_the_catalogues_numbers_of_both_kernels(panel: panels.Panel) -> None:
     panel.move(activation="monomial", sigma=1.7, zeta=0.5, xi=0.3, q=3, d=4)
     at = {"d": 4, "sigma": 1.7, "zeta": 0.5, "r": 1, "q": 3}
-    told = []
+    expected = []
     for kernel, extra in (("nngp", {}), ("ntk", {"xi": 0.3})):
         volume, scalar = (
             catalogue[f"{kernel}.monomial.{what}"].evaluate(20, **at, **extra)
             for what in ("magnification", "ricci")
         )
-        told += [f"log10 sqrt(det g) = {float(mp.log10(volume)):.8g}", f"R = {float(scalar):.8g}"]
-    found = re.findall(r"(?:log10 sqrt\(det g\)|R) = [-\d.e]+\d", panel.numbers)
-    assert found == told
+        expected += [
+            f"log10 sqrt(det g) = {float(mp.log10(volume)):.8g}",
+            f"R = {float(scalar):.8g}",
+        ]
+    shown = re.findall(r"(?:log10 sqrt\(det g\)|R) = [-\d.e]+\d", panel.numbers)
+    assert shown == expected
 
 
 def test_the_curves_are_those_of_the_catalogue(panel: panels.Panel) -> None:
@@ -119,11 +120,11 @@ def test_volumes_of_high_dimension_stay_within_the_floats() -> None:
     for kernel in ntk.KERNELS:
         formula = catalogue[f"{kernel}.relu_power.magnification"]
         names = {symbol.name for symbol in formula.args}
-        given = {name: value for name, value in at.items() if name in names}
-        exact = mp.log10(formula.evaluate(20, d=20, r=5, **given))
+        arguments = {name: value for name, value in at.items() if name in names}
+        exact = mp.log10(formula.evaluate(20, d=20, r=5, **arguments))
         assert exact > math.log10(np.finfo(float).max)
-        found = ntk.log_volume(kernel, "relu_power", d=20, r=5.0, **at)
-        assert found == pytest.approx(float(exact), rel=1e-12)
+        computed = ntk.log_volume(kernel, "relu_power", d=20, r=5.0, **at)
+        assert computed == pytest.approx(float(exact), rel=1e-12)
 
 
 @pytest.mark.sweep

@@ -10,7 +10,7 @@ import pytest
 from matplotlib.axes import Axes
 
 from analytic.expressions.arguments import InputError
-from notebooks.panels import Caption, Panel, Slider, pad
+from notebooks.panels import Caption, Look, Panel, Slider, pad
 
 TWO = ((1.0, 0.5), (-1.0, 0.25))
 WIDE = pad.Box(-3, 3, -1, 1)
@@ -31,8 +31,8 @@ def test_a_widget_starts_where_it_is_told_and_keeps_pairs() -> None:
 def test_what_the_page_is_told_is_plain_data() -> None:
     control = handles(limits=WIDE, box=pad.Box(-2, 2, 0, 1), mark=pad.Mark.ARROW, names=("a", "b"))
     state = control.widget().get_state()
-    told = {k: state[k] for k in ("limits", "box", "free", "arrows", "names", "step", "value")}
-    assert json.loads(json.dumps(told)) == {
+    sent = {k: state[k] for k in ("limits", "box", "free", "arrows", "names", "step", "value")}
+    assert json.loads(json.dumps(sent)) == {
         "limits": [[-3, 3], [-1, 1]],
         "box": [[-2, 2], [0, 1]],
         "free": [True, True],
@@ -94,8 +94,8 @@ def test_an_empty_or_endless_box_is_refused(sides: tuple[float, ...]) -> None:
 
 
 def clicked(**changes: object) -> pad.Points:
-    given = {"start": ((1.0, 0.5, 0), (-1.0, 0.25, 1)), "kinds": ("a", "b"), "most": 3}
-    return pad.Points("p", "points", **given | changes)
+    arguments = {"start": ((1.0, 0.5, 0), (-1.0, 0.25, 1)), "kinds": ("a", "b"), "most": 3}
+    return pad.Points("p", "points", **arguments | changes)
 
 
 def test_points_come_and_go_and_keep_their_kinds() -> None:
@@ -172,7 +172,9 @@ def draw(axes: list[Axes], points: np.ndarray) -> Caption:
 
 @pytest.fixture
 def panel() -> Panel:
-    return Panel(stretch, draw, [handles(), Slider("k", "k", 1.0, 2.0, 0.5, 1.0)], ["places"])
+    return Panel(
+        stretch, Look(draw, (handles(), Slider("k", "k", 1.0, 2.0, 0.5, 1.0)), ("places",))
+    )
 
 
 def test_a_panel_redraws_when_a_handle_moves_and_resets(panel: Panel) -> None:

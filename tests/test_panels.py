@@ -11,9 +11,7 @@ from notebooks.topics import nngp_figures as figures
 
 @pytest.fixture(scope="module")
 def panel() -> panels.Panel:
-    return panels.Panel(
-        nngp.ray, figures.draw_ray, figures.CONTROLS, figures.TITLES, figures.relevant
-    )
+    return panels.Panel(nngp.ray, figures.PANEL)
 
 
 def test_a_moved_slider_shows_the_catalogues_number(panel: panels.Panel) -> None:

@@ -1,4 +1,4 @@
-"""Pictures of one learned example show the closed forms, what they are given, and where theory ends."""
+"""Pictures of one learned example show the closed forms, the numbers they get, and where theory ends."""
 
 import math
 import re
@@ -24,13 +24,7 @@ CORRECTED, PRINTED, DOT, PRINTED_DOT = range(4)
 
 @pytest.fixture(scope="module")
 def panel() -> panels.Panel:
-    return panels.Panel(
-        perturbation.learned_example,
-        figures.draw_example,
-        figures.CONTROLS,
-        figures.TITLES,
-        figures.relevant,
-    )
+    return panels.Panel(perturbation.learned_example, figures.PANEL)
 
 
 def line(panel: panels.Panel, axes: int, which: int) -> tuple[np.ndarray, np.ndarray]:
@@ -132,8 +126,8 @@ def test_limits_show_slopes_samples_and_the_extrapolation() -> None:
     assert limit.lines[0].get_ydata() == pytest.approx([-2.0])
     here, _, fitted = (line.get_ydata() for line in right.lines[:3])
     assert (list(here), list(fitted)) == ([-2.1, -2.1], [-2.0, -1.0])
-    told = " ".join(text.get_text() for text in right.get_legend().texts[:2])
-    assert re.findall(r"[-+][\d.]+", told) == ["-2.100", "+1.000"]
+    legend = " ".join(text.get_text() for text in right.get_legend().texts[:2])
+    assert re.findall(r"[-+][\d.]+", legend) == ["-2.100", "+1.000"]
 
 
 def test_the_map_is_symmetric_about_the_example_and_draws_the_border() -> None:
@@ -216,13 +210,13 @@ def test_every_corner_of_the_sliders_has_finite_numbers() -> None:
     axes = Figure().subplots(1, 2)
     for corner in product((0, -1), repeat=len(figures.CONTROLS)):
         at = {c.name: c.stops()[end] for c, end in zip(figures.CONTROLS, corner, strict=True)}
-        told = figures.draw_example(axes, perturbation.learned_example(**at))
+        caption = figures.draw_example(axes, perturbation.learned_example(**at))
         numbers = [
             float(word)
-            for word in re.findall(r"(?:corrected|printed|=) (-?[\d.e+]+)", told.numbers)
+            for word in re.findall(r"(?:corrected|printed|=) (-?[\d.e+]+)", caption.numbers)
         ]
-        assert len(numbers) == 3, told
-        assert np.isfinite(numbers).all(), told
+        assert len(numbers) == 3, caption
+        assert np.isfinite(numbers).all(), caption
         assert all(np.isfinite(one.get_ydata()).all() for side in axes for one in side.lines)
 
 

@@ -1,4 +1,4 @@
-"""The panel of predictors shows what dense linear algebra says, and its figures draw what they are given."""
+"""The panel of predictors shows what dense linear algebra says, and its figures draw the numbers they get."""
 
 import re
 from collections.abc import Iterator
@@ -35,13 +35,7 @@ def _one_thread() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def panel() -> panels.Panel:
-    return panels.Panel(
-        predictors.panel_predictions,
-        figures.draw_predictions,
-        figures.CONTROLS,
-        figures.TITLES,
-        figures.relevant,
-    )
+    return panels.Panel(predictors.panel_predictions, figures.PANEL)
 
 
 def kernels(x: np.ndarray, y: np.ndarray, w: float, b: float) -> tuple[np.ndarray, np.ndarray]:
@@ -64,11 +58,11 @@ def test_a_moved_slider_shows_what_dense_algebra_says(panel: panels.Panel) -> No
         "NNGP posterior": (Kn @ np.linalg.inv(K + noise * one), noise),
         "NTK flow": (Tn @ np.linalg.inv(T + noise * one) @ (one - expm(-t * (T + noise * one))), 0),
     }
-    told = []
+    expected = []
     for name, (A, extra) in maps.items():
         variance = Knn - A @ Kn.T - Kn @ A.T + A @ (K + extra * one) @ A.T
-        told.append(f"{name} {(A @ y).item():.6f} +- {variance.item() ** 0.5:.6f}")
-    assert panel.numbers == f"at x = 1: {'; '.join(told)}"
+        expected.append(f"{name} {(A @ y).item():.6f} +- {variance.item() ** 0.5:.6f}")
+    assert panel.numbers == f"at x = 1: {'; '.join(expected)}"
 
 
 def test_every_move_changes_the_picture_and_reset_undoes_it(panel: panels.Panel) -> None:
@@ -93,11 +87,11 @@ def test_every_corner_of_the_sliders_has_finite_numbers_and_no_warning(activatio
     axes = Figure().subplots(1, 2)
     for corner in product((0, -1), repeat=len(SLIDERS)):
         ends = {one.name: one.stops()[end] for one, end in zip(SLIDERS, corner, strict=True)}
-        told = figures.draw_predictions(
+        caption = figures.draw_predictions(
             axes, predictors.panel_predictions(activation, "both", **ends)
         ).numbers
-        numbers = [float(word) for word in re.findall(r"-?[\d.]+(?=;| \+-|$)", told)]
-        assert len(numbers) == 4, told
+        numbers = [float(word) for word in re.findall(r"-?[\d.]+(?=;| \+-|$)", caption)]
+        assert len(numbers) == 4, caption
         assert np.isfinite(numbers).all()
 
 
@@ -157,11 +151,11 @@ def test_a_negative_variance_is_marked() -> None:
     one = {name: ([1e2, 1e4], [1e2, 1e4]) for name in ("erf", "gaussian", "ReLU")}
     singular = predictors.NearlySingular((4, 8), one, x, plain, positive, positive)
     right = figures.figure_singular(singular).axes[1]
-    kept, turned = (line.get_ydata() for line in right.lines[:2])
-    np.testing.assert_array_equal(kept[[0, 2]], plain[[0, 2]])
-    np.testing.assert_array_equal(turned[[1, 3, 4]], -plain[[1, 3, 4]])
-    assert np.isnan(kept).sum() == 3
-    assert np.isnan(turned).sum() == 2
+    positive_part, negative_part = (line.get_ydata() for line in right.lines[:2])
+    np.testing.assert_array_equal(positive_part[[0, 2]], plain[[0, 2]])
+    np.testing.assert_array_equal(negative_part[[1, 3, 4]], -plain[[1, 3, 4]])
+    assert np.isnan(positive_part).sum() == 3
+    assert np.isnan(negative_part).sum() == 2
 
 
 def test_networks_and_evidence_say_their_numbers() -> None:

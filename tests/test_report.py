@@ -213,8 +213,10 @@ def test_a_damaged_record_is_refused(tmp_path: Path) -> None:
     ],
 )
 def test_formulas_in_markdown(source: str, latex: list[str]) -> None:
-    found = re.findall(r"<annotation[^>]*>(.*?)</annotation>", markdown.render(source), re.DOTALL)
-    assert found == latex
+    annotations = re.findall(
+        r"<annotation[^>]*>(.*?)</annotation>", markdown.render(source), re.DOTALL
+    )
+    assert annotations == latex
 
 
 def test_a_formula_on_its_own_is_in_no_paragraph() -> None:

@@ -1,4 +1,4 @@
-"""The runner: bad input refused, failures told, outputs whole or absent."""
+"""The runner: bad input refused, failures reported, outputs whole or absent."""
 
 import json
 import os
@@ -159,9 +159,9 @@ def test_bad_input_is_refused_in_a_sentence(
 ) -> None:
     where = ["--output", str(tmp_path / "build")] if "run" in arguments else []
     assert main([*arguments, *where], folder) == 2
-    told = capsys.readouterr().err
-    assert words in told
-    assert told.count("\n") == 1
+    error = capsys.readouterr().err
+    assert words in error
+    assert error.count("\n") == 1
     assert not (tmp_path / "build").exists()
 
 
@@ -171,9 +171,9 @@ def test_an_output_that_cannot_be_written_is_refused(
     (tmp_path / "file").touch()
     for command in (["run", "01"], ["report"]):
         assert main([*command, "--output", str(tmp_path / "file" / "build")], folder) == 2
-        told = capsys.readouterr().err
-        assert "cannot be written (Not a directory)" in told
-        assert told.count("\n") == 1
+        error = capsys.readouterr().err
+        assert "cannot be written (Not a directory)" in error
+        assert error.count("\n") == 1
 
 
 def test_a_disk_that_fills_during_a_run_is_told(
@@ -221,11 +221,11 @@ def test_a_default_that_is_computed_takes_any_value() -> None:
         "metadata": {"tags": ["parameters"]},
         "source": "import os\nn = os.cpu_count()\na = b = 1",
     }
-    found = anatomy.parameters({"cells": [cell]})
-    assert {name: str(value) for name, value in found.items()} == {
+    parameters = anatomy.parameters({"cells": [cell]})
+    assert {name: str(value) for name, value in parameters.items()} == {
         "n": "os.cpu_count()", "a": "1", "b": "1",
     }  # fmt: skip
-    assert anatomy.fits(found["n"], "anything")
+    assert anatomy.fits(parameters["n"], "anything")
 
 
 @pytest.mark.parametrize("last", [0, 1, 2])

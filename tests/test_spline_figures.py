@@ -25,13 +25,7 @@ RIGHTWARDS = [[0.1, 0.3], [0.3, -0.2], [0.5, 0.5], [0.7, 0.1], [0.9, -0.4]]
 
 @pytest.fixture(scope="module")
 def panel() -> panels.Panel:
-    return panels.Panel(
-        splines.interpolants,
-        figures.draw_interpolants,
-        figures.CONTROLS,
-        figures.TITLES,
-        figures.relevant,
-    )
+    return panels.Panel(splines.interpolants, figures.PANEL)
 
 
 def line(panel: panels.Panel, axes: int, which: int) -> np.ndarray:
@@ -75,8 +69,8 @@ def test_the_panel_draws_kernel_regression_a_network_and_the_spline(
 
 
 def test_at_the_start_the_distance_is_the_known_one(panel: panels.Panel) -> None:
-    found = float(re.search(r"kernel ([\d.e+-]+)", panel.numbers)[1])
-    assert found == pytest.approx(1.467e-2, rel=1e-3)
+    distance = float(re.search(r"kernel ([\d.e+-]+)", panel.numbers)[1])
+    assert distance == pytest.approx(1.467e-2, rel=1e-3)
 
 
 def test_every_control_changes_the_picture_and_reset_undoes_it(panel: panels.Panel) -> None:
@@ -160,11 +154,11 @@ def one_slice() -> splines.KernelSlice:
     """A network whose means are two standard errors too high."""
     setting, y = splines.Setting.of("uniform"), np.linspace(-1, 1, 5)
     one = torch.ones(5, dtype=torch.float64)
-    found = {
+    network = {
         name: Estimate(torch.from_numpy(np.asarray(exact)) + 0.02 * one, 0.1 * one, 100)
         for name, exact in setting.terms(0.5, y, 1 / 3).items()
     }
-    return splines.kernel_slice(setting, 0.5, y, 1 / 3, found)
+    return splines.kernel_slice(setting, 0.5, y, 1 / 3, network)
 
 
 def test_slices_show_closed_forms_and_errors_in_units_of_their_size() -> None:
@@ -204,7 +198,7 @@ def test_slopes_and_bending_are_those_of_known_functions() -> None:
     square, kink = slope.lines[:2]
     np.testing.assert_allclose(square.get_ydata(), 2 * square.get_xdata(), atol=1e-12)
     assert set(np.round(kink.get_ydata(), 9)) == {-1.0, 1.0}
-    found, circles = bend.lines[:2]
-    np.testing.assert_allclose(found.get_ydata(), 6 * found.get_xdata(), atol=1e-9)
+    differences, circles = bend.lines[:2]
+    np.testing.assert_allclose(differences.get_ydata(), 6 * differences.get_xdata(), atol=1e-9)
     np.testing.assert_allclose(circles.get_ydata(), 6 * circles.get_xdata())
     assert [line.get_xdata()[0] for line in bend.lines[3:5]] == [-0.5, 0.5]

@@ -12,7 +12,7 @@ from notebooks.panels.controls import (
     xi,
     zeta,
 )
-from notebooks.panels.panel import FRAMES, Caption, Panel, curve, freeze
+from notebooks.panels.panel import FRAMES, Caption, Look, Panel, curve, freeze
 
 __all__ = [
     "FRAMES",
@@ -20,6 +20,7 @@ __all__ = [
     "Choice",
     "Control",
     "LogSlider",
+    "Look",
     "Panel",
     "Scale",
     "Slider",

@@ -59,23 +59,31 @@ def freeze(axes: Sequence[Axes]) -> None:
     figure.figimage(still, zorder=-1)
 
 
-class Panel:
-    """Axes side by side under controls.
+def always(name: str, values: Values) -> bool:
+    """Every control matters, whatever the others are."""
+    return True
 
-    `compute(**values)` turns the values of the controls into named arrays; `draw(axes, arrays)` moves
-    curves to them and returns the caption.
+
+@dataclass(frozen=True)
+class Look:
+    """How a panel looks: what draws it, its controls, a title for each axes, and which controls matter.
+
+    `draw(axes, arrays)` moves curves to the arrays and returns the caption; a control is hidden where
+    `relevant(name, values)` is false.
     """
 
-    def __init__(
-        self,
-        compute: Callable[..., Any],
-        draw: Callable[[Sequence[Axes], Any], Caption],
-        controls: Sequence[Control],
-        titles: Sequence[str],
-        relevant: Callable[[str, Values], bool] = lambda name, values: True,
-    ) -> None:
-        self._compute, self._draw = compute, draw
-        self._controls, self._relevant = tuple(controls), relevant
+    draw: Callable[[Sequence[Axes], Any], Caption]
+    controls: tuple[Control, ...]
+    titles: tuple[str, ...]
+    relevant: Callable[[str, Values], bool] = always
+
+
+class Panel:
+    """Axes side by side under controls; `compute(**values)` turns their values into named arrays."""
+
+    def __init__(self, compute: Callable[..., Any], look: Look) -> None:
+        self._compute, self._draw = compute, look.draw
+        self._controls, self._relevant, titles = look.controls, look.relevant, look.titles
         self.figure = Figure(figsize=(4.5 * len(titles), 3.4))
         self._canvas = FigureCanvasAgg(self.figure)
         self._axes = self.figure.subplots(1, len(titles), squeeze=False)[0]

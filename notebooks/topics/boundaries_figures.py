@@ -17,7 +17,7 @@ from matplotlib.colors import Normalize, SymLogNorm
 from matplotlib.figure import Figure
 from PIL import Image
 
-from notebooks.panels import Caption, Choice, Slider, freeze
+from notebooks.panels import Caption, Choice, Look, Slider, freeze
 from notebooks.panels.pad import Box, Points
 from notebooks.panels.style import BLUE, FOLDER, GREEN, GREY, INK, RED, SMALL, framed, new
 from notebooks.topics.boundaries import EVERY, LAST, OWN, REACH, TASKS
@@ -34,6 +34,16 @@ if TYPE_CHECKING:
 
 CLASSES = ("#1e90ff", "#ff7f0e")  # of data, by label
 CONTROL_COLOURS = {"untrained": BLUE, "shuffled labels": GREEN, "decoy": GREY}
+CONTRASTS = {
+    "boundary": (RED, "at the boundary"),
+    "decoy": (GREY, "at the decoy"),
+    "shuffled": (GREEN, "shuffled labels"),
+}
+PROFILES = {
+    "trained": (RED, "trained"),
+    "shuffled": (GREEN, "shuffled labels"),
+    "untrained": (BLUE, "untrained"),
+}
 PAUSE, LAST_PAUSE = 200, 2_000  # of a frame of a film and of the last one, in ms
 Examples = tuple[np.ndarray, np.ndarray]  # (n, 2), and labels (n,)
 
@@ -154,16 +164,11 @@ def _frames(maps: Mapping[int, PlaneMap], data: Examples | None, unit: float) ->
 
 def figure_contrasts(curves: Mapping[str, ContrastCurves]) -> Figure:
     """Contrast over training, with intervals: at the boundary, at its decoy, with shuffled labels."""
-    figure, grid = _grid(curves)
-    for axes, one in zip(grid, curves.values(), strict=False):
-        _band(axes, one.share, one.boundary, RED, "at the boundary")
-        _band(axes, one.share, one.decoy, GREY, "at the decoy")
-        _band(axes, one.share, one.shuffled, GREEN, "shuffled labels")
+    figure = _figure_bands(curves, "share", CONTRASTS, "share of training", "contrast in nats")
+    for axes in figure.axes[: len(curves)]:
         axes.set_xscale("symlog", linthresh=0.01)
         axes.set_xticks([0, 0.01, 0.1, 1], labels=["0", "0.01", "0.1", "1"])
-        axes.set_xlabel("share of training")
-    grid[0].set_ylabel("contrast in nats")
-    grid[0].legend(loc="upper left", **SMALL)
+    figure.axes[0].legend(loc="upper left", **SMALL)
     return figure
 
 
@@ -190,35 +195,38 @@ def figure_effects(effects: Mapping[str, Mapping[str, Interval]]) -> Figure:
 
 def figure_profiles(profiles: Mapping[str, Profile]) -> Figure:
     """Log volume, less the mean of its circle, against the distance from the boundary."""
-    figure, grid = _grid(profiles)
-    for axes, one in zip(grid, profiles.values(), strict=False):
-        _band(axes, one.distance, one.trained, RED, "trained")
-        _band(axes, one.distance, one.shuffled, GREEN, "shuffled labels")
-        _band(axes, one.distance, one.untrained, BLUE, "untrained")
-        axes.set_xlabel("distance / radius")
-    grid[0].set_ylabel("log volume less its circle's mean")
-    grid[0].legend(**SMALL)
+    heights = "log volume less its circle's mean"
+    figure = _figure_bands(profiles, "distance", PROFILES, "distance / radius", heights)
+    figure.axes[0].legend(**SMALL)
     return figure
 
 
-def _grid(titles: Mapping[str, Any], most: int = 5) -> tuple[Figure, list[Axes]]:
-    """Titled axes, at most so many in a row; those that are left over are hidden."""
-    columns = min(most, len(titles))
-    rows = math.ceil(len(titles) / columns)
-    figure = new(2.5 * columns + 0.6, 2.7 * rows)
-    grid = list(figure.subplots(rows, columns, squeeze=False).flat)
-    for axes, title in zip(grid, titles, strict=False):
+def _figure_bands(
+    columns: Mapping[str, Any],
+    x: str,
+    bands: Mapping[str, tuple[str, str]],
+    xlabel: str,
+    ylabel: str,
+) -> Figure:
+    """Means with their intervals by title, at most five axes in a row; those left over are hidden.
+
+    `x` and the keys of `bands` are fields of what is drawn; a band has a colour and a label.
+    """
+    count = min(5, len(columns))
+    rows = math.ceil(len(columns) / count)
+    figure = new(2.5 * count + 0.6, 2.7 * rows)
+    grid = list(figure.subplots(rows, count, squeeze=False).flat)
+    for axes, (title, one) in zip(grid, columns.items(), strict=False):
         axes.axhline(0, color=INK, lw=0.6)
-        framed(axes, title, size=9)
-    for axes in grid[len(titles) :]:
+        framed(axes, title, xlabel, size=9)
+        for name, (colour, label) in bands.items():
+            at, interval = getattr(one, x), getattr(one, name)
+            axes.plot(at, interval.mean, "o-", color=colour, ms=3, lw=1.2, label=label)
+            axes.fill_between(at, interval.low, interval.high, color=colour, alpha=0.2, lw=0)
+    for axes in grid[len(columns) :]:
         axes.set_visible(False)
-    return figure, grid
-
-
-def _band(axes: Axes, x: np.ndarray, interval: Interval, colour: str, label: str) -> None:
-    """A mean with its interval."""
-    axes.plot(x, interval.mean, "o-", color=colour, ms=3, lw=1.2, label=label)
-    axes.fill_between(x, interval.low, interval.high, color=colour, alpha=0.2, lw=0)
+    grid[0].set_ylabel(ylabel)
+    return figure
 
 
 EIGHT = (
@@ -278,3 +286,6 @@ def _begin(axes: Sequence[Axes], shape: tuple[int, ...]) -> None:
             where.plot([], [], "o", color=colour, mec="white")
         where.set(xlim=(-REACH, REACH), ylim=(-REACH, REACH), xlabel="$x_1$", ylabel="$x_2$")
     freeze(axes)
+
+
+PANEL = Look(draw_network, CONTROLS, TITLES, relevant)

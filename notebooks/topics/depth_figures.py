@@ -14,7 +14,7 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import AsinhLocator
 
-from notebooks.panels import Caption, Choice, Slider, dimension, sigma, xi, zeta
+from notebooks.panels import Caption, Choice, Look, Slider, dimension, sigma, xi, zeta
 from notebooks.panels.style import BLUE, GREY, INK, RED, SMALL, framed, new
 from notebooks.topics.depth import ACTIVATIONS, DEPTHS, LARGEST
 from notebooks.topics.ntk import KERNELS
@@ -200,3 +200,6 @@ def _scale_by_asinh(axes: Axes) -> None:
 def _legend(figure: Figure, of: Axes, columns: int) -> None:
     place: dict[str, Any] = {"loc": "outside lower center", "ncols": columns, "frameon": False}
     figure.legend(*of.get_legend_handles_labels(), fontsize=8, **place)
+
+
+PANEL = Look(draw_rays, CONTROLS, TITLES)

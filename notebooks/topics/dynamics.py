@@ -102,7 +102,7 @@ def active_arcs(data: LineData) -> list[ActiveArc]:
 
 @dataclass(frozen=True, eq=False)
 class NeuronPaths:
-    """A network after training, and the way that some of its neurons went in the plane."""
+    """A network after training, and the paths of some of its neurons in the plane."""
 
     final: NetworkState
     u: Array  # (times, neurons)
@@ -174,7 +174,7 @@ class KnotShares:
 
 @dataclass(frozen=True, eq=False)
 class Film:
-    """A run at equal shares of the way that its residuals go."""
+    """A run at equal steps along the path of its residuals."""
 
     curves: Array  # (STOPS, grid)
     knots: Array  # (STOPS, 2, m): x and f(x)
@@ -241,7 +241,7 @@ class Films:
         return tuple(sorted({delta for _, delta in self.films}))
 
     def frame(self, task: str, delta: float, progress: float) -> FilmFrame:
-        """How far training has come is the share of the residuals' whole way."""
+        """Progress is the share of the whole path of the residuals, from 0 to 1."""
         data, film = self.data[task], self.films[task, delta]
         stop, x = round(progress * (STOPS - 1)), data.x.numpy()
         reach = float(1.05 * np.quantile(np.hypot(*film.plane[-1]), 0.99))

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Wedge
 
-from notebooks.panels import Caption, Choice, Control, Scale, Slider
+from notebooks.panels import Caption, Choice, Look, Scale, Slider
 from notebooks.panels.style import BLUE, GREEN, GREY, INK, RED, SMALL, framed, new
 from notebooks.topics.dynamics import ATTRACTOR, REPULSOR, STOPS
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 SHADES = (INK, BLUE, RED)
 RAYS = {ATTRACTOR: (GREEN, "-"), REPULSOR: (RED, "--")}
-TITLES = ("the function and its knots", "neurons in the plane")
 FORMULA = r"\dot w_i = -P_{\delta}(r_i)\,\nabla_{w_i}\tilde L, \quad \delta = c_i^2 - a_i^2 - b_i^2"
 
 
@@ -96,12 +95,12 @@ def figure_regimes(states: Mapping[float, NetworkState]) -> Figure:
 
 
 def figure_limits(limits: Mapping[float, NeuronPaths]) -> Figure:
-    """Figure 6: the fit, the neurons after training, and the ways that some of them went."""
+    """Figure 6: the fit, the neurons after training, and the paths of some of them."""
     figure = new(10.0, 3.3 * len(limits))
     for (delta, one), row in zip(limits.items(), figure.subplots(len(limits), 3), strict=True):
         draw_fit(framed(row[0], rf"$\delta$ = {spell(delta)}", size=10), one.final)
         draw_plane(framed(row[1], "after training", size=10), one.final)
-        framed(row[2], f"the way of {len(one.sign)} neurons", size=10)
+        framed(row[2], f"paths of {len(one.sign)} neurons", size=10)
         _sample_lines(row[2], one.final.x, one.final.reach)
         for u, v, sign in zip(one.u.T, one.v.T, one.sign, strict=True):
             row[2].plot(u, v, color=RED if sign > 0 else BLUE, lw=0.7, alpha=0.7)
@@ -158,15 +157,6 @@ def figure_clusters(clusters: Mapping[str, Mapping[float, KnotShares]]) -> Figur
     return figure
 
 
-def controls(films: Films) -> tuple[Control, ...]:
-    titles = tuple(films.data)
-    return (
-        Choice("task", "data", titles, titles[0]),
-        Scale("delta", r"\delta", films.deltas, 0.0),
-        Slider("progress", "t", 0.0, 1.0, 1 / (STOPS - 1), 1.0),
-    )
-
-
 def draw_frame(axes: Sequence[Axes], frame: FilmFrame) -> Caption:
     """One picture of a film."""
     left, right = axes
@@ -205,3 +195,14 @@ def _rays(x: np.ndarray, reach: float) -> tuple[np.ndarray, np.ndarray]:
     u = np.stack([0 * x - reach, 0 * x + reach, gap], 1).ravel()
     v = np.stack([reach * x, -reach * x, gap], 1).ravel()
     return u, v
+
+
+def panel_look(films: Films) -> Look:
+    """Controls for the data and deltas that were run, and for progress."""
+    titles = tuple(films.data)
+    controls = (
+        Choice("task", "data", titles, titles[0]),
+        Scale("delta", r"\delta", films.deltas, 0.0),
+        Slider("progress", "t", 0.0, 1.0, 1 / (STOPS - 1), 1.0),
+    )
+    return Look(draw_frame, controls, ("the function and its knots", "neurons in the plane"))

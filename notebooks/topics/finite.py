@@ -24,7 +24,7 @@ PAIRS = ((1, 2), (2, 0), (0, 1))  # the pair beside unit 1, 2, 3
 
 @dataclass(frozen=True, eq=False)
 class Geometry:
-    """What a metric of the plane says at points of any shape."""
+    """Volume and curvature of a metric of the plane, at an array of points."""
 
     log_volume: np.ndarray  # ln sqrt(det g)
     ricci: np.ndarray

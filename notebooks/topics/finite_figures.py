@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LightSource, Normalize, SymLogNorm
 from matplotlib.figure import Figure
 
-from notebooks.panels import Caption, Slider, freeze
+from notebooks.panels import Caption, Look, Slider, freeze
 from notebooks.panels.pad import Handles, Mark
 from notebooks.panels.style import BLUE, INK, RED, new
 from notebooks.topics.finite import CIRCLE, COARSE, REACH, TURN
@@ -146,3 +146,6 @@ def _begin(axes: Sequence[Axes]) -> None:
         one.begin(where, np.full(COARSE.shape[:2], np.nan))
         where.set(xlabel="$x_1$", ylabel="$x_2$")
     freeze(axes)
+
+
+PANEL = Look(draw_network, CONTROLS, TITLES)

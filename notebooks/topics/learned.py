@@ -177,7 +177,7 @@ class SelfSupervision:
     map: KernelMap
     indices: Array  # 1, 2, ...
     eigenvalues: Array
-    last: float  # that is kept
+    last: float  # of those that it keeps
 
 
 def self_supervision(pairs: Any, bandwidth: float, components: int) -> SelfSupervision:

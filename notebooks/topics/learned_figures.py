@@ -12,7 +12,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.contour import QuadContourSet
 from matplotlib.figure import Figure
 
-from notebooks.panels import Caption, LogSlider, Slider, curve
+from notebooks.panels import Caption, LogSlider, Look, Slider, curve
 from notebooks.panels.style import BLUE, INK, new
 
 if TYPE_CHECKING:
@@ -27,17 +27,7 @@ VOLUME = r"$\log_{10}\sqrt{\det g}$ less its median"
 # White is the median: a flat metric is white all over. Steps, since gradients make large files.
 COLOURS = colormaps["RdBu_r"].resampled(21)
 FAINT = 0.1  # rounding of a flat metric shall not look like anything
-MAGNIFIED = (
-    Slider("bandwidth", "b", 0.2, 1.0, 0.05, 0.3),
-    Slider("tau", r"\tau", 0.1, 0.6, 0.05, 0.2),
-    Slider("rounds", "n", 0, 3, 1, 1),
-)
-FEATURES = (
-    Slider("bandwidth", "b", 1.0, 20.0, 1.0, 3.0),
-    LogSlider("ridge", r"\lambda", -4, 0, 1e-3),
-    Slider("iterations", "n", 0, 8, 1, 2),
-)
-PAIRS = (Slider("bandwidth", "b", 0.3, 1.2, 0.1, 0.5), Slider("components", "m", 1, 8, 1, 2))
+MOST_ITERATIONS = 8  # of the feature machine's panel
 
 
 def show(axes: Axes, one: KernelMap, most: float) -> Any:
@@ -70,7 +60,7 @@ def scatter(axes: Axes, points: np.ndarray, labels: np.ndarray) -> None:
 
 
 def colour_range(*maps: KernelMap) -> float:
-    """Where colours end, on both sides: as the contrast says, unless all is flat."""
+    """Where colours end, on both sides: the range of the contrast, unless all is flat."""
     return max(FAINT, *(one.contrast_range for one in maps))
 
 
@@ -100,7 +90,7 @@ def draw_features(axes: Sequence[Axes], now: FeatureLearning) -> Caption:
     """The feature machine, and how its first direction came to be that of the target."""
     show(axes[0], now.map, FAINT)
     _beside(axes[1], "iterations", now.iterations, now.cosines, marker="o")
-    axes[1].set(xlim=(0, FEATURES[-1].high + 0.5), ylim=(0.8, 1.01))
+    axes[1].set(xlim=(0, MOST_ITERATIONS + 0.5), ylim=(0.8, 1.01))
     last = f"cosine {now.cosines[-1]:.6f}" if len(now.cosines) else "no direction yet"
     lost = "" if now.map.rank == 2 else f"rank {now.map.rank}, "
     return Caption(r"g = -2h'(0)\,M", f"after {len(now.iterations)} iterations: {lost}{last}")
@@ -118,3 +108,28 @@ def _beside(axes: Axes, xlabel: str, x: Any, y: Any, **look: Any) -> None:
     curve(axes, x, y, color=BLUE, **look)
     axes.set_xlabel(xlabel)
     axes.locator_params("x", nbins=6, integer=True)
+
+
+MAGNIFIED = Look(
+    draw_magnified,
+    (
+        Slider("bandwidth", "b", 0.2, 1.0, 0.05, 0.3),
+        Slider("tau", r"\tau", 0.1, 0.6, 0.05, 0.2),
+        Slider("rounds", "n", 0, 3, 1, 1),
+    ),
+    ("Amari and Wu", "volume at $x_1 = 0$"),
+)
+FEATURES = Look(
+    draw_features,
+    (
+        Slider("bandwidth", "b", 1.0, 20.0, 1.0, 3.0),
+        LogSlider("ridge", r"\lambda", -4, 0, 1e-3),
+        Slider("iterations", "n", 0, MOST_ITERATIONS, 1, 2),
+    ),
+    ("feature machine", "cosine with $w$"),
+)
+PAIRS = Look(
+    draw_pairs,
+    (Slider("bandwidth", "b", 0.3, 1.2, 0.1, 0.5), Slider("components", "m", 1, 8, 1, 2)),
+    ("self-supervised", r"eigenvalues of $K_\Gamma$"),
+)

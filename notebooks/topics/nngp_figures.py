@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from notebooks.panels import Caption, Choice, curve, degree, dimension, sigma, zeta
+from notebooks.panels import Caption, Choice, Look, curve, degree, dimension, sigma, zeta
 from notebooks.panels.style import BLUE, INK, PURPLE, RED, SMALL, framed, new
 from notebooks.topics.nngp import ACTIVATION_NAMES
 
@@ -73,3 +73,6 @@ def draw_ray(axes: Sequence[Axes], ray: Ray) -> Caption:
     curve(axes[1], ray.radii, ray.ricci, color=RED)
     numbers = f"sqrt(det g) = {ray.magnification_at_one:.8g}, R = {ray.ricci_at_one:.8g}"
     return Caption(ray.formula, f"at |x| = 1: {numbers}")
+
+
+PANEL = Look(draw_ray, CONTROLS, TITLES, relevant)

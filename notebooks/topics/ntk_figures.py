@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from notebooks.panels import Caption, degree, dimension, sigma, xi, zeta
+from notebooks.panels import Caption, Look, degree, dimension, sigma, xi, zeta
 from notebooks.panels.style import BLUE, INK, RED, SMALL, framed, new
 from notebooks.topics.nngp_figures import ACTIVATION, RADIUS, relevant
 from notebooks.topics.ntk import KERNELS, SHOWN
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from notebooks.topics.statistics import WidthCurves
 
 __all__ = [
-    "CONTROLS", "LOG_VOLUME", "QUANTITIES", "TITLES",
-    "draw_rays", "figure_geometry", "figure_width", "kernel_numbers", "relevant",
+    "LOG_VOLUME", "PANEL", "QUANTITIES", "RADIUS",
+    "draw_rays", "figure_geometry", "figure_width", "kernel_numbers",
 ]  # fmt: skip
 
 LOG_VOLUME = r"$\log_{10}\sqrt{\det g}$"
@@ -121,3 +121,6 @@ def _move(axes: Axes, line: int, x: Any, y: Any) -> None:
     axes.lines[line].set_data(x, y)
     axes.relim()
     axes.autoscale_view()
+
+
+PANEL = Look(draw_rays, CONTROLS, TITLES, relevant)

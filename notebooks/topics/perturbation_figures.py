@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
-from notebooks.panels import Caption, LogSlider, Slider, degree, dimension
+from notebooks.panels import Caption, LogSlider, Look, Slider, degree, dimension
 from notebooks.panels.style import BLUE, GREY, INK, RED, SMALL, framed, new
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def figure_printed_corrected(
     line: TargetCurves, at: np.ndarray, exact: Mapping[int, np.ndarray],
     plane: TargetCurves, sampled: Mapping[int, Sampled],
 ) -> Figure:  # fmt: skip
-    """Both formulas beside what does not know them: exact values at targets, and samples, by width."""
+    """Both formulas beside exact values at some targets, and beside samples, by width."""
     figure = new(9.0, 3.9)
     left, right = figure.subplots(1, 2)
     _formulas(left, line)
@@ -195,3 +195,6 @@ def _begin(axes: Sequence[Axes]) -> None:
         one.locator_params(nbins=5)
     axes[0].set_xlim(-0.05, 1.05)
     axes[1].legend(loc="upper left", **SMALL)  # where no curve goes, for all of them rise with y
+
+
+PANEL = Look(draw_example, CONTROLS, TITLES, relevant)

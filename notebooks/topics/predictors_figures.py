@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from notebooks.panels import Caption, Choice, LogSlider, Slider
+from notebooks.panels import Caption, Choice, LogSlider, Look, Slider
 from notebooks.panels.style import BLUE, GREY, INK, RED, SMALL, framed, new
 from notebooks.topics.predictors import ACTIVATIONS, BAYES, DATA, FLOW, NOISE, Band
 
@@ -106,7 +106,7 @@ def figure_networks(
 
 
 def figure_evidence(evidence: EvidenceMap) -> Figure:
-    """A contour map with the way to its maximum, and the posterior at either end of it."""
+    """A contour map with a path to its maximum, and the posterior at either end of it."""
     figure = new(9.0, 3.8)
     left, right = figure.subplots(1, 2)
     value, path = evidence.log_evidence, evidence.path
@@ -116,11 +116,11 @@ def figure_evidence(evidence: EvidenceMap) -> Figure:
     figure.colorbar(filled, ax=left, label=r"$\log p(y)$", format="%.1f")
     left.plot(*path.T, "o-", color="white", ms=3, lw=1.2)
     left.plot(*path[-1], "*", color="white", ms=14, mec=INK, mew=0.8)
-    framed(left, "evidence, and a way up", r"$\sigma_w$").set_ylabel(r"$\sigma_b$")
+    framed(left, "evidence, and a path to its maximum", r"$\sigma_w$").set_ylabel(r"$\sigma_b$")
     left.loglog()
     _set_ticks(left.xaxis, [0.6, 1, 2, 4])
     _set_ticks(left.yaxis, [0.1, 0.3, 1, 3])
-    _points(framed(right, "NNGP posterior at both ends of the way", "$x$"))
+    _points(framed(right, "NNGP posterior at both ends of the path", "$x$"))
     for at, band, colour, style in zip(
         path[[0, -1]], evidence.ends, (GREY, BLUE), ("--", "-"), strict=True
     ):
@@ -186,3 +186,6 @@ def _move(axes: Axes, position: int, band: Band, visible: bool = True) -> None:
     area.set_verts([np.stack([np.concatenate([x, x[::-1]]), around], 1)])
     line.set_visible(visible)
     area.set_visible(visible)
+
+
+PANEL = Look(draw_predictions, CONTROLS, TITLES, relevant)

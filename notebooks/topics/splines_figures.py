@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from notebooks.panels import Caption, Choice, Slider, freeze
+from notebooks.panels import Caption, Choice, Look, Slider, freeze
 from notebooks.panels.pad import Box, Handles
 from notebooks.panels.style import BLUE, GREEN, GREY, INK, RED, SMALL, framed, new
 from notebooks.topics.splines import FIVE, LAWS, REACH, has_scale
@@ -124,3 +124,6 @@ def _begin(left: Axes, right: Axes) -> None:
     left.legend(loc="lower left", **SMALL)
     freeze((left, right))
     left.plot([], [], "o", color=INK, ms=5)
+
+
+PANEL = Look(draw_interpolants, CONTROLS, TITLES, relevant)
