@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from notebooks.panels import Control, Panel
-from notebooks.running.browser import chromium, opened
+from notebooks.running.browser import chromium, open_notebook
 from notebooks.topics import (
     boundaries,
     boundaries_figures,
@@ -32,7 +32,10 @@ def in_a_browser(presses: int = 15) -> Iterator[str]:
     if chromium() is None:
         yield "no Chromium here: not measured"
         return
-    with tempfile.TemporaryDirectory() as folder, opened("01_nngp_geometry", Path(folder)) as page:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        open_notebook("01_nngp_geometry", Path(folder)) as page,
+    ):
         page.run()
         times = page.redraw_milliseconds(page.slider(0), presses=presses)
     yield (

@@ -35,7 +35,7 @@ from analytic.activations import erf, monomial
 from analytic.checks.oracles import network_jet
 from analytic.geometry.riemann import hessian_curvature
 from notebooks import panels
-from notebooks.panels.style import saved
+from notebooks.panels.style import save
 from notebooks.topics import nngp
 from notebooks.topics import nngp_figures as figures
 from numeric.experiments.width import WidthSweep
@@ -75,7 +75,7 @@ sweeps = {
 
 # %%
 networks = {name: nngp.RandomNetworks.of(sweep) for name, sweep in sweeps.items()}
-saved(figures.figure_1(networks), "01-figure-1")
+save(figures.figure_1(networks), "01-figure-1")
 
 # %% [markdown]
 # ## Evidence: where the factor of three comes from
@@ -133,7 +133,7 @@ Markdown("\n".join(["| q | Gauss-Bonnet | corrected | as printed |", "|---|---|-
 # turns at $\sigma^2|x|^2 = C$ with $C = \zeta^2(\sqrt{17q^2-8q}-3q+2)/(2(2q^2+q-1))$.
 
 # %%
-saved(figures.figure_c1(nngp.monomial_curvature()), "01-figure-c1")
+save(figures.figure_c1(nngp.monomial_curvature()), "01-figure-c1")
 
 # %% [markdown]
 # ## Verdict

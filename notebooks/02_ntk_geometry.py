@@ -40,7 +40,7 @@ from analytic.checks.oracles import MetricJet
 from analytic.geometry.ntk import magnification as tangent_magnification
 from notebooks import panels
 from notebooks.panels.refusals import quote, refusals
-from notebooks.panels.style import saved
+from notebooks.panels.style import save
 from notebooks.topics import ntk
 from notebooks.topics import ntk_figures as figures
 from notebooks.topics.statistics import PowerLaw
@@ -90,9 +90,7 @@ for one in ntk.SHOWN:
             by_differences[kernel, one.label, what] = np.array(values, dtype=float)
 
 # %%
-saved(
-    figures.figure_geometry(ntk.geometry_along_ray(where, by_differences, setting)), "02-geometry"
-)
+save(figures.figure_geometry(ntk.geometry_along_ray(where, by_differences, setting)), "02-geometry")
 
 # %% [markdown]
 # ## Evidence: finite networks
@@ -156,7 +154,7 @@ for one, phi in zip(ntk.SHOWN, phis, strict=False):
         sweeps[one.label][what] = Convergence(r, exact, estimates)
 
 # %%
-saved(figures.figure_width(ntk.tangent_networks(sweeps, setting)), "02-width")
+save(figures.figure_width(ntk.tangent_networks(sweeps, setting)), "02-width")
 
 # %% [markdown]
 # ## Evidence: a vanishing readout
@@ -184,7 +182,7 @@ readout = {
     }
     for title, what in titles.items()
 }
-saved(figure_laws(readout, r"$\xi$"), "02-readout")
+save(figure_laws(readout, r"$\xi$"), "02-readout")
 
 # %% [markdown]
 # ## Evidence: the ReLU's gradients have no metric
@@ -219,7 +217,7 @@ kinks = {
     }
     for (kernel, name), k in zip(ntk.KERNELS.items(), ("k", r"\Theta"), strict=True)
 }
-saved(figure_laws(kinks, "$|x - y|$"), "02-kink")
+save(figure_laws(kinks, "$|x - y|$"), "02-kink")
 
 # %% [markdown]
 # So the suite refuses to state a metric:

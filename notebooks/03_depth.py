@@ -38,7 +38,7 @@ from analytic.checks.kernel_oracles import nngp_by_differences, ntk_by_differenc
 from analytic.checks.oracles import MetricJet
 from analytic.signal_propagation import Signal, critical_sigma, phase_diagram, trajectory
 from notebooks import panels
-from notebooks.panels.style import saved
+from notebooks.panels.style import save
 from notebooks.topics import depth as deep
 from notebooks.topics import depth_figures as figures
 from notebooks.topics.statistics import Mean
@@ -114,7 +114,7 @@ for name, act in acts.items():
     predicted[name] = np.array(chi)
 
 # %%
-saved(figures.figure_phases(maps, neighbours), "03-phases")
+save(figures.figure_phases(maps, neighbours), "03-phases")
 
 # %% [markdown]
 # ## Evidence: the correlation map
@@ -150,7 +150,7 @@ correlations = {
     )
     for name, signal in signals["erf"].items()
 }
-saved(figures.figure_maps(correlations), "03-maps")
+save(figures.figure_maps(correlations), "03-maps")
 
 # %% [markdown]
 # ## Evidence: how deep a signal reaches
@@ -190,7 +190,7 @@ for name, act in acts.items():
     scales[name], ends[name] = deep.DepthScales(fine, curve, few, fits), c[-1]
 
 # %%
-saved(figures.figure_scales(decays, scales), "03-scales")
+save(figures.figure_scales(decays, scales), "03-scales")
 
 # %% [markdown]
 # ## Evidence: finite networks
@@ -244,7 +244,7 @@ exact = {case: mapped(case) for case in cases}
 
 # %%
 shown = {case: deep.LayerCorrelations(Mean.of(estimates[case]), exact[case]) for case in cases}
-saved(figures.figure_networks(shown), "03-networks")
+save(figures.figure_networks(shown), "03-networks")
 
 # %% [markdown]
 # ## Evidence: geometry by depth
@@ -305,7 +305,7 @@ by_depth = {
     )
     for phase, values in settings.items()
 }
-saved(figures.figure_geometry(by_depth), "03-geometry")
+save(figures.figure_geometry(by_depth), "03-geometry")
 
 # %% [markdown]
 # Curvature is on a scale that is linear near 0 and logarithmic far from it. In numbers, at $|x| = 1$:

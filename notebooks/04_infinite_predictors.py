@@ -41,7 +41,7 @@ from scipy.special import chdtri, ndtri
 from analytic.activations import erf, gaussian, relu
 from notebooks import panels
 from notebooks.panels.refusals import quote, refusals
-from notebooks.panels.style import saved
+from notebooks.panels.style import save
 from notebooks.topics import predictors
 from notebooks.topics import predictors_figures as figures
 from notebooks.topics.predictors import LINE, NOISE, Band, X, Y
@@ -80,7 +80,7 @@ net = FullyConnected(erf, depth, sigma_w, sigma_b)
 shown = (1.0, 30.0, 1000.0)
 bayes = posterior(net, X, Y, LINE, noise=NOISE)
 flow = gradient_flow(net, X, Y, LINE, t=shown)
-saved(figures.figure_predictors(predictors.predictors(net, bayes, flow, shown)), "04-predictors")
+save(figures.figure_predictors(predictors.predictors(net, bayes, flow, shown)), "04-predictors")
 
 # %% [markdown]
 # ## Evidence: the same in forty digits
@@ -236,7 +236,7 @@ ensembles = {
     ),
 }
 curves = dict(zip(times, Band.at_times(gradient_flow(net, X, Y, LINE, t=times)), strict=True))
-saved(figures.figure_networks(curves, probes[:, 0].numpy(), ensembles, laws), "04-networks")
+save(figures.figure_networks(curves, probes[:, 0].numpy(), ensembles, laws), "04-networks")
 
 # %% [markdown]
 # ## Evidence: which network does the data ask for?
@@ -294,7 +294,7 @@ ends = [
 ]
 bands = tuple(map(Band.of, ends))
 landscape = predictors.EvidenceMap(over_w, over_b, value, np.exp(path), bands)
-saved(figures.figure_evidence(landscape), "04-evidence")
+save(figures.figure_evidence(landscape), "04-evidence")
 
 # %% [markdown]
 # ## Evidence: data that nearly repeats itself
@@ -366,7 +366,7 @@ with mp.workdps(60):
     ]
 variances = plain, noiseless.std.numpy() ** 2, np.array(true, dtype=float)
 singular = predictors.NearlySingular(sizes, conditions, between[:, 0].numpy(), *variances)
-saved(figures.figure_singular(singular), "04-singular")
+save(figures.figure_singular(singular), "04-singular")
 
 # %% [markdown]
 # What the suite says of the gradient flow at $t = \infty$, of the posterior without noise, and of the evidence:

@@ -38,7 +38,7 @@ from analytic.perturbation import chi, exact_chi, fluctuation, polynomial
 from analytic.perturbation.linear import posterior_volume
 from analytic.perturbation.monotone import slopes
 from notebooks import panels
-from notebooks.panels.style import saved
+from notebooks.panels.style import save
 from notebooks.topics import perturbation
 from notebooks.topics import perturbation_figures as figures
 from notebooks.topics.statistics import PowerLaw
@@ -103,7 +103,7 @@ def by_definition(d, q, rho):
     return (along_x + across_x) / mean(learned)
 
 
-saved(figures.figure_e1(perturbation.chi_curves(by_definition)), "05-figure-e1")
+save(figures.figure_e1(perturbation.chi_curves(by_definition)), "05-figure-e1")
 
 # %% [markdown]
 # ## Evidence: printed and corrected
@@ -146,7 +146,7 @@ bars = perturbation.Sampled(  # at rho = 1/2
     np.array([one.stderr[1].item() for one in wide]),
 )
 shown = figures.figure_printed_corrected(line, some, exact, plane, {widths[-1]: bars})
-saved(shown, "05-printed-corrected")
+save(shown, "05-printed-corrected")
 
 # %% [markdown]
 # ## Evidence: infinite width
@@ -187,7 +187,7 @@ by_width = perturbation.Sampled(
 )
 at = (plane.d, plane.q, plane.rho, 1.4)
 both = perturbation.change(*at), perturbation.as_printed(*at)
-saved(figures.figure_limits(laws, by_width, fits["total", 1.4, plane.rho], *both), "05-limits")
+save(figures.figure_limits(laws, by_width, fits["total", 1.4, plane.rho], *both), "05-limits")
 
 # %% [markdown]
 # ## Evidence: where areas grow
@@ -199,7 +199,7 @@ saved(figures.figure_limits(laws, by_width, fits["total", 1.4, plane.rho], *both
 # compared with networks of the same width before training. There $\kappa$ cancels, and the printed factor is right.
 
 # %%
-saved(figures.figure_map(perturbation.area_maps((0.0, 1.2, 1.8), 2, (1.0, 1.0))), "05-map")
+save(figures.figure_map(perturbation.area_maps((0.0, 1.2, 1.8), 2, (1.0, 1.0))), "05-map")
 
 # %% [markdown]
 # ## Evidence: nearer is more
@@ -220,7 +220,7 @@ def turn(d, q):
 
 turns = {d: {q: turn(d, q) for q in range(2, 13)} for d in (1, 2, 10, 100)}
 powers = [float(line.at(2)) for line in polynomial(8)]
-saved(figures.figure_monotone("$q = 8$, $d = 2$", powers, turns), "05-monotone")
+save(figures.figure_monotone("$q = 8$, $d = 2$", powers, turns), "05-monotone")
 
 # %% [markdown]
 # ## Verdict

@@ -37,7 +37,7 @@ from analytic.finite.bumps import bumps
 from analytic.finite.units import Units
 from notebooks import panels
 from notebooks.panels.refusals import quote, refusals
-from notebooks.panels.style import saved
+from notebooks.panels.style import save
 from notebooks.topics import finite
 from notebooks.topics import finite_figures as figures
 from numeric.models.shallow import ShallowNetwork
@@ -77,7 +77,7 @@ erf3.ricci
 
 # %%
 networks = {f"$b = {b:g}$": finite.Triple(finite.CIRCLE, b) for b in (0.0, 1.0)}
-saved(figures.figure_maps(finite.network_maps(networks)), "06-figure-b1")
+save(figures.figure_maps(finite.network_maps(networks)), "06-figure-b1")
 
 # %% [markdown]
 # ## Evidence: a surface in space
@@ -120,7 +120,7 @@ for b in (0.0, 0.5, 1.0):
 # %%
 axis = torch.linspace(-4, 4, 33, dtype=torch.float64)
 onto = gauss(weights, 1.0, torch.stack([axis, torch.zeros_like(axis)], dim=1))[1]
-saved(figures.figure_surface(finite.surface(networks["$b = 1$"], axis.numpy(), onto)), "06-surface")
+save(figures.figure_surface(finite.surface(networks["$b = 1$"], axis.numpy(), onto)), "06-surface")
 
 # %% [markdown]
 # ## Evidence: ellipse, hyperbola, nothing
@@ -133,7 +133,7 @@ others = {
     "hyperbola": finite.Triple(((0.2, -0.8), (1.2, -1.6), (1.0, 1.4)), 0.6),
     "parallel pair": finite.Triple(((1, 0), (-0.5, 0.75), (0.8, -1.2)), 0.6),
 }
-saved(figures.figure_maps(finite.network_maps(others)), "06-conics")
+save(figures.figure_maps(finite.network_maps(others)), "06-conics")
 
 # %% [markdown]
 # ## Evidence: exact fractions

@@ -36,7 +36,7 @@ from sklearn.base import clone
 
 from notebooks import panels
 from notebooks.panels.refusals import quote, refusals
-from notebooks.panels.style import saved
+from notebooks.panels.style import save
 from notebooks.topics import learned
 from notebooks.topics import learned_figures as figures
 from notebooks.topics.learned import KernelMap
@@ -129,7 +129,7 @@ stages = [
     for k, kernel in enumerate(classifier.kernels_)
 ]
 titles = ["Gaussian kernel", "magnified once", "twice"]
-saved(figures.figure_kernels(dict(zip(titles, stages, strict=True)), *data), "07-amari-wu")
+save(figures.figure_kernels(dict(zip(titles, stages, strict=True)), *data), "07-amari-wu")
 
 # %% [markdown]
 # How far magnification follows the boundary: the mean of $\sqrt{\det g}$ over points of the square by their distance
@@ -177,7 +177,7 @@ for width in (bandwidth, 0.8):
     gains[width] = Estimate.of(wrong[..., 0] - wrong[..., 1])  # on the same data
     for k, title in enumerate(("plain", "magnified")):
         lines[f"$b = {width}$, {title}"] = taus, shares.mean[:, k], shares.stderr[:, k]
-saved(
+save(
     figure_charts(
         Chart("mean volume over that of the square", "distance from the boundary", profiles),
         Chart(f"share of errors, {draws} draws of 150 points", r"$\tau$", lines),
@@ -204,7 +204,7 @@ flat = {n: learned.slice_map(machine, inside) for n, machine in machines.items()
 headed = {
     rf"$n = {n}$: $\log_{{10}}$ area {field.log_volume[0]:.2f}": field for n, field in flat.items()
 }
-saved(figures.figure_kernels(headed, *sample), "07-feature-machine")
+save(figures.figure_kernels(headed, *sample), "07-feature-machine")
 
 # %%
 sizes, repeats = (100, 200, 400), {"quick": 5, "full": 40}[profile]
@@ -244,7 +244,7 @@ def by_size(estimates, start):
     }
 
 
-saved(
+save(
     figure_charts(
         Chart("cosine of $w$ and the top eigenvector of $M$", "iterations", by_size(alike, 1)),
         Chart("mean square error over variance", "iterations", by_size(missed, 0), log=True),
@@ -267,7 +267,7 @@ supervised = {
 }
 pictures = {"Gaussian kernel": KernelMap.of(Mahalanobis(base), around)}
 pictures |= {f"{n} components": KernelMap.of(one, around) for n, one in supervised.items()}
-saved(figures.figure_kernels(pictures, first, side), "07-self-supervised")
+save(figures.figure_kernels(pictures, first, side), "07-self-supervised")
 
 # %% [markdown]
 # The same moons among six inputs, of which four are noise. Left, eigenvalues of $K_\Gamma$ (F.15), of which the kernel uses the
@@ -283,7 +283,7 @@ for m in (1, 2, 3, 6):
     ranks[m] = set(learnt.volume(wide[0]).rank.tolist())
 eigenvalues = {"six inputs": (range(1, 13), learnt.spectrum_[:12])}
 medians = {f"$m = {m}$": (range(1, 7), np.median(v, 0)) for m, v in spectra.items()}
-saved(
+save(
     figure_charts(
         Chart(r"eigenvalues of $K_\Gamma$", "index", eigenvalues, log=True),
         Chart("eigenvalues of $g$ over the largest, median", "index", medians, log=True),
@@ -433,7 +433,7 @@ with mp.workdps(40):  # the difference cancels up to eighteen of them
         }
         for title, r in lengths.items()
     }
-saved(figure_laws(laws, "$|x - y|$"), "07-laplace")
+save(figure_laws(laws, "$|x - y|$"), "07-laplace")
 
 # %% [markdown]
 # So the suite refuses to state a metric:

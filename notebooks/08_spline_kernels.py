@@ -32,7 +32,7 @@ from scipy.special import ndtri
 
 from notebooks import panels
 from notebooks.panels.refusals import quote, refusals
-from notebooks.panels.style import saved
+from notebooks.panels.style import save
 from notebooks.topics import splines
 from notebooks.topics import splines_figures as figures
 from notebooks.topics.statistics import PowerLaw
@@ -103,7 +103,7 @@ slices = {
 }
 # As many standard errors as one run in a thousand exceeds somewhere by chance.
 allowed = -ndtri(0.5e-3 / (len(slices) * 3 * len(y)))
-saved(figures.figure_slices(slices, allowed), "08-figure-3")
+save(figures.figure_slices(slices, allowed), "08-figure-3")
 
 # %% [markdown]
 # ## Figure 4: a square wave
@@ -133,7 +133,7 @@ for sampling, label, widths in (
     far = [splines.largest_distance(network(m, sampling, seed), spline, wave) for m in widths]
     approaches[label] = PowerLaw.fit(widths, far)
 fit = splines.fit((wave, square), curves, limit, spline, approaches)
-saved(figures.figure_fit(fit), "08-figure-4")
+save(figures.figure_fit(fit), "08-figure-4")
 
 # %% [markdown]
 # ## Evidence: how far from the natural spline
@@ -160,7 +160,7 @@ laws = {
         "square wave, even: distance": (wave, square),
     }.items()
 }
-saved(figure_laws(laws, "$B$"), "08-range")
+save(figure_laws(laws, "$B$"), "08-range")
 
 # %% [markdown]
 # Other cubic splines through the five points are not what it tends to: the distance to the clamped one and to the one
@@ -220,7 +220,7 @@ others = {  # f, its f'' as density times polygon, and where that may break
 }
 second = [splines.second_derivative(title, *one, grid) for title, one in others.items()]
 shown = splines.not_splines((five, heights), grid, functions, second)
-saved(figures.figure_not_splines(shown), "08-not-splines")
+save(figures.figure_not_splines(shown), "08-not-splines")
 
 # %% [markdown]
 # ## Evidence: finitely many units
@@ -256,7 +256,7 @@ convergence = {
 units = figure_laws(convergence, "$m$")
 units.axes[0].set_xticks(wide, labels=map(str, wide))
 units.axes[0].xaxis.minorticks_off()
-saved(units, "08-units")
+save(units, "08-units")
 
 # %% [markdown]
 # ## Evidence: what has no interpolant

@@ -32,7 +32,7 @@ import torch
 from analytic import catalogue
 from analytic.relu_dynamics import Neuron, RayKind, VelocityField, lorentz_boost
 from notebooks import panels
-from notebooks.panels.style import saved
+from notebooks.panels.style import save
 from notebooks.topics import dynamics
 from notebooks.topics import dynamics_figures as figures
 from notebooks.topics.dynamics import NetworkState
@@ -75,7 +75,7 @@ catalogue["relu.angular_rate"]
 # %%
 few = Neurons.drawn({"quick": 60, "full": 100}[profile], seed, antisymmetric=True)
 small = dynamics.train(few, sinusoid, 1.0, span)
-saved(
+save(
     figures.figure_network(NetworkState.of(small.final, sinusoid), dynamics.active_arcs(sinusoid)),
     "09-figure-1",
 )
@@ -107,7 +107,7 @@ def local(delta, theta):
 
 angles = np.linspace(0, 2 * np.pi, 24, endpoint=False) + 0.1
 paths = {delta: [local(delta, theta) for theta in angles] for delta in (-30.0, 0.0, 30.0)}
-saved(figures.figure_local(paths), "09-figure-2")
+save(figures.figure_local(paths), "09-figure-2")
 
 # %% [markdown]
 # ## Figure 5: a sinusoid from $\delta = -\infty$ to $\infty$
@@ -119,7 +119,7 @@ saved(figures.figure_local(paths), "09-figure-2")
 deltas = (-math.inf, -10.0, -1.0, 0.0, 1.0, 10.0, math.inf)
 regimes = {delta: dynamics.train(start, sinusoid, delta, span, tolerance) for delta in deltas}
 states = {delta: NetworkState.of(run.final, sinusoid) for delta, run in regimes.items()}
-saved(figures.figure_regimes(states), "09-figure-5")
+save(figures.figure_regimes(states), "09-figure-5")
 
 # %% [markdown]
 # ## Figure 6: the limits on a square wave
@@ -130,7 +130,7 @@ saved(figures.figure_regimes(states), "09-figure-5")
 # %%
 limits = {delta: dynamics.train(start, square, delta, span) for delta in (-math.inf, math.inf)}
 paths = {delta: dynamics.neuron_paths(run, square) for delta, run in limits.items()}
-saved(figures.figure_limits(paths), "09-figure-6")
+save(figures.figure_limits(paths), "09-figure-6")
 
 # %% [markdown]
 # ## Figure 7: one function, three scales
@@ -144,7 +144,7 @@ scaled = {
     for delta in (-30.0, -1.0, 10.0)
 }
 states = {title: NetworkState.of(run.final, square) for title, run in scaled.items()}
-saved(figures.figure_fits(states, NetworkState.of(free, square)), "09-figure-7")
+save(figures.figure_fits(states, NetworkState.of(free, square)), "09-figure-7")
 
 # %% [markdown]
 # ## Figure 8: PyTorch's initialisation
@@ -160,7 +160,7 @@ default = {
     for n, net in networks.items()
 }
 states = {title: NetworkState.of(run.final, waves) for title, run in default.items()}
-saved(figures.figure_fits(states), "09-figure-8")
+save(figures.figure_fits(states), "09-figure-8")
 
 # %% [markdown]
 # ## Figure 9: attractors
@@ -174,7 +174,7 @@ moment = milestones(adaptive, 11)[4]
 network = adaptive.at(moment)
 rho = (network.predict(sinusoid.x) - sinusoid.y).tolist()
 state, fields = NetworkState.of(network, sinusoid), dynamics.velocities(sinusoid, rho)
-saved(figures.figure_field(state, fields), "09-figure-9")
+save(figures.figure_field(state, fields), "09-figure-9")
 
 # %% [markdown]
 # ## Evidence: the limits
@@ -202,7 +202,7 @@ approach = {
     rf"distance to the limit $\delta\to${end}": {"m = 100": PowerLaw.fit(sizes, apart(sign))}
     for end, sign in ((r"$-\infty$", -1), (r"$\infty$", 1))
 }
-saved(figure_laws(approach, r"$|\delta|$"), "09-limits")
+save(figure_laws(approach, r"$|\delta|$"), "09-limits")
 
 # %% [markdown]
 # ## Evidence: do knots gather at the samples?
@@ -232,7 +232,7 @@ shares = {
     title: {delta: dynamics.KnotShares.of(one) for delta, one in by_delta.items()}
     for title, by_delta in clusters.items()
 }
-saved(figures.figure_clusters(shares), "09-clusters")
+save(figures.figure_clusters(shares), "09-clusters")
 
 # %% [markdown]
 # ## Verdict

@@ -35,7 +35,7 @@ import torch.nn.functional as F
 from IPython.display import Markdown
 
 from notebooks import panels
-from notebooks.panels.style import saved
+from notebooks.panels.style import save
 from notebooks.topics import boundaries
 from notebooks.topics import boundaries_figures as figures
 from numeric.experiments.decision_boundaries import (
@@ -125,7 +125,7 @@ def named(task, shape):
 
 epochs = (0, 200, 400, 700, 1_200, 2_000)
 pair = film(xor_runs[2], epochs, int(learned(xor_runs[2]).to(torch.uint8).argmax()))
-saved(
+save(
     figures.figure_films({"2 units": boundaries.Film(pair)}, figures.VOLUME, shown_corners),
     "10-figure-g1",
 )
@@ -148,13 +148,13 @@ def single(width):
 
 
 wide = {f"{n} units": boundaries.Film(single(n)) for n in (10, 100, 250, 500)}
-saved(figures.figure_films(wide, figures.RICCI, shown_corners), "10-figure-g2")
+save(figures.figure_films(wide, figures.RICCI, shown_corners), "10-figure-g2")
 
 # %%
-saved(figures.figure_films(wide, figures.VOLUME, shown_corners), "10-figure-g3")
+save(figures.figure_films(wide, figures.VOLUME, shown_corners), "10-figure-g3")
 
 # %%
-saved(figures.figure_films(wide, figures.LEAD, shown_corners), "10-figure-g4")
+save(figures.figure_films(wide, figures.LEAD, shown_corners), "10-figure-g4")
 
 # %% [markdown]
 # ## Figures 2, G.5 and G.6: the sinusoid, one hidden layer
@@ -169,10 +169,10 @@ shallow = {
     for n in waves.shapes
     if isinstance(n, int)
 }
-saved(figures.figure_films(shallow, figures.VOLUME, unit=unit), "10-figure-2")
+save(figures.figure_films(shallow, figures.VOLUME, unit=unit), "10-figure-2")
 
 # %%
-saved(figures.figure_films(shallow, figures.RICCI, unit=unit), "10-figure-g6")
+save(figures.figure_films(shallow, figures.RICCI, unit=unit), "10-figure-g6")
 
 # %% [markdown]
 # ## Figure G.7: three hidden layers of eight units, one by one
@@ -180,10 +180,10 @@ saved(figures.figure_films(shallow, figures.RICCI, unit=unit), "10-figure-g6")
 # %%
 maps = film(wave_runs[8, 8, 8], stages)
 layers = {f"layer {k + 1}": boundaries.Film(maps, k) for k in range(3)}
-saved(figures.figure_films(layers, figures.VOLUME, unit=unit), "10-figure-g7")
+save(figures.figure_films(layers, figures.VOLUME, unit=unit), "10-figure-g7")
 
 # %%
-saved(figures.figure_films(layers, figures.RICCI, unit=unit), "10-figure-g7-ricci")
+save(figures.figure_films(layers, figures.RICCI, unit=unit), "10-figure-g7-ricci")
 
 # %% [markdown]
 # ## The same, moving
@@ -240,7 +240,7 @@ on_wave = {shape: waves.evidence(shape, run, progress=progress) for shape, run i
 evidence = {named("XOR", k): e for k, e in on_xor.items()}
 evidence |= {named("sinusoid", k): e for k, e in on_wave.items()}
 over_training = {name: boundaries.contrast_curves(one) for name, one in evidence.items()}
-saved(figures.figure_contrasts(over_training), "10-contrasts")
+save(figures.figure_contrasts(over_training), "10-contrasts")
 
 # %% [markdown]
 # ## Evidence: against the controls
@@ -256,7 +256,7 @@ effects = {
     name: {control: boundaries.Interval.of(one) for control, one in controls.items()}
     for name, controls in compared.items()
 }
-saved(figures.figure_effects(effects), "10-effects")
+save(figures.figure_effects(effects), "10-effects")
 
 # %%
 rows = [
@@ -275,7 +275,7 @@ Markdown(head + "\n|" + "---|" * 7 + "\n" + "\n".join(rows))
 
 # %%
 profiles = {name: boundaries.profile(one) for name, one in evidence.items()}
-saved(figures.figure_profiles(profiles), "10-profiles")
+save(figures.figure_profiles(profiles), "10-profiles")
 
 # %% [markdown]
 # ## Evidence: is it the boundary that grows, or the data?

@@ -107,7 +107,7 @@ class NotebookPage:
 
 
 @contextmanager
-def opened(name: str, folder: Path) -> Iterator[NotebookPage]:
+def open_notebook(name: str, folder: Path) -> Iterator[NotebookPage]:
     """A notebook in a scratch folder, copied there if need be, opened in JupyterLab in a headless browser."""
     from playwright.sync_api import sync_playwright
 

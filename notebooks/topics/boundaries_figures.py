@@ -19,7 +19,17 @@ from PIL import Image
 
 from notebooks.panels import Caption, Choice, Look, Slider, freeze
 from notebooks.panels.pad import Box, Points
-from notebooks.panels.style import BLUE, FOLDER, GREEN, GREY, INK, RED, SMALL, framed, new
+from notebooks.panels.style import (
+    BLUE,
+    FOLDER,
+    GREEN,
+    GREY,
+    INK,
+    RED,
+    SMALL,
+    frame_axes,
+    new_figure,
+)
 from notebooks.topics.boundaries import EVERY, LAST, OWN, REACH, TASKS
 
 if TYPE_CHECKING:
@@ -93,7 +103,7 @@ def figure_films(
 ) -> Figure:
     """A row for each film, training from left to right; `unit` is how many steps make an epoch."""
     columns = max(len(film.maps) for film in films.values())
-    figure = new(1.75 * columns + 0.9, 1.85 * len(films) + 0.2)
+    figure = new_figure(1.75 * columns + 0.9, 1.85 * len(films) + 0.2)
     rows = figure.subplots(len(films), columns, squeeze=False)
     for (label, film), row in zip(films.items(), rows, strict=True):
         norm = what.norm(np.stack([what.of(one)[film.layer] for one in film.maps.values()]))
@@ -138,7 +148,7 @@ def _frames(maps: Mapping[int, PlaneMap], data: Examples | None, unit: float) ->
     """Axes are drawn once; what moves are colours, boundaries and the number of the epoch."""
     first = next(iter(maps.values()))
     layers = len(first.log_volume)
-    figure = new(4.5, 2.0 * layers + 0.2)
+    figure = new_figure(4.5, 2.0 * layers + 0.2)
     grid = figure.subplots(layers, 2, squeeze=False)
     moving: list[tuple[Artist, Artist, Quantity, int]] = []
     for layer, row in enumerate(grid):
@@ -174,7 +184,7 @@ def figure_contrasts(curves: Mapping[str, ContrastCurves]) -> Figure:
 
 def figure_effects(effects: Mapping[str, Mapping[str, Interval]]) -> Figure:
     """For each shape, how much more contrast trained networks have than each control."""
-    figure = new(8.0, 0.55 * len(effects) + 1.2)
+    figure = new_figure(8.0, 0.55 * len(effects) + 1.2)
     axes = figure.subplots()
     for row, controls in enumerate(effects.values()):
         for place, (name, one) in enumerate(controls.items()):
@@ -187,7 +197,9 @@ def figure_effects(effects: Mapping[str, Mapping[str, Interval]]) -> Figure:
     axes.set_xticks(ticks := [0, 0.5, 1, 2, 5], labels=[f"{v:g}" for v in ticks])
     axes.set_yticks(range(len(effects)), labels=list(effects))
     axes.invert_yaxis()
-    framed(axes, "contrast of trained networks, less that of a control: mean and interval", size=9)
+    frame_axes(
+        axes, "contrast of trained networks, less that of a control: mean and interval", size=9
+    )
     axes.set_xlabel("nats")
     axes.legend(**SMALL)
     return figure
@@ -214,11 +226,11 @@ def _figure_bands(
     """
     count = min(5, len(columns))
     rows = math.ceil(len(columns) / count)
-    figure = new(2.5 * count + 0.6, 2.7 * rows)
+    figure = new_figure(2.5 * count + 0.6, 2.7 * rows)
     grid = list(figure.subplots(rows, count, squeeze=False).flat)
     for axes, (title, one) in zip(grid, columns.items(), strict=False):
         axes.axhline(0, color=INK, lw=0.6)
-        framed(axes, title, xlabel, size=9)
+        frame_axes(axes, title, xlabel, size=9)
         for name, (colour, label) in bands.items():
             at, interval = getattr(one, x), getattr(one, name)
             axes.plot(at, interval.mean, "o-", color=colour, ms=3, lw=1.2, label=label)

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import AsinhLocator
 
 from notebooks.panels import Caption, Choice, Look, Slider, dimension, sigma, xi, zeta
-from notebooks.panels.style import BLUE, GREY, INK, RED, SMALL, framed, new
+from notebooks.panels.style import BLUE, GREY, INK, RED, SMALL, frame_axes, new_figure
 from notebooks.topics.depth import ACTIVATIONS, DEPTHS, LARGEST
 from notebooks.topics.ntk import KERNELS
 from notebooks.topics.ntk_figures import LOG_VOLUME, RADIUS, kernel_numbers
@@ -44,7 +44,7 @@ def figure_phases(
     maps: Mapping[str, PhaseMap], neighbours: Mapping[str, NeighbourGrowth]
 ) -> Figure:
     """Depth scale, critical line, and growth of small distances at (zeta, sigma) beside the line."""
-    figure = new(9.0, 4.2)
+    figure = new_figure(9.0, 4.2)
     columns = figure.subplots(1, len(maps), sharey=True)
     for (name, one), axes in zip(maps.items(), columns, strict=True):
         line, near = (one.critical_zeta, one.critical_sigma), neighbours[name]
@@ -59,7 +59,7 @@ def figure_phases(
             axes.plot(near.zetas[part], near.sigmas[part], marker, **style)
         axes.text(2.25, 0.5, "ordered", color="white", ha="center", fontsize=12)
         axes.text(0.55, 2.6, "chaotic", color="white", ha="center", fontsize=12)
-        framed(axes, name, r"bias $\zeta$").set(xlim=(0, LARGEST), ylim=(0, LARGEST))
+        frame_axes(axes, name, r"bias $\zeta$").set(xlim=(0, LARGEST), ylim=(0, LARGEST))
     columns[0].set_ylabel(r"weights $\sigma$")
     _legend(figure, columns[0], 3)
     figure.colorbar(COLOURS, ax=columns, label=r"depth scale $\xi_c$, in layers", extend="both")
@@ -68,7 +68,7 @@ def figure_phases(
 
 def figure_maps(maps: Mapping[str, CorrelationMap]) -> Figure:
     """Correlation maps, with the steps of pairs of inputs from layer to layer."""
-    figure = new(9.0, 3.5)
+    figure = new_figure(9.0, 3.5)
     for (name, one), axes in zip(maps.items(), figure.subplots(1, 3, sharey=True), strict=True):
         axes.plot(one.grid, one.grid, ":", color=INK, lw=1)
         axes.plot(one.grid, one.mapped, color=LOOKS[name][0], lw=2)
@@ -79,27 +79,27 @@ def figure_maps(maps: Mapping[str, CorrelationMap]) -> Figure:
         axes.plot(end, end, "o", color=INK, ms=7, clip_on=False, zorder=3)
         label = rf"$\sigma = {one.sigma:.3g}$, $\chi_1 = {one.chi_1:.3g}$"
         axes.text(0.97, 0.05, f"{label}\n$c^* = {end:.3g}$", ha="right", fontsize=9)
-        framed(axes, name, "$c$").set(aspect="equal", xlim=(0, 1), ylim=(0, 1))
+        frame_axes(axes, name, "$c$").set(aspect="equal", xlim=(0, 1), ylim=(0, 1))
     figure.axes[0].set_ylabel("$f(c)$, one layer on")
     return figure
 
 
 def figure_scales(decays: Mapping[str, Decay], scales: Mapping[str, DepthScales]) -> Figure:
     """Left: distance from the fixed point by layer. Right: the depth scale against sigma, and fits."""
-    figure = new(9.0, 3.6)
+    figure = new_figure(9.0, 3.6)
     left, right = figure.subplots(1, 2)
     for name, one in decays.items():
         colour, marker = LOOKS[name]
         left.loglog(one.layers, one.distance, marker, color=colour, ms=3.5, mfc="none", label=name)
         left.loglog(one.layers, one.predicted, color=colour, lw=1)
-    framed(left, "$|c_l - c^*|$", "layer $l$").set_ylim(1e-8, 2)
+    frame_axes(left, "$|c_l - c^*|$", "layer $l$").set_ylim(1e-8, 2)
     for (name, one), (colour, marker) in zip(
         scales.items(), ((BLUE, "o"), (RED, "^")), strict=True
     ):
         style = {"color": colour, "mfc": "none", "ms": 5, "label": f"{name}: fitted"}
         right.semilogy(one.sigmas, one.xi_c, color=colour, lw=1.2, label=rf"{name}: $\xi_c$")
         right.semilogy(one.fitted_sigmas, one.fitted, marker, **style)
-    framed(right, r"depth scale, $\zeta = 0.3$", r"$\sigma$").set_ylim(0.3, 300)
+    frame_axes(right, r"depth scale, $\zeta = 0.3$", r"$\sigma$").set_ylim(0.3, 300)
     for axes in (left, right):
         axes.legend(**SMALL)
     return figure
@@ -107,7 +107,7 @@ def figure_scales(decays: Mapping[str, Decay], scales: Mapping[str, DepthScales]
 
 def figure_networks(correlations: Mapping[tuple[str, str], LayerCorrelations]) -> Figure:
     """Correlations in networks, mean and standard deviation by (activation, phase), and their map."""
-    figure = new(9.0, 3.6)
+    figure = new_figure(9.0, 3.6)
     names = dict.fromkeys(name for name, _ in correlations)
     columns = dict(zip(names, figure.subplots(1, len(names), sharey=True), strict=True))
     for (name, phase), one in correlations.items():
@@ -118,14 +118,14 @@ def figure_networks(correlations: Mapping[tuple[str, str], LayerCorrelations]) -
             columns[name].plot(layers, exact, color=colour, lw=1.2)
             columns[name].errorbar(layers, mean, spread, fmt=marker, color=colour, mfc="none", ms=5,
                                    lw=1, capsize=2, label=None if pair else phase)  # fmt: skip
-        framed(columns[name], f"{name}: correlation $c_l$", "layer $l$")
+        frame_axes(columns[name], f"{name}: correlation $c_l$", "layer $l$")
     _legend(figure, figure.axes[0], 3)
     return figure
 
 
 def figure_geometry(phases: Mapping[str, GeometryByDepth]) -> Figure:
     """Both geometries by depth in two phases; circles are differences of the kernel at depth 2."""
-    figure = new(9.0, 10.6)
+    figure = new_figure(9.0, 10.6)
     rows = figure.subplots(4, 2, sharex=True)
     shades = colormaps["viridis"](np.linspace(0.9, 0, len(DEPTHS)))
     for (phase, one), column in zip(phases.items(), rows.T, strict=True):
@@ -140,7 +140,7 @@ def figure_geometry(phases: Mapping[str, GeometryByDepth]) -> Figure:
                 axes.set_ylim(*axes.get_ylim())  # (7) leaves it
                 axes.plot(*one.formula_7, ":", color=RED, lw=2, label="(7) at depth 2")
             quantity = "$R$" if what == "ricci" else LOG_VOLUME
-            framed(axes, f"{KERNELS[kernel]}, {phase}: {quantity}")
+            frame_axes(axes, f"{KERNELS[kernel]}, {phase}: {quantity}")
         column[-1].set_xlabel(RADIUS)
     _legend(figure, rows[1, 0], 7)
     return figure

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Wedge
 
 from notebooks.panels import Caption, Choice, Look, Scale, Slider
-from notebooks.panels.style import BLUE, GREEN, GREY, INK, RED, SMALL, framed, new
+from notebooks.panels.style import BLUE, GREEN, GREY, INK, RED, SMALL, frame_axes, new_figure
 from notebooks.topics.dynamics import ATTRACTOR, REPULSOR, STOPS
 
 if TYPE_CHECKING:
@@ -59,10 +59,10 @@ def _sample_lines(axes: Axes, x: np.ndarray, reach: float) -> None:
 
 def figure_network(state: NetworkState, arcs: Sequence[ActiveArc]) -> Figure:
     """Figure 1: a network's function with its knots, and its neurons among the arcs."""
-    figure = new(9.0, 3.8)
+    figure = new_figure(9.0, 3.8)
     left, right = figure.subplots(1, 2)
-    draw_fit(framed(left, "the function and its knots", size=10), state)
-    draw_plane(framed(right, "neurons in the plane, arcs by active samples", size=10), state)
+    draw_fit(frame_axes(left, "the function and its knots", size=10), state)
+    draw_plane(frame_axes(right, "neurons in the plane, arcs by active samples", size=10), state)
     for arc in arcs:
         colour, alpha = (GREY, 0.28) if arc.dead else (GREEN, arc.share / 4)
         style = {"color": colour, "alpha": alpha, "lw": 0, "zorder": -1}
@@ -72,35 +72,35 @@ def figure_network(state: NetworkState, arcs: Sequence[ActiveArc]) -> Figure:
 
 def figure_local(paths: Mapping[float, Sequence[tuple[np.ndarray, np.ndarray]]]) -> Figure:
     """Figure 2: neurons under one constant gradient, which points to the right."""
-    figure = new(10.0, 3.9)
+    figure = new_figure(10.0, 3.9)
     for axes, (delta, curves) in zip(figure.subplots(1, len(paths)), paths.items(), strict=True):
         for u, v in curves:
             axes.plot(u, v, color=BLUE, lw=0.9)
             axes.plot(u[0], v[0], "o", color=INK, ms=3)
-        framed(axes, rf"$\delta$ = {spell(delta)}", size=10)
+        frame_axes(axes, rf"$\delta$ = {spell(delta)}", size=10)
         axes.set(xlim=(-3, 3), ylim=(-3, 3), aspect="equal", xlabel=r"along $\nabla\tilde L$")
     return figure
 
 
 def figure_regimes(states: Mapping[float, NetworkState]) -> Figure:
     """Figure 5: fits from delta = -infinity to infinity, above their neurons."""
-    figure = new(2.3 * len(states), 4.6)
+    figure = new_figure(2.3 * len(states), 4.6)
     rows = figure.subplots(2, len(states), squeeze=False, height_ratios=(1, 1.1))
     for (delta, state), above, below in zip(states.items(), *rows, strict=True):
-        draw_fit(framed(above, rf"$\delta$ = {spell(delta)}", size=10), state)
+        draw_fit(frame_axes(above, rf"$\delta$ = {spell(delta)}", size=10), state)
         above.set(ylim=(-1.9, 1.9), xlabel="")
-        draw_plane(framed(below, "", size=10), state)
+        draw_plane(frame_axes(below, "", size=10), state)
         below.set(xticks=[], yticks=[], xlabel="", ylabel="")
     return figure
 
 
 def figure_limits(limits: Mapping[float, NeuronPaths]) -> Figure:
     """Figure 6: the fit, the neurons after training, and the paths of some of them."""
-    figure = new(10.0, 3.3 * len(limits))
+    figure = new_figure(10.0, 3.3 * len(limits))
     for (delta, one), row in zip(limits.items(), figure.subplots(len(limits), 3), strict=True):
-        draw_fit(framed(row[0], rf"$\delta$ = {spell(delta)}", size=10), one.final)
-        draw_plane(framed(row[1], "after training", size=10), one.final)
-        framed(row[2], f"paths of {len(one.sign)} neurons", size=10)
+        draw_fit(frame_axes(row[0], rf"$\delta$ = {spell(delta)}", size=10), one.final)
+        draw_plane(frame_axes(row[1], "after training", size=10), one.final)
+        frame_axes(row[2], f"paths of {len(one.sign)} neurons", size=10)
         _sample_lines(row[2], one.final.x, one.final.reach)
         for u, v, sign in zip(one.u.T, one.v.T, one.sign, strict=True):
             row[2].plot(u, v, color=RED if sign > 0 else BLUE, lw=0.7, alpha=0.7)
@@ -109,25 +109,25 @@ def figure_limits(limits: Mapping[float, NeuronPaths]) -> Figure:
 
 def figure_fits(states: Mapping[str, NetworkState], start: NetworkState | None = None) -> Figure:
     """Figures 7 and 8: fits side by side, dashed where they started if they all started there."""
-    figure = new(3.4 * len(states), 3.2)
+    figure = new_figure(3.4 * len(states), 3.2)
     for axes, (title, state) in zip(figure.subplots(1, len(states)), states.items(), strict=True):
         if start is not None:
             axes.plot(start.grid, start.function, "--", color=GREY, lw=1)
-        draw_fit(framed(axes, title, size=10), state)
+        draw_fit(frame_axes(axes, title, size=10), state)
         axes.set(ylim=(-1.9, 1.9))
     return figure
 
 
 def figure_field(state: NetworkState, fields: Sequence[Velocities]) -> Figure:
     """Figure 9: the field that moves a neuron at delta = infinity, for either sign, and the network."""
-    figure = new(10.0, 7.4)
+    figure = new_figure(10.0, 7.4)
     above, below = figure.subplots(2, 2)
     for axes, field, colour in zip(above, fields, (RED, BLUE), strict=True):
         _velocities(axes, field, colour)
-        framed(axes, f"a neuron of sign {'+' if field.sign > 0 else '-'}", size=10)
+        frame_axes(axes, f"a neuron of sign {'+' if field.sign > 0 else '-'}", size=10)
     above[0].legend(loc="upper right", **SMALL)
-    draw_fit(framed(below[0], "the network", size=10), state)
-    draw_plane(framed(below[1], "its neurons", size=10), state)
+    draw_fit(frame_axes(below[0], "the network", size=10), state)
+    draw_plane(frame_axes(below[1], "its neurons", size=10), state)
     return figure
 
 
@@ -142,7 +142,7 @@ def _velocities(axes: Axes, field: Velocities, colour: str) -> None:
 
 def figure_clusters(clusters: Mapping[str, Mapping[float, KnotShares]]) -> Figure:
     """The weight of knots at samples over training: a column for each data set, a line for each delta."""
-    figure = new(3.6 * len(clusters), 3.2)
+    figure = new_figure(3.6 * len(clusters), 3.2)
     columns = figure.subplots(1, len(clusters), sharey=True)
     for axes, (title, by_delta) in zip(columns, clusters.items(), strict=True):
         for (delta, one), colour in zip(by_delta.items(), SHADES, strict=True):
@@ -151,7 +151,7 @@ def figure_clusters(clusters: Mapping[str, Mapping[float, KnotShares]]) -> Figur
             axes.plot(one.progress, one.mean, color=colour, lw=1.4, label=label)
             axes.fill_between(one.progress, low, high, color=colour, alpha=0.2, lw=0)
         axes.axhline(one.expected, color=GREY, ls=":", lw=1)
-        framed(axes, title, size=10).set(xlabel="progress of training", ylim=(0, 1.02))
+        frame_axes(axes, title, size=10).set(xlabel="progress of training", ylim=(0, 1.02))
     columns[0].set_ylabel("weight of knots at samples")
     columns[-1].legend(loc="upper left", **SMALL)
     return figure

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 
 from notebooks.panels import Caption, Look, Slider, freeze
 from notebooks.panels.pad import Handles, Mark
-from notebooks.panels.style import BLUE, INK, RED, new
+from notebooks.panels.style import BLUE, INK, RED, new_figure
 from notebooks.topics.finite import CIRCLE, COARSE, REACH, TURN
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ RICCI = Map(
 
 def figure_maps(networks: Mapping[str, NetworkMap]) -> Figure:
     """det g as the paper shows it, its logarithm, and R with its zeros: a row for each network."""
-    figure = new(11.0, 3.3 * len(networks))
+    figure = new_figure(11.0, 3.3 * len(networks))
     rows = figure.subplots(len(networks), 3, sharex=True, sharey=True, squeeze=False)
     for (label, maps), row in zip(networks.items(), rows, strict=True):
         for one, axes in zip((SQUARE, VOLUME, RICCI), row, strict=True):
@@ -86,7 +86,7 @@ def figure_maps(networks: Mapping[str, NetworkMap]) -> Figure:
 
 def figure_surface(surface: Surface) -> Figure:
     """The surface that three features draw in space, and R on the first axis beside Gauss's."""
-    figure = new(9.5, 4.2)
+    figure = new_figure(9.5, 4.2)
     space = figure.add_subplot(1, 2, 1, projection="3d", box_aspect=(1, 1, 1))
     colours = colormaps[RICCI.colours](RICCI.norm()(surface.ricci))
     style = {"rstride": 1, "cstride": 1, "lightsource": LightSource(62, 40)}

@@ -13,7 +13,7 @@ from matplotlib.contour import QuadContourSet
 from matplotlib.figure import Figure
 
 from notebooks.panels import Caption, LogSlider, Look, Slider, curve
-from notebooks.panels.style import BLUE, INK, new
+from notebooks.panels.style import BLUE, INK, new_figure
 
 if TYPE_CHECKING:
     from notebooks.topics.learned import (
@@ -66,7 +66,7 @@ def colour_range(*maps: KernelMap) -> float:
 
 def figure_kernels(maps: Mapping[str, KernelMap], points: np.ndarray, labels: np.ndarray) -> Figure:
     """Kernels beside each other under one scale of colours, with the data."""
-    figure = new(3.4 * len(maps) + 0.9, 3.7)
+    figure = new_figure(3.4 * len(maps) + 0.9, 3.7)
     row = figure.subplots(1, len(maps), sharey=True, squeeze=False)[0]
     most = colour_range(*maps.values())
     for axes, (title, one) in zip(row, maps.items(), strict=True):

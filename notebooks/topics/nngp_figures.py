@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from notebooks.panels import Caption, Choice, Look, curve, degree, dimension, sigma, zeta
-from notebooks.panels.style import BLUE, INK, PURPLE, RED, SMALL, framed, new
+from notebooks.panels.style import BLUE, INK, PURPLE, RED, SMALL, frame_axes, new_figure
 from notebooks.topics.nngp import ACTIVATION_NAMES
 
 if TYPE_CHECKING:
@@ -25,11 +25,11 @@ TITLES = (r"$\sqrt{\det g}$", "$R$")
 
 def figure_1(networks: Mapping[str, RandomNetworks]) -> Figure:
     """Finite networks against the closed form: mean and standard deviation over realisations."""
-    figure = new(9.0, 3.1 * len(networks))
+    figure = new_figure(9.0, 3.1 * len(networks))
     rows = figure.subplots(len(networks), 2, squeeze=False)
     for (name, one), (left, right) in zip(networks.items(), rows, strict=True):
-        _convergence(framed(left, rf"{name}: $\sqrt{{\det g}}$", RADIUS), one.magnification)
-        _convergence(framed(right, f"{name}: $R$", RADIUS), one.ricci)
+        _convergence(frame_axes(left, rf"{name}: $\sqrt{{\det g}}$", RADIUS), one.magnification)
+        _convergence(frame_axes(right, f"{name}: $R$", RADIUS), one.ricci)
         right.plot(one.ricci.radii, one.ricci_as_printed, ":", color=RED, label="as printed")
         low = 3.2 * one.ricci.exact.min()
         right.set_ylim(low, -low / 6)
@@ -48,7 +48,7 @@ def _convergence(axes: Axes, quantity: WidthCurves) -> None:
 
 def figure_c1(curvature: MonomialCurvature) -> Figure:
     """Ricci scalar of monomials: by degree in d = 2, by dimension for q = 2."""
-    figure = new()
+    figure = new_figure()
     left, right = figure.subplots(1, 2)
     for axes, curves, letter, colour in (
         (left, curvature.by_degree, "q", RED),
@@ -58,7 +58,7 @@ def figure_c1(curvature: MonomialCurvature) -> Figure:
         for shade, (k, ricci) in zip(shades, curves.items(), strict=True):
             axes.plot(curvature.radii, ricci, color=colour, alpha=shade, label=f"{letter} = {k}")
     for axes, title in ((left, "$R$, $d = 2$"), (right, "$R$, $q = 2$")):
-        framed(axes, title, RADIUS).legend(frameon=False, fontsize=7, ncols=2)
+        frame_axes(axes, title, RADIUS).legend(frameon=False, fontsize=7, ncols=2)
     return figure
 
 

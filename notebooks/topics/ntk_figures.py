@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from notebooks.panels import Caption, Look, degree, dimension, sigma, xi, zeta
-from notebooks.panels.style import BLUE, INK, RED, SMALL, framed, new
+from notebooks.panels.style import BLUE, INK, RED, SMALL, frame_axes, new_figure
 from notebooks.topics.nngp_figures import ACTIVATION, RADIUS, relevant
 from notebooks.topics.ntk import KERNELS, SHOWN
 
@@ -32,7 +32,7 @@ TITLES = (LOG_VOLUME, r"$R$, and a dot at $R_{\mathrm{NTK}}(0)$")
 
 def figure_geometry(geometry: GeometryAlongRay) -> Figure:
     """Both geometries along a ray; circles for what another route computes at a few radii."""
-    figure = new(9.0, 8.2)
+    figure = new_figure(9.0, 8.2)
     rows = figure.subplots(3, 2, sharex=True, sharey="row")
     first, *_, last = LINES
     for (kernel, name), (volume, *scalars) in zip(KERNELS.items(), rows.T, strict=True):
@@ -49,8 +49,8 @@ def figure_geometry(geometry: GeometryAlongRay) -> Figure:
             axes.plot(geometry.radii, curve, style, color=colour, label=legend)
             axes.plot(0, curve[0], "o", color=colour, ms=9, zorder=3)
             _circles(axes, geometry.check_radii, geometry.checks[key])
-            framed(axes, f"{name}: {QUANTITIES['ricci']}").legend(**SMALL)
-        framed(volume, f"{name}: {LOG_VOLUME}")
+            frame_axes(axes, f"{name}: {QUANTITIES['ricci']}").legend(**SMALL)
+        frame_axes(volume, f"{name}: {LOG_VOLUME}")
         scalars[-1].set_xlabel(RADIUS)
     rows[0, 0].legend(**SMALL)
     return figure
@@ -62,13 +62,13 @@ def _circles(axes: Axes, x: Any, y: Any, label: str = "") -> None:
 
 def figure_width(sweeps: Mapping[str, Mapping[str, TangentNetworks]]) -> Figure:
     """Tangent metrics of finite networks by label and quantity, with the NNGP for contrast."""
-    figure = new(9.0, 3.1 * len(sweeps))
+    figure = new_figure(9.0, 3.1 * len(sweeps))
     rows = figure.subplots(len(sweeps), 2, sharex=True, squeeze=False)
     for (label, quantities), row in zip(sweeps.items(), rows, strict=True):
         for (what, one), axes in zip(quantities.items(), row, strict=True):
             axes.plot(one.radii, one.nngp, ":", color=RED, label=r"NNGP, $n = \infty$")
             axes.plot(one.radii, one.ntk, "--", color=INK, lw=1.5, label=r"NTK, $n = \infty$")
-            _networks(framed(axes, f"{label}: {QUANTITIES[what]}"), one.networks)
+            _networks(frame_axes(axes, f"{label}: {QUANTITIES[what]}"), one.networks)
     rows[0, 0].legend(**SMALL)
     for axes in rows[-1]:
         axes.set_xlabel(RADIUS)

@@ -11,7 +11,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
 from notebooks.panels import Caption, LogSlider, Look, Slider, degree, dimension
-from notebooks.panels.style import BLUE, GREY, INK, RED, SMALL, framed, new
+from notebooks.panels.style import BLUE, GREY, INK, RED, SMALL, frame_axes, new_figure
 
 if TYPE_CHECKING:
     from notebooks.topics.perturbation import (
@@ -41,7 +41,7 @@ TITLES = ("mean volume over its limit", "the same by target")  # formulas would 
 
 def figure_e1(curves: ChiCurves) -> Figure:
     """chi over its value at rho = 1, and chi - d; circles for its definition."""
-    figure = new(9.0, 6.6)
+    figure = new_figure(9.0, 6.6)
     dimensions, degrees = (dict.fromkeys(part) for part in zip(*curves.closed_form, strict=True))
     rows = figure.subplots(2, len(dimensions), sharex=True, sharey="row")
     places = curves.check_overlaps
@@ -54,8 +54,8 @@ def figure_e1(curves: ChiCurves) -> Figure:
             for axes, values in ((share, checks / checks[-1]), (excess, checks - d)):
                 axes.plot(places[1:-1], values[1:-1], "o", **HOLLOW | {"ms": 2.5})
                 axes.plot(places[[0, -1]], values[[0, -1]], "o", **HOLLOW | {"ms": 6})
-        framed(share, rf"$\chi(\rho)\,/\,\chi(1)$, $d = {d}$").set_ylim(0, 1.1)
-        framed(excess, rf"$\chi(\rho) - d$, $d = {d}$", r"overlap $\rho$")
+        frame_axes(share, rf"$\chi(\rho)\,/\,\chi(1)$, $d = {d}$").set_ylim(0, 1.1)
+        frame_axes(excess, rf"$\chi(\rho) - d$, $d = {d}$", r"overlap $\rho$")
     named = rows[0, 0].get_legend_handles_labels()
     figure.legend(*named, loc="outside right center", frameon=False)
     return figure
@@ -67,7 +67,7 @@ def _formulas(axes: Axes, curves: TargetCurves) -> None:
     axes.plot(curves.targets, curves.printed, "--", color=RED, label="as printed, (E.38)")
     axes.plot(curves.targets, curves.corrected, color=BLUE, label="corrected")
     where = rf", $\rho = {curves.rho:g}$" if curves.d > 1 else ""
-    framed(axes, f"{CHANGE}, $q = {curves.q}$, $d = {curves.d}${where}", TARGET)
+    frame_axes(axes, f"{CHANGE}, $q = {curves.q}$, $d = {curves.d}${where}", TARGET)
 
 
 def figure_printed_corrected(
@@ -75,7 +75,7 @@ def figure_printed_corrected(
     plane: TargetCurves, sampled: Mapping[int, Sampled],
 ) -> Figure:  # fmt: skip
     """Both formulas beside exact values at some targets, and beside samples, by width."""
-    figure = new(9.0, 3.9)
+    figure = new_figure(9.0, 3.9)
     left, right = figure.subplots(1, 2)
     _formulas(left, line)
     _formulas(right, plane)
@@ -93,13 +93,13 @@ def figure_limits(
     laws: Mapping[str, PowerLaw], by_width: Sampled, fit: LineFit, corrected: float, printed: float
 ) -> Figure:
     """How the exact case nears each formula; samples by width, and their limit."""
-    figure = new(9.0, 3.9)
+    figure = new_figure(9.0, 3.9)
     left, right = figure.subplots(1, 2)
     looks = zip(("o-", "s-", "^--"), (BLUE, INK, RED), strict=True)
     for (label, law), (style, colour) in zip(laws.items(), looks, strict=True):
         text = f"{label}: slope {law.slope:.3f}"
         left.loglog(law.x, law.y, style, **HOLLOW | {"color": colour}, lw=1, label=text)
-    framed(left, "exact case less the formulas", "$n$").legend(**SMALL)
+    frame_axes(left, "exact case less the formulas", "$n$").legend(**SMALL)
     inverse = 1 / by_width.at
     right.axhline(corrected, color=BLUE, label=f"corrected: ${corrected:+.3f}$")
     right.plot([], [], "--", color=RED, label=f"as printed: ${printed:+.3f}$, far above")
@@ -111,13 +111,13 @@ def figure_limits(
     right.errorbar(0, fit.value, fit.stderr, **last)
     low, high = right.get_ylim()
     right.set_ylim(1.7 * low - 0.7 * high, high)  # room for the legend
-    framed(right, f"{CHANGE} by width", "$1/n$").legend(loc="lower right", **SMALL)
+    frame_axes(right, f"{CHANGE} by width", "$1/n$").legend(loc="lower right", **SMALL)
     return figure
 
 
 def figure_map(maps: AreaMaps) -> Figure:
     """Where around a training point areas grow, against infinite width and against no training."""
-    figure, (x, y) = new(9.0, 5.8), maps.example
+    figure, (x, y) = new_figure(9.0, 5.8), maps.example
     both = (maps.against_infinite_width, maps.against_untrained)
     rows = figure.subplots(2, len(both[0]), sharex=True, sharey=True)
     top = max(abs(one.along) for row in both for one in row)
@@ -142,18 +142,18 @@ def figure_monotone(
     title: str, coefficients: Sequence[float], turns: Mapping[int, Mapping[int, float]]
 ) -> Figure:
     """Coefficients of chi, and the overlap beyond 1 at which it would turn, by dimension and degree."""
-    figure = new(9.0, 3.6)
+    figure = new_figure(9.0, 3.6)
     left, right = figure.subplots(1, 2)
     colours = [BLUE if value > 0 else RED for value in coefficients]
     left.bar(range(len(coefficients)), coefficients, color=colours)
     left.axhline(0, color=INK, lw=0.8)
     left.set_yscale("symlog")
-    framed(left, rf"coefficients of $\chi$, {title}", r"power of $\rho^2$")
+    frame_axes(left, rf"coefficients of $\chi$, {title}", r"power of $\rho^2$")
     for (d, places), style in zip(turns.items(), ("o-", "s--", "^-.", "D:"), strict=False):
         beyond = np.array(list(places.values())) - 1
         right.semilogy(list(places), beyond, style, lw=1.2, label=f"$d = {d}$", **HOLLOW)
     title = r"$\rho_* - 1$, where $\chi'(\rho_*) = 0$"
-    framed(right, title, "$q$").legend(ncols=2, **SMALL)
+    frame_axes(right, title, "$q$").legend(ncols=2, **SMALL)
     return figure
 
 

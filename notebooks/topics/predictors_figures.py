@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from notebooks.panels import Caption, Choice, LogSlider, Look, Slider
-from notebooks.panels.style import BLUE, GREY, INK, RED, SMALL, framed, new
+from notebooks.panels.style import BLUE, GREY, INK, RED, SMALL, frame_axes, new_figure
 from notebooks.topics.predictors import ACTIVATIONS, BAYES, DATA, FLOW, NOISE, Band
 
 if TYPE_CHECKING:
@@ -62,20 +62,20 @@ def _points(axes: Axes) -> None:
 
 def figure_predictors(all_of: Predictors) -> Figure:
     """Prior, Bayesian posterior, how sure both are, and training at three times."""
-    figure = new(9.0, 5.8)
+    figure = new_figure(9.0, 5.8)
     (prior, after, sure), below = figure.subplots(2, 3, sharex=True)
     for axes in (after, *below):
         _points(axes)
-    _band(framed(prior, "NNGP prior, four networks", "$x$"), all_of.prior, BLUE)
+    _band(frame_axes(prior, "NNGP prior, four networks", "$x$"), all_of.prior, BLUE)
     prior.plot(DATA.line, all_of.draws, color=BLUE, lw=0.8, alpha=0.7)
-    _band(framed(after, f"NNGP posterior, $s = {NOISE:g}$", "$x$"), all_of.bayes, BLUE)
+    _band(frame_axes(after, f"NNGP posterior, $s = {NOISE:g}$", "$x$"), all_of.bayes, BLUE)
     sure.semilogy(DATA.line, all_of.bayes.std, color=BLUE, label="NNGP")
     for axes, (t, band), style in zip(below, all_of.flow.items(), (":", "-.", "--"), strict=True):
-        _band(framed(axes, f"NTK flow, $t = {t:g}$", "$x$"), band, RED, style)
+        _band(frame_axes(axes, f"NTK flow, $t = {t:g}$", "$x$"), band, RED, style)
         sure.plot(DATA.line, band.std, style, color=RED, label=f"NTK, $t = {t:g}$")
     ticks = np.full(len(DATA.x), 0.02)
     sure.plot(DATA.x, ticks, "|", color=INK, transform=sure.get_xaxis_transform())
-    framed(sure, "standard deviation", "$x$").legend(**SMALL)
+    frame_axes(sure, "standard deviation", "$x$").legend(**SMALL)
     return figure
 
 
@@ -84,11 +84,11 @@ def figure_networks(
     laws: Mapping[float, PowerLaw],
 ) -> Figure:  # fmt: skip
     """Ensembles of finite networks against the flow, and how far each is from its own prediction."""
-    figure = new(9.0, 6.4)
+    figure = new_figure(9.0, 6.4)
     *trained, last = figure.subplots(2, 2).flat
     marks = ((-0.05, "s", GREY, "none"), (0.05, "o", BLUE, BLUE))
     for k, (axes, (t, band)) in enumerate(zip(trained, flow.items(), strict=True)):
-        _points(framed(axes, f"after $t = {t:g}$", "$x$"))
+        _points(frame_axes(axes, f"after $t = {t:g}$", "$x$"))
         _band(axes, band, RED, "--", "NTK flow")
         for (aside, mark, colour, fill), (label, one) in zip(marks, ensembles.items(), strict=True):
             axes.errorbar(probes + aside, one.mean[k], 2 * one.spread[k], fmt=mark, ms=4, lw=1.2,
@@ -101,13 +101,13 @@ def figure_networks(
     last.loglog(law.x, guide, ":", color=INK, label="slope -0.50")
     _set_ticks(last.xaxis, law.x)
     _set_ticks(last.yaxis, [0.01, 0.02, 0.05, 0.1])
-    framed(last, "networks less their own predictions, rms", "width").legend(**SMALL)
+    frame_axes(last, "networks less their own predictions, rms", "width").legend(**SMALL)
     return figure
 
 
 def figure_evidence(evidence: EvidenceMap) -> Figure:
     """A contour map with a path to its maximum, and the posterior at either end of it."""
-    figure = new(9.0, 3.8)
+    figure = new_figure(9.0, 3.8)
     left, right = figure.subplots(1, 2)
     value, path = evidence.log_evidence, evidence.path
     levels = value.max() - np.array([24, 16, 12, 8, 6, 4, 3, 2, 1, 0.5, 0.2, 0])
@@ -116,11 +116,11 @@ def figure_evidence(evidence: EvidenceMap) -> Figure:
     figure.colorbar(filled, ax=left, label=r"$\log p(y)$", format="%.1f")
     left.plot(*path.T, "o-", color="white", ms=3, lw=1.2)
     left.plot(*path[-1], "*", color="white", ms=14, mec=INK, mew=0.8)
-    framed(left, "evidence, and a path to its maximum", r"$\sigma_w$").set_ylabel(r"$\sigma_b$")
+    frame_axes(left, "evidence, and a path to its maximum", r"$\sigma_w$").set_ylabel(r"$\sigma_b$")
     left.loglog()
     _set_ticks(left.xaxis, [0.6, 1, 2, 4])
     _set_ticks(left.yaxis, [0.1, 0.3, 1, 3])
-    _points(framed(right, "NNGP posterior at both ends of the path", "$x$"))
+    _points(frame_axes(right, "NNGP posterior at both ends of the path", "$x$"))
     for at, band, colour, style in zip(
         path[[0, -1]], evidence.ends, (GREY, BLUE), ("--", "-"), strict=True
     ):
@@ -132,7 +132,7 @@ def figure_evidence(evidence: EvidenceMap) -> Figure:
 
 def figure_singular(singular: NearlySingular) -> Figure:
     """Condition numbers, exact and in floats, as points are added; variances for the most."""
-    figure = new(9.0, 3.8)
+    figure = new_figure(9.0, 3.8)
     left, right = figure.subplots(1, 2)
     sizes, x, plain = singular.sizes, singular.x, singular.plain
     looks = zip(singular.conditions.items(), (BLUE, RED, INK), "os^", strict=True)
@@ -140,13 +140,13 @@ def figure_singular(singular: NearlySingular) -> Figure:
         left.semilogy(sizes, exact, color=colour, lw=1.2, label=name)
         left.semilogy(sizes, rounded, mark, color=colour, ms=4, mfc="none")
     left.axhline(1 / np.finfo(float).eps, ls=":", color=GREY, label=r"$1/\epsilon$")
-    framed(left, "condition number: exact, and in floats", "points").legend(**SMALL)
+    frame_axes(left, "condition number: exact, and in floats", "points").legend(**SMALL)
     for sign, mark, label in ((1, "o", "plain solution"), (-1, "x", "plain solution, negative")):
         some = np.where(sign * plain > 0, abs(plain), np.nan)
         right.semilogy(x, some, mark, color=RED, ms=4, mfc="none", label=label)
     right.semilogy(x, singular.suite, color=BLUE, lw=1.5, label="suite")
     right.semilogy(x, singular.exact, "--", color=INK, lw=1.5, label="exact")
-    framed(right, f"posterior variance between {sizes[-1]} points", "$x$").set_ylim(top=1e-11)
+    frame_axes(right, f"posterior variance between {sizes[-1]} points", "$x$").set_ylim(top=1e-11)
     right.legend(loc="upper center", ncols=2, **SMALL)
     return figure
 

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from notebooks.panels import Caption, Choice, Look, Slider, freeze
 from notebooks.panels.pad import Box, Handles
-from notebooks.panels.style import BLUE, GREEN, GREY, INK, RED, SMALL, framed, new
+from notebooks.panels.style import BLUE, GREEN, GREY, INK, RED, SMALL, frame_axes, new_figure
 from notebooks.topics.splines import FIVE, LAWS, REACH, has_scale
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ LOOKS = {"network": (GREEN, "-", 1.0), "kernel": (BLUE, "-", 2.0), "spline": (RE
 
 def figure_slices(slices: Mapping[str, KernelSlice], allowed: float) -> Figure:
     """Figure 3: a column for each law, the terms above and their errors below."""
-    figure = new(9.5, 5.0)
+    figure = new_figure(9.5, 5.0)
     rows = figure.subplots(2, len(slices), sharex=True, height_ratios=(2.4, 1))
     for (title, one), above, below in zip(slices.items(), *rows, strict=True):
         for (name, label), colour in zip(TERMS.items(), (BLUE, RED, GREEN), strict=True):
@@ -45,15 +45,15 @@ def figure_slices(slices: Mapping[str, KernelSlice], allowed: float) -> Figure:
             above.plot(one.points, one.network[name].mean, "o", **circles)
             below.plot(one.points, one.sigmas[name], "o-", color=colour, ms=2.5, lw=0.7)
         below.axhline(allowed, color=GREY, ls=":", lw=1)
-        framed(above, title, size=10)
-        framed(below, "", size=10).set(xlabel="$y$", ylabel="standard errors")
+        frame_axes(above, title, size=10)
+        frame_axes(below, "", size=10).set(xlabel="$y$", ylabel="standard errors")
     rows[0, 0].legend(title="closed forms; circles: network", **SMALL)
     return figure
 
 
 def figure_fit(fit: Fit) -> Figure:
     """Figure 4: functions through the data, and how far networks stay from the natural spline."""
-    figure = new(9.5, 3.8)
+    figure = new_figure(9.5, 3.8)
     left, right = figure.subplots(1, 2, width_ratios=(1.35, 1))
     shades = np.linspace(0.4, 1, len(fit.networks))
     for (label, curve), shade in zip(fit.networks.items(), shades, strict=True):
@@ -61,23 +61,23 @@ def figure_fit(fit: Fit) -> Figure:
     left.plot(fit.grid, fit.kernel, color=BLUE, lw=2.2, label="kernel interpolant")
     left.plot(fit.grid, fit.spline, "--", color=RED, lw=1.3, label="natural spline")
     left.plot(*fit.data, "o", color=INK, ms=4, zorder=4)
-    framed(left, "ten points of a square wave", size=10).set(xlabel="$x$", ylim=(-1.7, 2.6))
+    frame_axes(left, "ten points of a square wave", size=10).set(xlabel="$x$", ylim=(-1.7, 2.6))
     left.legend(frameon=False, fontsize=7.5, ncols=2, loc="upper center")
     for (label, law), mark in zip(fit.approaches.items(), "os", strict=False):
         right.loglog(law.x, law.y, f"{mark}-", color=GREEN, mfc="none", label=label)
     right.axhline(fit.limit, color=BLUE, lw=1.5, label=f"kernel interpolant: {fit.limit:.3g}")
-    framed(right, "largest distance to the natural spline", size=10).set_xlabel("$m$")
+    frame_axes(right, "largest distance to the natural spline", size=10).set_xlabel("$m$")
     right.legend(**SMALL)
     return figure
 
 
 def figure_not_splines(curves: NotSplines) -> Figure:
     """Slopes of interpolants, and f'' where the density of knots is not constant."""
-    figure, x = new(11.0, 3.5), curves.data[0]
+    figure, x = new_figure(11.0, 3.5), curves.data[0]
     first, *rest = figure.subplots(1, 1 + len(curves.others))
     for (label, slopes), colour in zip(curves.slopes.items(), (BLUE, RED), strict=True):
         first.plot(curves.middles, slopes, color=colour, lw=1.2, label=label)
-    framed(first, "$f'$: kinks at the data", size=10).legend(loc="upper right", **SMALL)
+    frame_axes(first, "$f'$: kinks at the data", size=10).legend(loc="upper right", **SMALL)
     for axes, one in zip(rest, curves.others, strict=True):
         dots = {"color": INK, "ms": 3, "mfc": "none", "label": r"$\nu_3$ polygon"}
         axes.plot(one.grid, one.differences, color=BLUE, label="second differences")
@@ -85,7 +85,7 @@ def figure_not_splines(curves: NotSplines) -> Figure:
         axes.plot(curves.inside, curves.spline, "--", color=RED, lw=1, label="natural spline")
         for edge in one.edges:
             axes.axvline(edge, color=GREY, ls=":", lw=1)
-        framed(axes, one.title, size=10)
+        frame_axes(axes, one.title, size=10)
     rest[0].legend(**SMALL)
     for axes in (first, *rest):
         axes.plot(x, 0 * x, "|", color=INK, ms=12, transform=axes.get_xaxis_transform())

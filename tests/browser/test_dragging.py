@@ -9,7 +9,7 @@ from mpmath import mp
 
 from analytic.activations import erf
 from analytic.finite.units import Units
-from notebooks.running.browser import PICTURE, NotebookPage, chromium, opened
+from notebooks.running.browser import PICTURE, NotebookPage, chromium, open_notebook
 from notebooks.topics.finite import CIRCLE, Triple
 
 pytestmark = pytest.mark.skipif(
@@ -43,7 +43,7 @@ def notebook(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NotebookPage]
     folder = tmp_path_factory.mktemp("lab")
     for name, panel in {"00_dragging": DRAGGING, "00_clicking": CLICKING}.items():
         (folder / f"{name}.py").write_text(HEAD + panel)
-    with opened("00_dragging", folder) as page:
+    with open_notebook("00_dragging", folder) as page:
         page.run()
         page.page.wait_for_selector(".pad-handle", timeout=20_000)
         page.page.locator("img.widget-image").scroll_into_view_if_needed()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from analytic import catalogue
-from notebooks.running.browser import NotebookPage, chromium, opened
+from notebooks.running.browser import NotebookPage, chromium, open_notebook
 
 pytestmark = pytest.mark.skipif(
     chromium() is None, reason="no Chromium here: install it to try the sliders in a real browser"
@@ -19,7 +19,7 @@ SIGMA, DEGREE = 0, 2  # positions among the visible sliders
 def notebook(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NotebookPage]:
     folder = tmp_path_factory.mktemp("lab")
     (folder / "module.py").write_text('"""A module, and no notebook."""\n')
-    with opened("01_nngp_geometry", folder) as page:
+    with open_notebook("01_nngp_geometry", folder) as page:
         page.run()
         yield page
 
