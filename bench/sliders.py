@@ -8,10 +8,18 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from notebooks import boundary_panel, dynamics_figures, finite_figures, spline_figures
-from notebooks.browser import chromium, opened
-from notebooks.dynamics_panel import TITLES, Show
-from notebooks.panels import Panel
+from notebooks.panels import Control, Panel
+from notebooks.running.browser import chromium, open_notebook
+from notebooks.topics import (
+    boundaries,
+    boundaries_figures,
+    dynamics,
+    dynamics_figures,
+    finite,
+    finite_figures,
+    splines,
+    splines_figures,
+)
 from numeric.relu_dynamics import Neurons
 
 
@@ -24,9 +32,12 @@ def in_a_browser(presses: int = 15) -> Iterator[str]:
     if chromium() is None:
         yield "no Chromium here: not measured"
         return
-    with tempfile.TemporaryDirectory() as folder, opened("01_nngp_geometry", Path(folder)) as page:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        open_notebook("01_nngp_geometry", Path(folder)) as page,
+    ):
         page.run()
-        times = page.redraw_milliseconds(0, presses)
+        times = page.redraw_milliseconds(page.slider(0), presses=presses)
     yield (
         f"sigma slider of 01_nngp_geometry: median {statistics.median(times):.0f} ms, "
         f"worst {max(times):.0f} ms of {presses} presses (limit 150 ms)"
@@ -34,28 +45,30 @@ def in_a_browser(presses: int = 15) -> Iterator[str]:
 
 
 def in_python() -> Iterator[str]:
-    """CPU time of a redraw where all has been drawn once: what is trained or solved is kept."""
-    start = Neurons.drawn(100, seed=0, antisymmetric=True, device="cpu")
-    show = Show.of(start, [dynamics_figures.sinusoid(10)], span=100.0)
-    finite, spline, boundary = finite_figures, spline_figures, boundary_panel
-    panels = {
-        "06, weights": (finite.bias, Panel(finite.network, [finite.W, finite.bias], finite.TITLES)),
-        "08, splines": (
-            spline.CONTROLS[1], Panel(spline.play, spline.CONTROLS, spline.TITLES, spline.relevant)
-        ),
-        "09, delta": (show.controls[0], Panel(show.play, show.controls, TITLES)),
-        "10, training": (
-            boundary.step,
-            Panel(boundary.play, boundary.CONTROLS, boundary.TITLES, boundary.relevant),
-        ),
-    }  # fmt: skip
-    told = []
-    for name, (control, panel) in panels.items():
+    """CPU time of a redraw where all has been drawn once: what is trained or solved is not done again."""
+    texts = []
+    for name, (control, panel) in panels().items():
         times = []
         for stop in 2 * control.stops():
             before = time.process_time()
             panel.move(**{control.name: stop})
             times.append(time.process_time() - before)
         last = times[len(times) // 2 :]
-        told.append(f"{name} {1e3 * statistics.median(last):.0f} ms (worst {1e3 * max(last):.0f})")
-    yield f"redraw in Python, median of CPU time: {', '.join(told)}"
+        texts.append(f"{name} {1e3 * statistics.median(last):.0f} ms (worst {1e3 * max(last):.0f})")
+    yield f"redraw in Python, median of CPU time: {', '.join(texts)}"
+
+
+def panels() -> dict[str, tuple[Control, Panel]]:
+    """A control that is moved, and its panel."""
+    start = Neurons.drawn(100, seed=0, antisymmetric=True, device="cpu")
+    films = dynamics.Films.of(start, [dynamics.sinusoid(10)], span=100.0)
+    look = dynamics_figures.panel_look(films)
+    return {
+        "06, weights": (finite_figures.bias, Panel(finite.panel_network, finite_figures.PANEL)),
+        "08, splines": (splines_figures.A, Panel(splines.interpolants, splines_figures.PANEL)),
+        "09, delta": (look.controls[0], Panel(films.frame, look)),
+        "10, training": (
+            boundaries_figures.step,
+            Panel(boundaries.trained_network, boundaries_figures.PANEL),
+        ),
+    }

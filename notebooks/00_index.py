@@ -27,8 +27,8 @@ from IPython.display import Markdown
 from analytic import catalogue
 from analytic.ledger import LEDGERS, Verdict, load
 from analytic.ledger.render import count, headline
-from notebooks import runner
 from notebooks.report import anatomy
+from notebooks.running import runner
 
 # %% [markdown]
 # ## Notebooks

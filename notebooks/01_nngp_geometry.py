@@ -34,9 +34,10 @@ from analytic import catalogue
 from analytic.activations import erf, monomial
 from analytic.checks.oracles import network_jet
 from analytic.geometry.riemann import hessian_curvature
-from notebooks import nngp_figures as figures
 from notebooks import panels
-from notebooks.style import saved
+from notebooks.panels.style import save
+from notebooks.topics import nngp
+from notebooks.topics import nngp_figures as figures
 from numeric.experiments.width import WidthSweep
 
 # %% [markdown]
@@ -73,7 +74,8 @@ sweeps = {
 }
 
 # %%
-saved(figures.figure_1(sweeps), "01-figure-1")
+networks = {name: nngp.RandomNetworks.of(sweep) for name, sweep in sweeps.items()}
+save(figures.figure_1(networks), "01-figure-1")
 
 # %% [markdown]
 # ## Evidence: where the factor of three comes from
@@ -101,7 +103,7 @@ print("with -1/4       =", quarter[0, 1, 0, 1])
 print("with -3/4       =", three_quarters[0, 1, 0, 1])
 
 # %% [markdown]
-# A second witness knows no tensors. In the plane the total curvature is fixed by topology: for a monomial of degree
+# A second route uses no tensors. In the plane the total curvature is fixed by topology: for a monomial of degree
 # $q$ the far end of the surface is a cone, and Gauss-Bonnet demands
 # $\tfrac12\int R\sqrt{\det g}\,d^2x = 2\pi(1 - q/\sqrt{2q-1})$.
 
@@ -131,7 +133,7 @@ Markdown("\n".join(["| q | Gauss-Bonnet | corrected | as printed |", "|---|---|-
 # turns at $\sigma^2|x|^2 = C$ with $C = \zeta^2(\sqrt{17q^2-8q}-3q+2)/(2(2q^2+q-1))$.
 
 # %%
-saved(figures.figure_c1(), "01-figure-c1")
+save(figures.figure_c1(nngp.monomial_curvature()), "01-figure-c1")
 
 # %% [markdown]
 # ## Verdict
@@ -155,9 +157,4 @@ print(f"three times it, as printed, is at least {refused:.0f} standard errors of
 # ## Play
 
 # %%
-panels.Panel(
-    figures.geometry,
-    [figures.ACTIVATION, panels.sigma, panels.zeta, panels.degree, panels.dimension],
-    figures.TITLES,
-    figures.relevant,
-)
+panels.Panel(nngp.ray, figures.PANEL)

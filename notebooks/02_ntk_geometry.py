@@ -29,7 +29,6 @@ from functools import partial
 
 import numpy as np
 import torch
-from IPython.display import Markdown
 from mpmath import mp, mpf
 from scipy.special import stdtrit
 from torch.func import grad, jacfwd, vmap
@@ -38,11 +37,14 @@ from analytic import catalogue
 from analytic.activations import ACTIVATIONS, leaky_relu, relu
 from analytic.checks.kernel_oracles import nngp_by_differences, ntk_by_differences, oracle_at_radius
 from analytic.checks.oracles import MetricJet
-from analytic.expressions.arguments import InputError
-from analytic.geometry import ntk
-from notebooks import nngp_figures, panels
-from notebooks import ntk_figures as figures
-from notebooks.style import saved
+from analytic.geometry.ntk import magnification as tangent_magnification
+from notebooks import panels
+from notebooks.panels.refusals import quote, refusals
+from notebooks.panels.style import save
+from notebooks.topics import ntk
+from notebooks.topics import ntk_figures as figures
+from notebooks.topics.statistics import PowerLaw
+from notebooks.topics.statistics_figures import figure_laws
 from numeric.estimate import Estimate
 from numeric.experiments.width import Convergence
 from numeric.inputs import resolve
@@ -71,24 +73,24 @@ catalogue["ntk.erf.origin"]
 # %% [markdown]
 # ## Evidence: differences of the kernel
 #
-# The curves are the closed forms for $d = 2$, $\sigma = \zeta = \xi = 1$. The circles know neither $G$ nor $a$ and $b$:
+# The curves are the closed forms for $d = 2$, $\sigma = \zeta = \xi = 1$. The circles use neither $G$ nor $a$ and $b$:
 # they differentiate the two-point kernel by differences in all coordinates, four times for the curvature, and put the
 # numbers into the textbook definition of the Riemann tensor. A filled dot marks $R(0)$.
 
 # %%
 setting = {"d": 2, "sigma": 1.0, "zeta": 1.0, "xi": 1.0}
 where = {"quick": (0, 0.2, 0.4, 0.7, 1, 2, 3, 4, 5), "full": tuple(np.linspace(0, 5, 26))}[profile]
-judged = {}
-for one in figures.SHOWN:
+by_differences = {}
+for one in ntk.SHOWN:
     for kernel, jet in {"nngp": nngp_by_differences, "ntk": ntk_by_differences}.items():
         reading = oracle_at_radius(jet, ACTIVATIONS[one.activation])
         for what, read in {"magnification": MetricJet.volume, "ricci": MetricJet.scalar}.items():
             with mp.workdps(20):  # more than a float holds
                 values = [reading(read)(r=mpf(r), **setting, **one.parameters) for r in where]
-            judged[kernel, one.label, what] = np.array(values, dtype=float)
+            by_differences[kernel, one.label, what] = np.array(values, dtype=float)
 
 # %%
-saved(figures.figure_geometry(where, judged, setting), "02-geometry")
+save(figures.figure_geometry(ntk.geometry_along_ray(where, by_differences, setting)), "02-geometry")
 
 # %% [markdown]
 # ## Evidence: finite networks
@@ -140,19 +142,19 @@ r = torch.tensor([0, 0.3, 0.6, 1, 2, 3, 4, 5], dtype=torch.float64)
 x = (r[:, None] * torch.tensor([0.6, -0.8], dtype=r.dtype)).to(generator.device)
 phis = (lambda z: torch.erf(z / 2**0.5), lambda z: z**2 / 3**0.5)  # erf, and the monomial q = 2
 sweeps, plain = {}, {}
-for one, phi in zip(figures.SHOWN, phis, strict=False):
+for one, phi in zip(ntk.SHOWN, phis, strict=False):
     draws = {n: drawn(phi, n, x, networks, generator).cpu() for n in widths}
     sweeps[one.label] = {}
-    for k, what in enumerate(figures.QUANTITIES):
+    for k, what in enumerate(ntk.QUANTITIES):
         exact, plain[one.label, what] = (
-            torch.from_numpy(one.found(kernel, what, r=r.numpy(), **setting))
+            torch.from_numpy(one.closed_form(kernel, what, r=r.numpy(), **setting))
             for kernel in ("ntk", "nngp")
         )
         estimates = {n: Estimate.of(draws[n][..., k]) for n in widths}
         sweeps[one.label][what] = Convergence(r, exact, estimates)
 
 # %%
-saved(figures.figure_width(sweeps, setting), "02-width")
+save(figures.figure_width(ntk.tangent_networks(sweeps, setting)), "02-width")
 
 # %% [markdown]
 # ## Evidence: a vanishing readout
@@ -169,19 +171,18 @@ titles = {
 
 
 def difference(one, what, xi):
-    at = {**setting, "xi": xi, "r": nngp_figures.RADII}
-    tangent, plain = (one.found(kernel, what, **at) for kernel in ("ntk", "nngp"))
+    at = {**setting, "xi": xi, "r": ntk.RADII}
+    tangent, plain = (one.closed_form(kernel, what, **at) for kernel in ("ntk", "nngp"))
     return np.abs(tangent - plain if what == "ricci" else tangent / plain - 1).max()
 
 
 readout = {
     title: {
-        one.label: figures.Law(xis, [difference(one, what, xi) for xi in xis])
-        for one in figures.SHOWN
+        one.label: PowerLaw.fit(xis, [difference(one, what, xi) for xi in xis]) for one in ntk.SHOWN
     }
     for title, what in titles.items()
 }
-saved(figures.figure_laws(readout, r"$\xi$"), "02-readout")
+save(figure_laws(readout, r"$\xi$"), "02-readout")
 
 # %% [markdown]
 # ## Evidence: the ReLU's gradients have no metric
@@ -191,7 +192,7 @@ saved(figures.figure_laws(readout, r"$\xi$"), "02-readout")
 # of gradients is of first order: $\mathbb{E}[\phi''(z)^2]$ is infinite. Its hidden layer does have a metric, a flat one.
 
 # %%
-shorts = [10 ** (-k / 2) for k in range(4, 13)]  # 1e-2 to 1e-6
+steps = [10 ** (-k / 2) for k in range(4, 13)]  # 1e-2 to 1e-6
 
 
 def squared_distance(kernel, activation, h):
@@ -200,35 +201,30 @@ def squared_distance(kernel, activation, h):
 
     def value(*pair):
         (xx, xy), (_, yy) = [[mp.fdot(one, two) for two in pair] for one in pair]
-        given = {"kxx": xx + 1, "kxy": xy + 1, "kyy": yy + 1, "xy": xy, "xi": 1, "q": 1}
-        return formula.mpmath(**{symbol.name: given[symbol.name] for symbol in formula.args})
+        arguments = {"kxx": xx + 1, "kxy": xy + 1, "kyy": yy + 1, "xy": xy, "xi": 1, "q": 1}
+        return formula.mpmath(**{symbol.name: arguments[symbol.name] for symbol in formula.args})
 
     with mp.workdps(40):  # the sum cancels twelve of them
-        x, way = [mpf(3) / 5, -mpf(4) / 5], [mpf(5) / 13, mpf(12) / 13]
-        y = [start + h * step for start, step in zip(x, way, strict=True)]
+        x, direction = [mpf(3) / 5, -mpf(4) / 5], [mpf(5) / 13, mpf(12) / 13]
+        y = [start + h * step for start, step in zip(x, direction, strict=True)]
         return float(value(x, x) - 2 * value(x, y) + value(y, y))
 
 
 kinks = {
     f"{name}: ${k}(x,x) - 2{k}(x,y) + {k}(y,y)$": {
-        label: figures.Law(shorts, [squared_distance(kernel, activation, h) for h in shorts])
+        label: PowerLaw.fit(steps, [squared_distance(kernel, activation, h) for h in steps])
         for label, activation in {"erf": "erf", "ReLU": "relu_power"}.items()
     }
-    for (kernel, name), k in zip(figures.KERNELS.items(), ("k", r"\Theta"), strict=True)
+    for (kernel, name), k in zip(ntk.KERNELS.items(), ("k", r"\Theta"), strict=True)
 }
-saved(figures.figure_laws(kinks, "$|x - y|$"), "02-kink")
+save(figure_laws(kinks, "$|x - y|$"), "02-kink")
 
 # %% [markdown]
 # So the suite refuses to state a metric:
 
 # %%
-refusals = []
-for act in (relu, leaky_relu("0.1")):
-    try:
-        ntk.magnification(act)
-    except InputError as refusal:
-        refusals.append(str(refusal))
-Markdown("\n".join(f"> {refusal}\n" for refusal in refusals))
+messages = refusals(*(partial(tangent_magnification, a) for a in (relu, leaky_relu("0.1"))))
+quote(messages)
 
 # %% [markdown]
 # ## Verdict
@@ -236,21 +232,21 @@ Markdown("\n".join(f"> {refusal}\n" for refusal in refusals))
 # %% tags=["verdict"]
 # Differences: 20 digits of them, against curves in floats of 16, a few lost to powers of V.
 off = max(
-    np.abs(one.found(kernel, what, r=np.array(where[1:]), **setting) / values[1:] - 1).max()
-    for one in figures.SHOWN
-    for (kernel, label, what), values in judged.items()
+    np.abs(one.closed_form(kernel, what, r=np.array(where[1:]), **setting) / values[1:] - 1).max()
+    for one in ntk.SHOWN
+    for (kernel, label, what), values in by_differences.items()
     if label == one.label
 )
 assert off < 1e-13, off
 origins = {}
-for one in figures.SHOWN:
-    origins[one.label] = one.found("ntk", "origin", **setting)
-    assert abs(judged["ntk", one.label, "ricci"][0] / origins[one.label] - 1) < 1e-13
-    assert abs(judged["nngp", one.label, "ricci"][0]) < 1e-13 < abs(origins[one.label])
+for one in ntk.SHOWN:
+    origins[one.label] = one.closed_form("ntk", "origin", **setting)
+    assert abs(by_differences["ntk", one.label, "ricci"][0] / origins[one.label] - 1) < 1e-13
+    assert abs(by_differences["nngp", one.label, "ricci"][0]) < 1e-13 < abs(origins[one.label])
 
 # Networks: as many standard errors as one run in a thousand exceeds somewhere by chance. The mean is
 # also off by O(1/n), which at these widths is well below one of them.
-comparisons = len(sweeps) * len(figures.QUANTITIES) * len(r)
+comparisons = len(sweeps) * len(ntk.QUANTITIES) * len(r)
 allowed = stdtrit(networks - 1, 1 - 0.5e-3 / comparisons)
 for label, quantities in sweeps.items():
     for what, quantity in quantities.items():
@@ -261,15 +257,13 @@ errors = max(float(c.sigmas().max()) for quantities in sweeps.values() for c in 
 
 # Power laws: the next order is a share of 10 xi^2 or |x - y|, at most 1e-3 and 1e-2, at one end of a fit.
 for title, what in titles.items():
-    for one in figures.SHOWN:
-        assert abs(readout[title][one.label].slope.value - 2) < 1e-2, (title, one.label)
+    for one in ntk.SHOWN:
+        assert abs(readout[title][one.label].slope - 2) < 1e-2, (title, one.label)
         assert difference(one, what, 0.0) < 1e-13, "at xi = 0 the two are one"
-hidden, gradients = (
-    {label: law.slope.value for label, law in laws.items()} for laws in kinks.values()
-)
+hidden, gradients = ({label: law.slope for label, law in laws.items()} for laws in kinks.values())
 assert all(abs(slope - 2) < 1e-2 for slope in (*hidden.values(), gradients["erf"]))
 assert abs(gradients["ReLU"] - 1) < 1e-2
-assert len(refusals) == 2 and all("E[phi''^2] diverges" in refusal for refusal in refusals)
+assert len(messages) == 2 and all("E[phi''^2] diverges" in message for message in messages)
 
 print(f"The closed forms match differences of the kernel to {off:.0e},")
 print(f"and networks of width {max(widths)} within {errors:.1f} of {allowed:.1f} standard errors.")
@@ -280,5 +274,4 @@ print(f"The ReLU's gradients part as |x - y|^{gradients['ReLU'] / 2:.2f}: they h
 # ## Play
 
 # %%
-controls = [nngp_figures.ACTIVATION, panels.sigma, panels.zeta, figures.xi, panels.degree]
-panels.Panel(figures.geometry, [*controls, panels.dimension], figures.TITLES, nngp_figures.relevant)
+panels.Panel(ntk.both_rays, figures.PANEL)

@@ -14,7 +14,7 @@
 # # What does depth do to signals, and to geometry?
 #
 # Each layer of a wide random network maps the variance $V$ of its preactivations, and the correlation $c$ of those of
-# two inputs, to new ones. Do inputs meet or part on their way up, how many layers does that take, and what becomes of
+# two inputs, to new ones. Do two inputs become more alike or less from layer to layer, how many layers does that take, and what becomes of
 # the metric that the network gives its inputs? The phases are those of Poole et al. 2016 and Schoenholz et al. 2017;
 # the geometry goes beyond Zavatone-Veth et al., who treat one hidden layer (notebooks [01](01_nngp_geometry.py) and
 # [02](02_ntk_geometry.py)).
@@ -37,10 +37,11 @@ from analytic.activations import erf, tanh
 from analytic.checks.kernel_oracles import nngp_by_differences, ntk_by_differences, oracle_at_radius
 from analytic.checks.oracles import MetricJet
 from analytic.signal_propagation import Signal, critical_sigma, phase_diagram, trajectory
-from notebooks import depth_figures as figures
 from notebooks import panels
-from notebooks.ntk_figures import xi
-from notebooks.style import saved
+from notebooks.panels.style import save
+from notebooks.topics import depth as deep
+from notebooks.topics import depth_figures as figures
+from notebooks.topics.statistics import Mean
 from numeric.estimate import Estimate
 from numeric.inputs import resolve
 
@@ -69,7 +70,7 @@ acts = {"erf": erf, "tanh": tanh}
 # %% [markdown]
 # ## Evidence: order and chaos
 #
-# Colour is $\xi_c$ from the fixed points, the line is claim 1. The triangles know neither: two inputs with
+# Colour is $\xi_c$ from the fixed points, the line is claim 1. The triangles use neither: two inputs with
 # $1 - c = 10^{-7}$ go through 40 layers, each a plain trapezoidal sum over two Gaussian variables, and we look whether
 # the distance shrinks or grows at the end.
 
@@ -98,23 +99,22 @@ def layers(phi, sigma, zeta, V, c, depth, step=0.2):
     return np.array(walk)
 
 
-diagrams, lines, growths, predicted = {}, {}, {}, {}
+maps, neighbours, predicted = {}, {}, {}
 for name, act in acts.items():
     count = {"erf": 60, "tanh": 24}[name] if quick else 150
-    diagrams[name] = phase_diagram(act, figures.cells(count), figures.cells(count))
-    lines[name] = figures.boundary(act)
+    maps[name] = deep.phase_map(act, count)
     zetas = np.linspace(0.3, 2.4, 6 if quick else 15)
-    edge = np.interp(zetas, *lines[name])
+    edge = np.interp(zetas, maps[name].critical_zeta, maps[name].critical_sigma)
     zetas, sigmas = np.tile(zetas, 2), np.concatenate([0.93 * edge, 1.07 * edge])
     start = np.ones_like(zetas)
     distance = 1 - layers(phis[name], sigmas, zetas, start, start - 1e-7, 40, step=0.1)
     growth = (distance[-1] / distance[-11]) ** 0.1
-    growths[name] = list(zip(zetas, sigmas, growth, strict=True))
+    neighbours[name] = deep.NeighbourGrowth(zetas, sigmas, growth)
     chi = [phase_diagram(act, [s], [z]).chi_1[0, 0] for z, s in zip(zetas, sigmas, strict=True)]
     predicted[name] = np.array(chi)
 
 # %%
-saved(figures.figure_phases(diagrams, lines, growths), "03-phases")
+save(figures.figure_phases(maps, neighbours), "03-phases")
 
 # %% [markdown]
 # ## Evidence: the correlation map
@@ -128,8 +128,7 @@ signals = {}
 for name, act in acts.items():
     edge = critical_sigma(act, zeta, 15)
     signals[name] = {
-        phase: Signal(act, edge * factor, zeta, digits=15)
-        for phase, (factor, *_) in figures.PHASES.items()
+        phase: Signal(act, edge * factor, zeta, digits=15) for phase, factor in deep.PHASES.items()
     }
 
 
@@ -145,11 +144,13 @@ def walk(signal, c, depth):
     return trajectory(signal.act, s, zeta, settled(signal), start, depth).correlation
 
 
-walks = {
-    name: list(walk(signal, [0.1, 0.97] if name == "chaotic" else [0.1], 40).T)
+correlations = {
+    name: deep.CorrelationMap.of(
+        signal, list(walk(signal, [0.1, 0.97] if name == "chaotic" else [0.1], 40).T)
+    )
     for name, signal in signals["erf"].items()
 }
-saved(figures.figure_maps(signals["erf"], walks), "03-maps")
+save(figures.figure_maps(correlations), "03-maps")
 
 # %% [markdown]
 # ## Evidence: how deep a signal reaches
@@ -165,17 +166,17 @@ def fitted(gaps):
     return -1 / np.polyfit(here, np.log(gaps[here]), 1)[0]
 
 
-gaps, laws = {}, {}
+decays, l = {}, np.arange(1, 201)  # layers
 for name, signal in signals["erf"].items():
     V, s, end = (float(v) for v in (signal.variance.value, signal.sigma, signal.correlation.value))
     c = layers(phis["erf"], s, zeta, np.array([V]), np.array([0.5]), 200)[:, 0]
-    gaps[name] = np.abs(c - end)
+    distance = np.abs(c - end)
     if name == "critical":
         bend = s**2 * V * float(erf.G2.numpy(V))  # f''(1) = sigma^2 V E[phi''^2]
-        laws[name] = lambda l, bend=bend: 2 / (bend * l)
+        decays[name] = deep.Decay(l, distance, 2 / (bend * l))
     else:
-        lead = (gaps[name] * np.exp(np.arange(200) / float(signal.xi_c)))[20]
-        laws[name] = lambda l, lead=lead, scale=float(signal.xi_c): lead * np.exp(-(l - 1) / scale)
+        fall = np.exp(-(l - 1) / float(signal.xi_c))
+        decays[name] = deep.Decay(l, distance, (distance / fall)[20] * fall)
 
 scales, ends = {}, {}
 for name, act in acts.items():
@@ -186,10 +187,10 @@ for name, act in acts.items():
     ones = np.ones_like(few)
     c = layers(phis[name], few, zeta, ones, 0.5 * ones, 400)
     fits = np.array([fitted(gap) for gap in np.abs(c - c[-1]).T])
-    scales[name], ends[name] = (fine, curve, (few, fits)), c[-1]
+    scales[name], ends[name] = deep.DepthScales(fine, curve, few, fits), c[-1]
 
 # %%
-saved(figures.figure_scales(gaps, laws, scales), "03-scales")
+save(figures.figure_scales(decays, scales), "03-scales")
 
 # %% [markdown]
 # ## Evidence: finite networks
@@ -203,7 +204,7 @@ width, draws, depth = (1000, 20, 12) if quick else (2000, 80, 16)
 generator = torch.Generator(resolve(device)).manual_seed(seed)
 cosines = torch.tensor([1.0, 0.95, 0.1], dtype=torch.float64, device=generator.device)
 inputs = torch.stack([cosines, torch.sqrt(1 - cosines**2)])  # (2, inputs), of norm 1
-cases = [(name, phase) for name in acts for phase in figures.PHASES]
+cases = [(name, phase) for name in acts for phase in deep.PHASES]
 weights = inputs.new_tensor([[float(signals[name][phase].sigma)] for name, phase in cases])
 
 
@@ -215,16 +216,16 @@ def normal(*shape):
 
 def network():
     """Correlations with the first input, (cases, depth, pairs), in one draw."""
-    h, scale, found = inputs[:, None, :].expand(-1, len(cases), -1), 1.0, []
+    h, scale, correlation = inputs[:, None, :].expand(-1, len(cases), -1), 1.0, []
     for _ in range(depth):
         z = scale * (normal(width, len(h)) @ h.reshape(len(h), -1)).reshape(width, *h.shape[1:])
         z = weights * z + zeta * normal(width)[:, None, None]
         norms = z.square().sum(0).sqrt()
-        found.append(((z[..., :1] * z).sum(0) / (norms[:, :1] * norms))[:, 1:])
+        correlation.append(((z[..., :1] * z).sum(0) / (norms[:, :1] * norms))[:, 1:])
         half = len(cases) // 2  # erf first, then tanh
         h = torch.cat([torch.erf(z[:, :half] / 2**0.5), torch.tanh(z[:, half:])], 1)
         scale = width**-0.5
-    return torch.stack(found, 1)
+    return torch.stack(correlation, 1)
 
 
 with torch.inference_mode():
@@ -242,12 +243,13 @@ def mapped(case, factor=1.0):
 exact = {case: mapped(case) for case in cases}
 
 # %%
-saved(figures.figure_networks(estimates, exact), "03-networks")
+shown = {case: deep.LayerCorrelations(Mean.of(estimates[case]), exact[case]) for case in cases}
+save(figures.figure_networks(shown), "03-networks")
 
 # %% [markdown]
 # ## Evidence: geometry by depth
 #
-# erf networks in $d = 2$ with $\zeta = 0.3$, $\xi = 1$, in order and in chaos. The circles know no recursion: they
+# erf networks in $d = 2$ with $\zeta = 0.3$, $\xi = 1$, in order and in chaos. The circles use no recursion: they
 # differentiate the composed two-point kernel of two layers by differences in all coordinates. Dotted in red is what
 # (7), corrected, makes of two layers if $e^{\Omega}$ is taken to be the eigenvalue of $g$ across $x$.
 
@@ -273,20 +275,20 @@ def formula_7(d, r, **values):
     return -(d - 1) * mp.exp(-o) * s * bracket / (1 + 2 * s * o1) ** 2
 
 
-judged, seven = {}, {}
+by_differences, seven = {}, {}
 reads = {"magnification": MetricJet.volume, "ricci": MetricJet.scalar}
 with mp.workdps(20):  # more than a float holds
     for phase, values in settings.items():
-        given = {name: mpf(value) for name, value in values.items()}
+        in_mpf = {name: mpf(value) for name, value in values.items()}
         for kernel, jet in {"nngp": nngp_by_differences, "ntk": ntk_by_differences}.items():
             reading = oracle_at_radius(jet, erf)
             for what, read in reads.items():
-                found = [reading(read)(r=mpf(r), depth=2, **given) for r in where]
-                judged[phase, kernel, what] = np.array(found, dtype=float)
-        shallow = {"sigma": given["sigma"], "zeta": given["zeta"]}
+                numbers = [reading(read)(r=mpf(r), depth=2, **in_mpf) for r in where]
+                by_differences[phase, kernel, what] = np.array(numbers, dtype=float)
+        shallow = {"sigma": in_mpf["sigma"], "zeta": in_mpf["zeta"]}
         for depth_7 in (1, 2, 3):
-            found = [formula_7(2, r, depth=depth_7, **shallow) for r in where]
-            seven[phase, depth_7] = np.array(found, dtype=float)
+            numbers = [formula_7(2, r, depth=depth_7, **shallow) for r in where]
+            seven[phase, depth_7] = np.array(numbers, dtype=float)
 
 # %%
 fine = np.linspace(0.05, 5, 40)
@@ -294,7 +296,16 @@ dotted = {}
 for phase, values in settings.items():
     scales_7 = {"sigma": values["sigma"], "zeta": zeta}
     dotted[phase] = (fine, np.array([float(formula_7(2, r, depth=2, **scales_7)) for r in fine]))
-saved(figures.figure_geometry(settings, where, judged, dotted), "03-geometry")
+by_depth = {
+    phase: deep.geometry_by_depth(
+        values,
+        where,
+        {key[1:]: numbers for key, numbers in by_differences.items() if key[0] == phase},
+        dotted[phase],
+    )
+    for phase, values in settings.items()
+}
+save(figures.figure_geometry(by_depth), "03-geometry")
 
 # %% [markdown]
 # Curvature is on a scale that is linear near 0 and logarithmic far from it. In numbers, at $|x| = 1$:
@@ -302,7 +313,7 @@ saved(figures.figure_geometry(settings, where, judged, dotted), "03-geometry")
 # %%
 at_one = int(np.argmin(np.abs(where - 1)))
 pairs = {
-    (L, phase): (figures.ricci("nngp", r=1.0, depth=L, **values), seven[phase, L][at_one])
+    (L, phase): (deep.ricci("nngp", r=1.0, depth=L, **values), seven[phase, L][at_one])
     for L in (1, 2, 3)
     for phase, values in settings.items()
 }
@@ -322,8 +333,8 @@ Markdown("\n".join([*head, *rows]))
 # %% tags=["verdict"]
 # Near the line: distances stay within 1e-9 and 1e-5, which keeps both rounding, 1e-16 of 1, and the
 # next order in the distance below 1e-4.
-for name, found in growths.items():
-    grown = np.array([growth for *_, growth in found])
+for name, one in neighbours.items():
+    grown = one.growth
     meets, parts = np.split(grown, 2)  # below and above the line
     assert (meets < 1).all() and (parts > 1).all(), name
     assert np.abs(grown / predicted[name] - 1).max() < 1e-4, name
@@ -332,38 +343,39 @@ for name, found in growths.items():
 # upper end of a line that falls by 9.
 # The sums err by 1e-7 for tanh at V = 9, and where they end by 1/(1 - f') times that.
 off = {}
-for name, (_, _, (few, fits)) in scales.items():
-    at_rest = phase_diagram(acts[name], few, [zeta])
-    off[name] = np.abs(fits / at_rest.xi_c[0] - 1).max()
-    assert np.abs(ends[name] - at_rest.c[0]).max() < 1e-6, name
+for name, one in scales.items():
+    fixed = phase_diagram(acts[name], one.fitted_sigmas, [zeta])
+    off[name] = np.abs(one.fitted / fixed.xi_c[0] - 1).max()
+    assert np.abs(ends[name] - fixed.c[0]).max() < 1e-6, name
 assert max(off.values()) < 1e-3, off
 # At criticality 1/(1 - c) rises by f''(1)/2 in a layer, but for a term of the order of 1 - c.
-rise = np.diff(1 / gaps["critical"])[-1] / (bend / 2)
-assert abs(rise - 1) < gaps["critical"][-1], rise
+critical = decays["critical"].distance
+rise = np.diff(1 / critical)[-1] / (bend / 2)
+assert abs(rise - 1) < critical[-1], rise
 
 # Networks: as many standard errors as one run in a thousand exceeds by chance somewhere; the bias of
 # finite width, about depth/width, is below half of one.
 allowed = stdtrit(draws - 1, 1 - 0.5e-3 / drawn[0].numel())
 near = {k: float(estimates[k].sigmas_from(torch.from_numpy(exact[k])).max()) for k in cases}
 assert max(near.values()) < allowed, near
-for k in cases[: len(figures.PHASES)]:  # sigma wrong by a fifth
+for k in cases[: len(deep.PHASES)]:  # sigma wrong by a fifth
     assert estimates[k].sigmas_from(torch.from_numpy(mapped(k, 1.2))).max() > allowed, k
 
 # Geometry: 20 digits of differences against floats, whose rounding grows with the operations in them.
 differ = {
     (phase, kernel, what): np.abs(
-        figures.found(kernel, what, r=where, depth=2, **settings[phase]) / values - 1
+        deep.closed_form(kernel, what, r=where, depth=2, **settings[phase]) / values - 1
     ).max()
-    for (phase, kernel, what), values in judged.items()
+    for (phase, kernel, what), values in by_differences.items()
 }
 assert max(differ.values()) < 1e-12, differ
-# Per layer: V settles as chi_V^L, below 1e-10 at L = 40, and the NTK forgets the rest as chi_1^-L.
+# Per layer: V settles as chi_V^L, below 1e-10 at L = 40, and the other terms of the NTK fall as chi_1^-L.
 for phase, values in settings.items():
     chi = float(signals["erf"][phase].chi_1)
     for kernel, power in {"nngp": 1, "ntk": 2}.items():
         if kernel == "ntk" and phase == "ordered":
             continue
-        low, high = (figures.log_volume(kernel, r=2.0, depth=L, **values) for L in (40, 41))
+        low, high = (deep.log_volume(kernel, r=2.0, depth=L, **values) for L in (40, 41))
         tolerance = 1e-10 if kernel == "nngp" else 10 * chi**-40
         assert abs(10 ** (high - low) / chi**power - 1) < tolerance, (phase, kernel)
 
@@ -382,8 +394,4 @@ print(
 # ## Play
 
 # %%
-panels.Panel(
-    figures.geometry,
-    [figures.ACTIVATION, figures.depth, panels.sigma, panels.zeta, xi, panels.dimension],
-    figures.TITLES,
-)
+panels.Panel(deep.deep_rays, figures.PANEL)

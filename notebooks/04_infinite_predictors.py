@@ -39,12 +39,13 @@ from scipy.optimize import minimize
 from scipy.special import chdtri, ndtri
 
 from analytic.activations import erf, gaussian, relu
-from analytic.expressions.arguments import InputError
 from notebooks import panels
-from notebooks import predictor_figures as figures
-from notebooks.ntk_figures import Law
-from notebooks.predictor_figures import LINE, NOISE, X, Y
-from notebooks.style import saved
+from notebooks.panels.refusals import quote, refusals
+from notebooks.panels.style import save
+from notebooks.topics import predictors
+from notebooks.topics import predictors_figures as figures
+from notebooks.topics.predictors import LINE, NOISE, Band, X, Y
+from notebooks.topics.statistics import Mean, PowerLaw
 from numeric.estimate import Estimate
 from numeric.infinite import FullyConnected, gradient_flow, log_marginal_likelihood, posterior
 from numeric.inputs import resolve
@@ -79,7 +80,7 @@ net = FullyConnected(erf, depth, sigma_w, sigma_b)
 shown = (1.0, 30.0, 1000.0)
 bayes = posterior(net, X, Y, LINE, noise=NOISE)
 flow = gradient_flow(net, X, Y, LINE, t=shown)
-saved(figures.figure_predictors(net, bayes, flow, shown), "04-predictors")
+save(figures.figure_predictors(predictors.predictors(net, bayes, flow, shown)), "04-predictors")
 
 # %% [markdown]
 # ## Evidence: the same in forty digits
@@ -129,11 +130,11 @@ with mp.workdps(40):
         variance = [covariance[i, i] for i in range(len(probes))]
         exact[name] = np.array([[*(A * y)], variance], dtype=float)
 
-told = [posterior(net, X, Y, probes, noise=NOISE)]
-told += [gradient_flow(net, X, Y, probes, t=t) for t in times]
+predictions = [posterior(net, X, Y, probes, noise=NOISE)]
+predictions += [gradient_flow(net, X, Y, probes, t=t) for t in times]
 off = {
     name: [abs(one.mean.numpy() - mean).max(), abs(one.std.numpy() ** 2 - variance).max()]
-    for one, (name, (mean, variance)) in zip(told, exact.items(), strict=True)
+    for one, (name, (mean, variance)) in zip(predictions, exact.items(), strict=True)
 }
 rows = [f"| {name} | {mean:.1e} | {variance:.1e} |" for name, (mean, variance) in off.items()]
 Markdown("\n".join(["| largest difference | mean | variance |", "|---|---|---|", *rows]))
@@ -191,7 +192,7 @@ for width in widths:
     paths[width] = torch.cat([descended(width, count, generator) for count in counts])
 
 # %% [markdown]
-# *Width.* Mean and variance of an ensemble are off by $c/n$ and less. Ensembles of two widths tell $c$:
+# *Width.* Mean and variance of an ensemble are off by $c/n$ and less. Ensembles of two widths determine $c$:
 # $\frac13(4E_{4n} - E_n)$ is free of it, at the price of a standard error that is $\sqrt{17}/3$ times that of $E_{4n}$.
 # The figure shows the ensemble of width $n$ as it is, and the extrapolation.
 #
@@ -199,7 +200,7 @@ for width in widths:
 # $e^{-t\Theta}$, and the verdict compares it with the standard error.
 #
 # *One by one.* Every network has a prediction of its own, $A_t$ applied to its own start. What is left is due to its
-# width, and should fall as $n^{-1/2}$. (The suite tells $A_t$ when unit vectors are the targets.)
+# width, and should fall as $n^{-1/2}$. (With unit vectors as targets the suite returns $A_t$ itself.)
 
 # %%
 claimed = gradient_flow(net, X, Y, probes, t=times)
@@ -223,24 +224,26 @@ ratio = widths[-1] / widths[-2]
 larger = math.hypot(ratio, 1) / (ratio - 1)
 mean = extrapolated(lambda f: f)
 variance = extrapolated(lambda f: (f - claimed.mean).square())
-rests = {width: left_over(path) for width, path in paths.items()}
+own_errors = {width: left_over(path) for width, path in paths.items()}
 laws = {
-    t: Law(widths, [rest.mean[k].sqrt().item() for rest in rests.values()])
+    t: PowerLaw.fit(widths, [error.mean[k].sqrt().item() for error in own_errors.values()])
     for k, t in enumerate(times)
 }
 ensembles = {
-    f"{networks} networks, $n = {widths[-2]}$": Estimate.of(paths[widths[-2]][:, 1:, n:]),
-    r"extrapolated to $n = \infty$": Estimate(mean, variance.clamp(min=0).sqrt(), networks),
+    f"{networks} networks, $n = {widths[-2]}$": Mean.of(Estimate.of(paths[widths[-2]][:, 1:, n:])),
+    r"extrapolated to $n = \infty$": Mean.of(
+        Estimate(mean, variance.clamp(min=0).sqrt(), networks)
+    ),
 }
-curve = gradient_flow(net, X, Y, LINE, t=times)
-saved(figures.figure_networks(times, curve, probes, ensembles, laws), "04-networks")
+curves = dict(zip(times, Band.at_times(gradient_flow(net, X, Y, LINE, t=times)), strict=True))
+save(figures.figure_networks(curves, probes[:, 0].numpy(), ensembles, laws), "04-networks")
 
 # %% [markdown]
 # ## Evidence: which network does the data ask for?
 #
 # The probability of the data under the prior, $\log p(y) = -\frac12y^TC^{-1}y - \frac12\log\det 2\pi C$ with
 # $C = K + s$, weighs networks against each other. Its exact gradient leads a quasi-Newton method uphill in
-# $\log\sigma_w$ and $\log\sigma_b$, shared by all layers. Differences in forty digits judge the gradient on the way.
+# $\log\sigma_w$ and $\log\sigma_b$, shared by all layers. Differences in forty digits check the gradient at some of its steps.
 
 
 # %%
@@ -250,9 +253,9 @@ def evidence(scales):
 
 def downhill(logs):
     """Minus the evidence and its gradient, by the logarithms of both scales."""
-    told = evidence(scales := np.exp(logs))
-    slopes = [told.gradient.sigma_w.sum().item(), told.gradient.sigma_b.sum().item()]
-    return -told.value, -scales * slopes
+    at = evidence(scales := np.exp(logs))
+    slopes = [at.gradient.sigma_w.sum().item(), at.gradient.sigma_b.sum().item()]
+    return -at.value, -scales * slopes
 
 
 def density(scales):
@@ -275,9 +278,11 @@ def differences(logs):
 
 
 start = np.log([4.0, 0.1])
-way = [start]
-found = minimize(downhill, start, jac=True, method="BFGS", callback=lambda logs: way.append(logs))
-judged = {k: abs(downhill(way[k])[1] + differences(way[k])).max() for k in (0, 1, 2, len(way) - 1)}
+path = [start]
+ascent = minimize(downhill, start, jac=True, method="BFGS", callback=lambda logs: path.append(logs))
+gradient_errors = {
+    k: abs(downhill(path[k])[1] + differences(path[k])).max() for k in (0, 1, 2, len(path) - 1)
+}
 
 # %%
 size = {"quick": 13, "full": 61}[profile]
@@ -285,17 +290,19 @@ over_w, over_b = np.geomspace(0.6, 6, size), np.geomspace(0.07, 7, size)
 value = np.array([[evidence((w, b)).value for w in over_w] for b in over_b])
 ends = [
     posterior(FullyConnected(erf, depth, *map(float, np.exp(logs))), X, Y, LINE, noise=NOISE)
-    for logs in (way[0], way[-1])
+    for logs in (path[0], path[-1])
 ]
-saved(figures.figure_evidence(over_w, over_b, value, np.exp(way), ends), "04-evidence")
+bands = tuple(map(Band.of, ends))
+landscape = predictors.EvidenceMap(over_w, over_b, value, np.exp(path), bands)
+save(figures.figure_evidence(landscape), "04-evidence")
 
 # %% [markdown]
 # ## Evidence: data that nearly repeats itself
 #
 # Smooth kernels cannot tell close points apart: their condition numbers grow exponentially with the number of points on
-# $[-2, 2]$, until floats see no more of it. Then a plain solution of the linear equations returns variances that are
+# $[-2, 2]$, until floats no longer resolve them. Then a plain solution of the linear equations returns variances that are
 # rounding, some of them negative. The suite forms the covariance as $GG^T$, gives up directions that rounding has lost,
-# and says so. The ReLU has a kink, and is spared.
+# and says so. The ReLU's kernel has a kink, and its condition numbers stay small.
 
 # %%
 sizes = (4, 12, 20, 28, 36)
@@ -312,8 +319,8 @@ def root(xx, xy, yy):
 
 def arc_cosine(xx, xy, yy):
     angle = mp.acos(min(xy / mp.sqrt(xx * yy), mpf(1)))  # a point with itself may round above 1
-    bent = mp.sin(angle) + (mp.pi - angle) * mp.cos(angle)
-    return mp.sqrt(xx * yy) * bent / (2 * mp.pi)
+    factor = mp.sin(angle) + (mp.pi - angle) * mp.cos(angle)
+    return mp.sqrt(xx * yy) * factor / (2 * mp.pi)
 
 
 def shallow(average, x, y):
@@ -339,7 +346,7 @@ with mp.workdps(60):  # three times the digits that the worst of them loses
 
 # %%
 smooth, many = FullyConnected(erf, 1, 1.5, 1.0), crowd[sizes[-1]]
-target = torch.from_numpy(figures.truth(many[:, 0].numpy()))
+target = torch.from_numpy(predictors.truth(many[:, 0].numpy()))
 between = (many[1:] + many[:-1]) / 2
 cross, gram = (smooth.nngp(points, many).numpy() for points in (between, many))
 prior = smooth.nngp(between).diagonal().numpy()
@@ -349,10 +356,7 @@ with warnings.catch_warnings(record=True) as caught:
     gradient_flow(smooth, many, target, between)
     noiseless = posterior(smooth, many, target, between, noise=0.0)
 messages = [str(one.message) for one in caught]
-try:
-    log_marginal_likelihood(smooth, many, target, noise=0.0)
-except InputError as refusal:
-    messages.append(str(refusal))
+messages += refusals(lambda: log_marginal_likelihood(smooth, many, target, noise=0.0))
 with mp.workdps(60):
     K_new = shallow(arc_sine, exactly(between), exactly(many))
     learnt = K_new * shallow(arc_sine, *[exactly(many)] * 2) ** -1
@@ -361,13 +365,14 @@ with mp.workdps(60):
         for i, p in enumerate(exactly(between))
     ]
 variances = plain, noiseless.std.numpy() ** 2, np.array(true, dtype=float)
-saved(figures.figure_singular(sizes, conditions, between, *variances), "04-singular")
+singular = predictors.NearlySingular(sizes, conditions, between[:, 0].numpy(), *variances)
+save(figures.figure_singular(singular), "04-singular")
 
 # %% [markdown]
 # What the suite says of the gradient flow at $t = \infty$, of the posterior without noise, and of the evidence:
 
 # %%
-Markdown("\n".join(f"> {message}\n" for message in messages))
+quote(messages)
 
 # %% [markdown]
 # ## Verdict
@@ -375,10 +380,10 @@ Markdown("\n".join(f"> {message}\n" for message in messages))
 # %% tags=["verdict"]
 eps = np.finfo(float).eps
 
-# Forty digits: rounding is felt times the condition number of K + s, and by e^(-t Theta) times the norm of t Theta.
+# Forty digits: the condition number of K + s amplifies rounding, and in e^(-t Theta) the norm of t Theta does.
 largest = torch.linalg.eigvalsh(net.ntk(X))[-1].item()
-felt = [bayes.condition, *(max(1, t * largest) for t in times)]
-for (name, largest_off), factor in zip(off.items(), felt, strict=True):
+amplification = [bayes.condition, *(max(1, t * largest) for t in times)]
+for (name, largest_off), factor in zip(off.items(), amplification, strict=True):
     assert max(largest_off) < n * eps * factor * net.nngp(probes).max(), name
 
 # Ensembles: if the claim is true, their means are normal and their variances chi squared, with known
@@ -404,23 +409,23 @@ for k, (t, steps) in enumerate(legs):
 
 # The same ensembles refuse the posterior, and networks of which the readout alone is trained.
 lazy = gradient_flow(SimpleNamespace(nngp=net.nngp, ntk=net.nngp), X, Y, probes, t=times)
-for wrong in (lazy.mean, told[0].mean.expand_as(mean)):
+for wrong in (lazy.mean, predictions[0].mean.expand_as(mean)):
     assert (((mean - wrong) / stderr).abs().amax(1) > allowed).all(), "a wrong claim passes too"
 
 # One by one: the fall from the narrowest to the widest, within four errors of their mean squares and the
 # next order, which at the narrowest is relatively n^(-1/2).
 span = math.log(widths[-1] / widths[0])
 for k, t in enumerate(times):
-    squares = [rests[width] for width in (widths[0], widths[-1])]
-    error = math.hypot(*(rest.stderr[k] / rest.mean[k] / 2 for rest in squares))
-    slope = laws[t].slope.value
+    squares = [own_errors[width] for width in (widths[0], widths[-1])]
+    error = math.hypot(*(one.stderr[k] / one.mean[k] / 2 for one in squares))
+    slope = laws[t].slope
     assert abs(slope + 0.5) < (4 * error + widths[0] ** -0.5) / span, (t, slope, error)
 
 # Evidence: the gradient to rounding, its zero to what the optimiser was asked for, and no higher point on the map.
-for k, difference in judged.items():
-    at = evidence(np.exp(way[k]))
-    assert difference < n * eps * at.condition * max(1, abs(downhill(way[k])[1]).max()), k
-assert abs(found.jac).max() < 1e-5 and -found.fun > value.max(), found
+for k, difference in gradient_errors.items():
+    at = evidence(np.exp(path[k]))
+    assert difference < n * eps * at.condition * max(1, abs(downhill(path[k])[1]).max()), k
+assert abs(ascent.jac).max() < 1e-5 and -ascent.fun > value.max(), ascent
 
 # Singular: true condition numbers while rounding moves the least eigenvalue by less than a percent; the
 # eigenvalues said to be lost are those below the floor, to a factor of two; no variance is negative; and
@@ -447,7 +452,7 @@ print(
     f"Mean and spread of {networks} trained networks, extrapolated in width, match the flow within"
 )
 print(f"{worst:.1f} standard errors ({allowed:.1f} allowed), and refuse the posterior.")
-print("The data ask for sigma_w = {:.2f}, sigma_b = {:.2f}.".format(*np.exp(found.x)))
+print("The data ask for sigma_w = {:.2f}, sigma_b = {:.2f}.".format(*np.exp(ascent.x)))
 print(f"Of {sizes[-1]} points on [-2, 2] floats lose {lost} directions, and the suite says so.")
 
 # %% [markdown]
@@ -457,4 +462,4 @@ print(f"Of {sizes[-1]} points on [-2, 2] floats lose {lost} directions, and the 
 # ridge of the flow, which pulls parameters back to their start.
 
 # %%
-panels.Panel(figures.prediction, figures.CONTROLS, figures.TITLES, figures.relevant)
+panels.Panel(predictors.panel_predictions, figures.PANEL)

@@ -38,9 +38,10 @@ from analytic.perturbation import chi, exact_chi, fluctuation, polynomial
 from analytic.perturbation.linear import posterior_volume
 from analytic.perturbation.monotone import slopes
 from notebooks import panels
-from notebooks import perturbation_figures as figures
-from notebooks.ntk_figures import Law
-from notebooks.style import saved
+from notebooks.panels.style import save
+from notebooks.topics import perturbation
+from notebooks.topics import perturbation_figures as figures
+from notebooks.topics.statistics import PowerLaw
 from numeric.experiments.bayes.dataset import Problem
 from numeric.experiments.bayes.posterior import PosteriorVolume
 
@@ -72,7 +73,7 @@ chi
 #   \left(\frac{y^2}{\|x_a\|^{2q}} - 1\right)(\chi - d) + \kappa\right] + O(n^{-2}),\qquad
 #   \kappa = -\frac{\mathbb{E}[T^2]}8 - \frac{d^2}8 + \frac d4 < 0,$$
 #
-# with $T = \phi'(z)^2\,w^T\bar g^{-1}w$. It knows neither the data nor $x$. For $q = 1$ it is $-d^2/4$, and in
+# with $T = \phi'(z)^2\,w^T\bar g^{-1}w$. It depends neither on the data nor on $x$. For $q = 1$ it is $-d^2/4$, and in
 # general
 
 # %%
@@ -82,7 +83,7 @@ fluctuation
 # ## Evidence: Figure E.1
 #
 # Above, $\chi(\rho)/\chi(1)$ as in the paper, below the factor $\chi - d$ itself. Large circles mark the ends,
-# $\chi(0) = d + 2q$ and $\chi(1) = \frac{(4q-3)!!}{[(2q-1)!!]^2}[(2q-1)d + 2q]$ in (E.36) and (E.37). All circles know
+# $\chi(0) = d + 2q$ and $\chi(1) = \frac{(4q-3)!!}{[(2q-1)!!]^2}[(2q-1)d + 2q]$ in (E.36) and (E.37). All circles use
 # no hypergeometric function: they are the definition (E.17), averaged over the weights along $x$ and across it by
 # Gauss's rule, which is exact for polynomials.
 
@@ -102,26 +103,26 @@ def by_definition(d, q, rho):
     return (along_x + across_x) / mean(learned)
 
 
-saved(figures.figure_e1(by_definition), "05-figure-e1")
+save(figures.figure_e1(perturbation.chi_curves(by_definition)), "05-figure-e1")
 
 # %% [markdown]
 # ## Evidence: printed and corrected
 #
 # Left, a linear network on a line. Here $g$ is one number, whose posterior has the density
 # $g^{(n-3)/2}e^{-ng/2 - t/(2g)}$ with $t = y^2/x_a^2$, and $\langle\sqrt g\rangle$ is a ratio of Bessel functions at
-# every width. Right, quadratic networks in the plane: draws of the prior weighted by their likelihood, which know
+# every width. Right, quadratic networks in the plane: draws of the prior weighted by their likelihood, which use
 # neither $\chi$ nor $\kappa$. Bars are standard errors, mostly hidden by the marks.
 
 # %%
-line = figures.Case(d=1, q=1, rho=1.0)
-plane = figures.Case(d=2, q=2, rho=0.5)
+line = perturbation.by_target(d=1, q=1, rho=1.0)
+plane = perturbation.by_target(d=2, q=2, rho=0.5)
 
 
 def exact_change(n, d, y):
     return float(n * (posterior_volume(n, d, y**2) - 1))
 
 
-some = figures.TARGETS[::6]
+some = perturbation.TARGETS[::6]
 exact = {n: [exact_change(n, 1, y) for y in some] for n in (10, 100)}
 
 # %%
@@ -130,18 +131,22 @@ points = torch.stack([overlaps, (1 - overlaps**2).sqrt()], dim=1)
 targets = (0.0, 0.5, 1.0, 1.4, 1.7, 2.0)
 sizes = {"quick": ((150, 300, 600), 1_500_000), "full": ((400, 800, 1_600), 40_000_000)}
 widths, units = sizes[profile]  # hidden units for each target, so that every width costs the same
-found = {}
+samples = {}
 for k, (n, y) in enumerate((n, y) for n in widths for y in targets):
     example = torch.eye(1, 2, dtype=torch.float64), torch.full((1, 1), y, dtype=torch.float64)
     problem = Problem(monomial(plane.q), *example, points)
     draws = PosteriorVolume(problem, n, units // n, seed=1_000 * seed + k, device=device)
-    found[n, y] = draws.run(progress=False).coefficients
+    samples[n, y] = draws.run(progress=False).coefficients
 
 # %%
-wide = [found[widths[-1], y].total for y in targets]
-bars = [(one.mean[1].item(), one.stderr[1].item()) for one in wide]  # at rho = 1/2
-shown = figures.figure_voices(line, some, exact, plane, targets, {widths[-1]: bars})
-saved(shown, "05-printed-corrected")
+wide = [samples[widths[-1], y].total for y in targets]
+bars = perturbation.Sampled(  # at rho = 1/2
+    np.array(targets),
+    np.array([one.mean[1].item() for one in wide]),
+    np.array([one.stderr[1].item() for one in wide]),
+)
+shown = figures.figure_printed_corrected(line, some, exact, plane, {widths[-1]: bars})
+save(shown, "05-printed-corrected")
 
 # %% [markdown]
 # ## Evidence: infinite width
@@ -154,29 +159,35 @@ saved(shown, "05-printed-corrected")
 # %%
 ns = [100, 300, 1_000, 3_000, 10_000]
 laws = {
-    f"{name}, $d = {d}$": Law(ns, [abs(exact_change(n, d, 2) - read(d, 1, 1.0, 2)) for n in ns])
+    f"{name}, $d = {d}$": PowerLaw.fit(
+        ns, [abs(exact_change(n, d, 2) - read(d, 1, 1.0, 2)) for n in ns]
+    )
     for name, d, read in (
-        ("corrected", 1, figures.change),
-        ("corrected", 3, figures.change),
-        ("as printed", 1, figures.as_printed),
+        ("corrected", 1, perturbation.change),
+        ("corrected", 3, perturbation.change),
+        ("as printed", 1, perturbation.as_printed),
     )
 }
 fits = {
-    (what, y, rho.item()): figures.Line.through(
+    (what, y, rho.item()): perturbation.LineFit.through(
         [1 / n for n in widths],
-        [getattr(found[n, y], what).mean[k].item() for n in widths],
-        [getattr(found[n, y], what).stderr[k].item() for n in widths],
+        [getattr(samples[n, y], what).mean[k].item() for n in widths],
+        [getattr(samples[n, y], what).stderr[k].item() for n in widths],
     )
     for what in ("total", "learning")
     for y in targets
     for k, rho in enumerate(overlaps)
 }
 
-middle = [found[n, 1.4].total for n in widths]
-by_width = {n: (e.mean[1].item(), e.stderr[1].item()) for n, e in zip(widths, middle, strict=True)}
+middle = [samples[n, 1.4].total for n in widths]
+by_width = perturbation.Sampled(
+    np.array(widths),
+    np.array([one.mean[1].item() for one in middle]),
+    np.array([one.stderr[1].item() for one in middle]),
+)
 at = (plane.d, plane.q, plane.rho, 1.4)
-told = figures.change(*at), figures.as_printed(*at)
-saved(figures.figure_limits(laws, by_width, fits["total", 1.4, plane.rho], *told), "05-limits")
+both = perturbation.change(*at), perturbation.as_printed(*at)
+save(figures.figure_limits(laws, by_width, fits["total", 1.4, plane.rho], *both), "05-limits")
 
 # %% [markdown]
 # ## Evidence: where areas grow
@@ -188,7 +199,7 @@ saved(figures.figure_limits(laws, by_width, fits["total", 1.4, plane.rho], *told
 # compared with networks of the same width before training. There $\kappa$ cancels, and the printed factor is right.
 
 # %%
-saved(figures.figure_map((0.0, 1.2, 1.8), 2, (1.0, 1.0)), "05-map")
+save(figures.figure_map(perturbation.area_maps((0.0, 1.2, 1.8), 2, (1.0, 1.0))), "05-map")
 
 # %% [markdown]
 # ## Evidence: nearer is more
@@ -209,7 +220,7 @@ def turn(d, q):
 
 turns = {d: {q: turn(d, q) for q in range(2, 13)} for d in (1, 2, 10, 100)}
 powers = [float(line.at(2)) for line in polynomial(8)]
-saved(figures.figure_monotone("$q = 8$, $d = 2$", powers, turns), "05-monotone")
+save(figures.figure_monotone("$q = 8$, $d = 2$", powers, turns), "05-monotone")
 
 # %% [markdown]
 # ## Verdict
@@ -246,7 +257,7 @@ for q in range(2, 13):
 assert min(powers) < 0, "the coefficients of chi are all positive after all"
 
 # The exact case: the next order is a share of 1/n, at most 1e-2 at one end of a fit.
-one, three, printed = (law.slope.value for law in laws.values())
+one, three, printed = (law.slope for law in laws.values())
 assert abs(one + 1) < 2e-2 and abs(three + 1) < 2e-2, (one, three)
 assert abs(printed) < 2e-2, printed
 
@@ -255,7 +266,7 @@ assert abs(printed) < 2e-2, printed
 allowed = -ndtri(0.5e-3 / len(fits))
 missed, refused = [], []
 for (what, y, rho), fit in fits.items():
-    right, wrong = (read(2, 2, rho, y) for read in (figures.change, figures.as_printed))
+    right, wrong = (read(2, 2, rho, y) for read in (perturbation.change, perturbation.as_printed))
     if what == "learning":  # of sqrt(det <g>), and of trained against untrained, the paper is right
         right, wrong = wrong, right
     missed.append(abs(fit.value - right) / fit.stderr)
@@ -263,10 +274,10 @@ for (what, y, rho), fit in fits.items():
 assert max(missed) < allowed, missed
 assert min(refused) > max(5, allowed), refused
 signs = fits["total", 1.4, 0.5]
-assert signs.value + 5 * signs.stderr < 0 < figures.as_printed(2, 2, 0.5, 1.4)
+assert signs.value + 5 * signs.stderr < 0 < perturbation.as_printed(2, 2, 0.5, 1.4)
 
 # Directions: between two thresholds areas grow along the example and shrink across it.
-along, across = (figures.threshold(2, 2, rho) for rho in (1.0, 0.0))
+along, across = (perturbation.threshold(2, 2, rho) for rho in (1.0, 0.0))
 assert 1.2 < along < 1.8 < across
 
 print(
@@ -289,4 +300,4 @@ print(
 # ## Play
 
 # %%
-panels.Panel(figures.perturbed, figures.CONTROLS, figures.TITLES, figures.relevant)
+panels.Panel(perturbation.learned_example, figures.PANEL)

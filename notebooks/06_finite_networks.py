@@ -28,18 +28,18 @@ from itertools import permutations
 
 import numpy as np
 import torch
-from IPython.display import Markdown
 from torch.func import jacfwd, vmap
 
 from analytic.activations import erf
 from analytic.checks.oracles import network_jet
-from analytic.expressions.arguments import InputError
 from analytic.finite import erf3
 from analytic.finite.bumps import bumps
 from analytic.finite.units import Units
-from notebooks import finite_figures as figures
 from notebooks import panels
-from notebooks.style import saved
+from notebooks.panels.refusals import quote, refusals
+from notebooks.panels.style import save
+from notebooks.topics import finite
+from notebooks.topics import finite_figures as figures
 from numeric.models.shallow import ShallowNetwork
 
 # %% [markdown]
@@ -76,15 +76,15 @@ erf3.ricci
 # those of $\det g$; its logarithm shows the rest of the plane. The colours of $R$ are logarithmic beyond 0.1.
 
 # %%
-networks = {f"$b = {b:g}$": figures.Triple(figures.CIRCLE, b) for b in (0.0, 1.0)}
-saved(figures.figure_maps(networks), "06-figure-b1")
+networks = {f"$b = {b:g}$": finite.Triple(finite.CIRCLE, b) for b in (0.0, 1.0)}
+save(figures.figure_maps(finite.network_maps(networks)), "06-figure-b1")
 
 # %% [markdown]
 # ## Evidence: a surface in space
 #
 # Three features are three coordinates: the network bends the plane into a surface inside a cube, and $R$ is twice its
 # Gaussian curvature, $\det II/\det I$, the first and second fundamental forms. Automatic differentiation of the features
-# gives both; no derivative of a metric is taken. A second voice is the code for networks of any width.
+# gives both; no derivative of a metric is taken. The code for networks of any width is a third route.
 
 
 # %%
@@ -103,14 +103,14 @@ def gauss(weights, b, x):
 
 
 # %%
-weights = torch.tensor(figures.CIRCLE, dtype=torch.float64)
-points = figures.grid({"quick": 33, "full": 129}[profile]).reshape(-1, 2)
-voices = {}
+weights = torch.tensor(finite.CIRCLE, dtype=torch.float64)
+points = finite.grid({"quick": 33, "full": 129}[profile]).reshape(-1, 2)
+routes = {}
 for b in (0.0, 0.5, 1.0):
     at = {"x1": points[:, 0], "x2": points[:, 1], "b": b}
     network = ShallowNetwork(erf, weights, torch.full((3,), b, dtype=torch.float64))
     x = torch.from_numpy(points)
-    voices[b] = {
+    routes[b] = {
         "closed form": (erf3.magnification.numpy(**at), erf3.ricci.numpy(**at)),
         "Gauss": gauss(weights, b, x),
         "any width": (network.magnification(x).numpy(), network.ricci_scalar(x).numpy()),
@@ -120,7 +120,7 @@ for b in (0.0, 0.5, 1.0):
 # %%
 axis = torch.linspace(-4, 4, 33, dtype=torch.float64)
 onto = gauss(weights, 1.0, torch.stack([axis, torch.zeros_like(axis)], dim=1))[1]
-saved(figures.figure_surface(networks["$b = 1$"], axis.numpy(), onto), "06-surface")
+save(figures.figure_surface(finite.surface(networks["$b = 1$"], axis.numpy(), onto)), "06-surface")
 
 # %% [markdown]
 # ## Evidence: ellipse, hyperbola, nothing
@@ -129,11 +129,11 @@ saved(figures.figure_surface(networks["$b = 1$"], axis.numpy(), onto), "06-surfa
 
 # %%
 others = {
-    "ellipse": figures.Triple(((1, 0), (-0.5, 1.25), (-0.8, -0.6)), 1.0),
-    "hyperbola": figures.Triple(((0.2, -0.8), (1.2, -1.6), (1.0, 1.4)), 0.6),
-    "parallel pair": figures.Triple(((1, 0), (-0.5, 0.75), (0.8, -1.2)), 0.6),
+    "ellipse": finite.Triple(((1, 0), (-0.5, 1.25), (-0.8, -0.6)), 1.0),
+    "hyperbola": finite.Triple(((0.2, -0.8), (1.2, -1.6), (1.0, 1.4)), 0.6),
+    "parallel pair": finite.Triple(((1, 0), (-0.5, 0.75), (0.8, -1.2)), 0.6),
 }
-saved(figures.figure_maps(others), "06-conics")
+save(figures.figure_maps(finite.network_maps(others)), "06-conics")
 
 # %% [markdown]
 # ## Evidence: exact fractions
@@ -161,24 +161,20 @@ for n in (2, 3, 5):
 # %% [markdown]
 # ## Evidence: nothing to measure
 #
-# Parallel weights see one direction only. No metric exists, and every door says so:
+# Parallel weights see one direction only. No metric exists, and every call says so:
 
 # %%
-parallel, refusals = ((1, 0), (2, 0), (-1, 0)), []
-doors = (
+parallel = ((1, 0), (2, 0), (-1, 0))
+calls = (
     lambda: Units.of(erf, parallel, (1, 1, 1), (0, 0)).scalar(),
     lambda: bumps(parallel, (1, 1, 1)),
-    lambda: figures.Triple(parallel, 1.0),
+    lambda: finite.Triple(parallel, 1.0),
     lambda: ShallowNetwork(
         erf, torch.tensor(parallel).double(), torch.ones(3).double()
     ).ricci_scalar(x),
 )
-for door in doors:
-    try:
-        door()
-    except InputError as refusal:
-        refusals.append(str(refusal))
-Markdown("\n".join(f"> {refusal}\n" for refusal in refusals))
+messages = refusals(*calls)
+quote(messages)
 
 # %% [markdown]
 # ## Verdict
@@ -188,24 +184,24 @@ Markdown("\n".join(f"> {refusal}\n" for refusal in refusals))
 for (low, high), network in zip(
     ((0.0960, 0.1056), (0.0320, 0.0352)), networks.values(), strict=True
 ):
-    peak = np.exp(2 * network.at(figures.grid(301)).log_volume).max()
+    peak = np.exp(2 * network.at(finite.grid(301)).log_volume).max()
     assert low < peak < high, peak
 
-# Three voices. Gauss's route keeps its digits; the one for any width subtracts squares of the metric's
-# derivative in a frame, of size |z|^2 over the metric's least eigenvalue, and rounds at that size.
+# Three routes. Gauss's loses no digits; the one for any width subtracts squares of the metric's derivative
+# in an orthonormal frame, of size |z|^2 over the metric's least eigenvalue, and rounds at that size.
 worst = 0.0
 radius = np.linalg.norm(points, axis=1)
-for b, said in voices.items():
+for b, by_route in routes.items():
     away = np.abs(radius - 2 * b) > 1e-9
-    (volume, scalar), (area, bent), (size, any_width) = (
-        said[who] for who in ("closed form", "Gauss", "any width")
+    (volume, scalar), (area, gauss_ricci), (size, any_width) = (
+        by_route[name] for name in ("closed form", "Gauss", "any width")
     )
     worst = max(worst, np.abs(area / volume - 1).max())
-    worst = max(worst, np.abs(bent[away] / scalar[away] - 1).max())
-    rounding = 1e-14 * (1 + b**2 + radius**2) / said["least"]
-    assert (np.abs(size / volume - 1) < 1e-14 / said["least"]).all(), b
+    worst = max(worst, np.abs(gauss_ricci[away] / scalar[away] - 1).max())
+    rounding = 1e-14 * (1 + b**2 + radius**2) / by_route["least"]
+    assert (np.abs(size / volume - 1) < 1e-14 / by_route["least"]).all(), b
     assert (np.abs(any_width - scalar) < rounding).all(), b
-    assert np.abs(bent[away] / (3 * scalar[away]) - 1).min() > 0.66, "the printed 3 passes"
+    assert np.abs(gauss_ricci[away] / (3 * scalar[away]) - 1).min() > 0.66, "the printed 3 passes"
     assert (np.sign(scalar[away]) == np.sign(2 * b - radius[away])).all(), "wrong sign"
 assert worst < 1e-10, worst
 
@@ -225,12 +221,10 @@ mirrored = points * (1, -1)
 assert all(same(b, moved) for b in (0.0, 1.0) for moved in (turned(120), turned(240), mirrored))
 assert same(0.0, turned(60)) and not same(1.0, turned(60))
 some = torch.from_numpy(points[radius < 2])
-given = (
-    torch.tensor([[1.0, 0.2], [-0.4, 1.1], [0.3, -0.9]]).double(),
-    torch.tensor([0.5, -0.3, 0.8]).double(),
-)
+three_weights = torch.tensor([[1.0, 0.2], [-0.4, 1.1], [0.3, -0.9]]).double()
+three_biases = torch.tensor([0.5, -0.3, 0.8]).double()
 ordered = [
-    ShallowNetwork(erf, given[0][list(order)], given[1][list(order)]).ricci_scalar(some)
+    ShallowNetwork(erf, three_weights[list(order)], three_biases[list(order)]).ricci_scalar(some)
     for order in permutations(range(3))
 ]
 assert all(torch.allclose(one, ordered[0], rtol=1e-9) for one in ordered)
@@ -238,7 +232,7 @@ assert all(torch.allclose(one, ordered[0], rtol=1e-9) for one in ordered)
 # Conics: through every centre, with the sign of Gauss's curvature, and of the kind that the areas say.
 kinds = {"on an ellipse": 0, "on a hyperbola": 0}
 for w in rng.normal(size=({"quick": 100, "full": 2_000}[profile], 3, 2)):
-    triple = figures.Triple(w, 1.0)
+    triple = finite.Triple(w, 1.0)
     near = rng.normal(size=(20, 2))
     sign = np.sign(gauss(torch.from_numpy(w), 1.0, torch.from_numpy(near))[1])
     assert (sign == np.sign(triple.conic(near))).all()
@@ -246,7 +240,7 @@ for w in rng.normal(size=({"quick": 100, "full": 2_000}[profile], 3, 2)):
     assert np.abs(triple.conic(triple.centres)).max() < 1e-12 * size
     form = sum(
         M * (np.outer(w[j], w[k]) + np.outer(w[k], w[j]))
-        for M, (j, k) in zip(triple.areas, figures.PAIRS, strict=True)
+        for M, (j, k) in zip(triple.areas, finite.PAIRS, strict=True)
     )
     assert triple.zeros == ("on an ellipse" if np.linalg.det(form) > 0 else "on a hyperbola")
     kinds[triple.zeros] += 1
@@ -256,12 +250,12 @@ assert [one.zeros for one in others.values()] == ["on an ellipse", "on a hyperbo
 # Fractions have no rounding.
 assert exact[2] == (0, 0)
 assert all(exact[n][0] == exact[n][1] != 3 * exact[n][0] for n in (3, 5))
-assert len(refusals) == len(doors), refusals
+assert len(messages) == len(calls), messages
 
-told = " and ".join(f"{kind} for {count}" for kind, count in kinds.items())
+kinds_text = " and ".join(f"{kind} for {count}" for kind, count in kinds.items())
 print(f"The closed forms match Gauss's curvature to {worst:.0e} on {len(points)} points a bias;")
 print("R is positive inside |x| = 2|b|, negative outside, and the printed 3 R is refused.")
-print(f"Of {sum(kinds.values())} random networks R vanishes {told}.")
+print(f"Of {sum(kinds.values())} random networks R vanishes {kinds_text}.")
 print(f"Five units in exact fractions: R = {float(exact[5][0]):.6g}, as the textbook says.")
 
 # %% [markdown]
@@ -271,4 +265,4 @@ print(f"Five units in exact fractions: R = {float(exact[5][0]):.6g}, as the text
 # arrow also follows the arrow keys. Crosses are the bumps of the volume, the dashed curve is where $R$ changes sign.
 
 # %%
-panels.Panel(figures.network, [figures.W, figures.bias], figures.TITLES)
+panels.Panel(finite.panel_network, figures.PANEL)

@@ -34,12 +34,14 @@ from mpmath import mp, mpf
 from scipy.special import stdtrit
 from sklearn.base import clone
 
-from analytic.expressions.arguments import InputError
-from notebooks import learned_figures as figures
 from notebooks import panels
-from notebooks.learned_figures import Chart, Field
-from notebooks.ntk_figures import Law, figure_laws
-from notebooks.style import saved
+from notebooks.panels.refusals import quote, refusals
+from notebooks.panels.style import save
+from notebooks.topics import learned
+from notebooks.topics import learned_figures as figures
+from notebooks.topics.learned import KernelMap
+from notebooks.topics.statistics import Chart, Mean, PowerLaw
+from notebooks.topics.statistics_figures import figure_charts, figure_laws
 from numeric.estimate import Estimate
 from numeric.learned import (
     AmariWuClassifier,
@@ -79,13 +81,13 @@ def wave(count, seed):
 
 
 inputs, angle = 10, 0.6
-way = np.array([np.cos(angle), np.sin(angle), *[0.0] * (inputs - 2)])
+direction = np.array([np.cos(angle), np.sin(angle), *[0.0] * (inputs - 2)])
 
 
 def single_index(count, seed):
-    """Normal points, and a target that knows one direction of them."""
+    """Normal points, and a target that depends on one direction of them."""
     x = np.random.default_rng(seed).standard_normal((count, inputs))
-    return x, np.sin(2 * x @ way)
+    return x, np.sin(2 * x @ direction)
 
 
 def moons(count, seed, others=0):
@@ -105,12 +107,12 @@ def moons(count, seed, others=0):
 # ## Evidence: Amari and Wu
 #
 # Three hundred points on either side of a sine, and a support vector machine with a Gaussian kernel ($b = 0.3$,
-# $\tau = 0.2$, $C = 100$). Before, its metric is the same everywhere; then its own support vectors say where to magnify.
+# $\tau = 0.2$, $C = 100$). Before, its metric is the same everywhere; then its own support vectors decide where to magnify.
 # Thick lines are decision boundaries.
 
 # %%
 bandwidth, tau, C, rounds = 0.3, 0.2, 100.0, 2
-plane = figures.Plane(1.0)
+plane = learned.Plane(1.0)
 data = wave(300, seed)
 classifier = AmariWuClassifier(Gaussian(bandwidth), tau=tau, C=C, rounds=rounds, device="cpu")
 classifier.fit(*data)
@@ -123,19 +125,19 @@ def decision(classifier, stage, x):
 
 
 stages = [
-    Field.of(kernel, plane, decision(classifier, k, plane.points))
+    KernelMap.of(kernel, plane, decision(classifier, k, plane.points))
     for k, kernel in enumerate(classifier.kernels_)
 ]
 titles = ["Gaussian kernel", "magnified once", "twice"]
-saved(figures.figure_fields(plane, dict(zip(titles, stages, strict=True)), *data), "07-amari-wu")
+save(figures.figure_kernels(dict(zip(titles, stages, strict=True)), *data), "07-amari-wu")
 
 # %% [markdown]
 # How far magnification follows the boundary: the mean of $\sqrt{\det g}$ over points of the square by their distance
 # from the true boundary, over its mean on all of the square. And what it is good for: errors at fresh points, over
 # independent draws of the data and with $C = 10$, for a bandwidth $b$ that suits the task and one that is too smooth
-# for it. Wide bumps mend the second; the first has nothing to gain. Narrow ones leave the kernel without strength far
-# from every support vector, and spoil both. (These are two of six pairs of $b$ and $C$ that were tried: the gain was
-# found where the kernel was too smooth, so it is a finding of this search and not a prediction.)
+# for it. Wide bumps improve the second; the first has nothing to gain. Narrow ones leave the kernel close to zero far
+# from every support vector, and make both worse. (These are two of six pairs of $b$ and $C$ that were tried: there was a gain
+# where the kernel was too smooth, so it is a result of this search and not a prediction.)
 
 # %%
 line = np.linspace(-1.3, 1.3, 2001)
@@ -171,12 +173,12 @@ def mistakes(width, tau):
 lines, gains = {}, {}
 for width in (bandwidth, 0.8):
     wrong = torch.tensor([mistakes(width, one) for one in taus]).transpose(0, 1)
-    shares = Estimate.of(wrong)
+    shares = Mean.of(Estimate.of(wrong))
     gains[width] = Estimate.of(wrong[..., 0] - wrong[..., 1])  # on the same data
     for k, title in enumerate(("plain", "magnified")):
         lines[f"$b = {width}$, {title}"] = taus, shares.mean[:, k], shares.stderr[:, k]
-saved(
-    figures.figure_charts(
+save(
+    figure_charts(
         Chart("mean volume over that of the square", "distance from the boundary", profiles),
         Chart(f"share of errors, {draws} draws of 150 points", r"$\tau$", lines),
     ),
@@ -186,23 +188,23 @@ saved(
 # %% [markdown]
 # ## Evidence: the feature machine
 #
-# The target $\sin(2\,w\cdot x)$ of ten inputs knows one direction $w$, which lies in the plane of the first two. Drawn
+# The target $\sin(2\,w\cdot x)$ of ten inputs depends on one direction $w$, which lies in the plane of the first two. Drawn
 # is that plane: the metric, and the zeros of the prediction, which should be parallel lines. The metric turns and
 # stretches, and stays the same at every point.
 
 # %%
 kernel, ridge, turns = SmoothedLaplace(3.0, 0.1), 1e-3, 6
-inside = figures.Plane(2.5, coarse=9)
+inside = learned.Plane(2.5, coarse=9)
 sample = single_index(300, seed)
 machines = {
     n: FeatureMachine(kernel, ridge=ridge, iterations=n, device="cpu").fit(*sample)
     for n in (0, 1, turns)
 }
-flat = {n: figures.sliced(machine, inside) for n, machine in machines.items()}
+flat = {n: learned.slice_map(machine, inside) for n, machine in machines.items()}
 headed = {
     rf"$n = {n}$: $\log_{{10}}$ area {field.log_volume[0]:.2f}": field for n, field in flat.items()
 }
-saved(figures.figure_fields(inside, headed, *sample), "07-feature-machine")
+save(figures.figure_kernels(headed, *sample), "07-feature-machine")
 
 # %%
 sizes, repeats = (100, 200, 400), {"quick": 5, "full": 40}[profile]
@@ -219,15 +221,18 @@ def square_error(machine, y, matrix):
 
 alike, missed = {}, {}
 for size in sizes:
-    found = []
+    machines_of_size = []
     for i in range(repeats):
         x, y = single_index(size, seed + 2 + i)
         one = FeatureMachine(kernel, ridge=ridge, iterations=turns, device="cpu").fit(x, y)
-        found.append(
-            (figures.cosines(one.matrices_, way), [square_error(one, y, M) for M in one.matrices_])
+        machines_of_size.append(
+            (
+                learned.cosines(one.matrices_, direction),
+                [square_error(one, y, M) for M in one.matrices_],
+            )
         )
     alike[size], missed[size] = (
-        Estimate.of(torch.tensor(np.array(part))) for part in zip(*found, strict=True)
+        Estimate.of(torch.tensor(np.array(part))) for part in zip(*machines_of_size, strict=True)
     )
 
 
@@ -239,8 +244,8 @@ def by_size(estimates, start):
     }
 
 
-saved(
-    figures.figure_charts(
+save(
+    figure_charts(
         Chart("cosine of $w$ and the top eigenvector of $M$", "iterations", by_size(alike, 1)),
         Chart("mean square error over variance", "iterations", by_size(missed, 0), log=True),
     ),
@@ -250,23 +255,23 @@ saved(
 # %% [markdown]
 # ## Evidence: pairs that should look alike
 #
-# Points of two half circles, each paired with another of the same one nearby. Nobody tells which is which. With as many
+# Points of two half circles, each paired with another of the same one nearby. No labels are used. With as many
 # components as inputs the metric is singular along a curve, where the map to features folds; more of them unfold it.
 
 # %%
-around = figures.Plane(2.0)
+around = learned.Plane(2.0)
 first, second, side = moons(200, seed)
 base = Gaussian(0.5)
 supervised = {
     n: SelfSupervisedKernel(base, components=n, device="cpu").fit(first, second) for n in (2, 6)
 }
-pictures = {"Gaussian kernel": Field.of(Mahalanobis(base), around)}
-pictures |= {f"{n} components": Field.of(one, around) for n, one in supervised.items()}
-saved(figures.figure_fields(around, pictures, first, side), "07-self-supervised")
+pictures = {"Gaussian kernel": KernelMap.of(Mahalanobis(base), around)}
+pictures |= {f"{n} components": KernelMap.of(one, around) for n, one in supervised.items()}
+save(figures.figure_kernels(pictures, first, side), "07-self-supervised")
 
 # %% [markdown]
-# The same moons among six inputs, of which four are noise. Left, eigenvalues of $K_\Gamma$ (F.15), of which the first
-# $m$ are kept; right, eigenvalues of the metric at the points where the kernel was learned. All but $m$ of them are
+# The same moons among six inputs, of which four are noise. Left, eigenvalues of $K_\Gamma$ (F.15), of which the kernel uses the
+# first $m$; right, eigenvalues of the metric at the points where the kernel was learned. All but $m$ of them are
 # zero up to rounding.
 
 # %%
@@ -276,11 +281,11 @@ for m in (1, 2, 3, 6):
     values = np.linalg.eigvalsh(learnt.metric(wide[0]))[:, ::-1]
     spectra[m] = abs(values) / values[:, :1]
     ranks[m] = set(learnt.volume(wide[0]).rank.tolist())
-kept = {"six inputs": (range(1, 13), learnt.spectrum_[:12])}
+eigenvalues = {"six inputs": (range(1, 13), learnt.spectrum_[:12])}
 medians = {f"$m = {m}$": (range(1, 7), np.median(v, 0)) for m, v in spectra.items()}
-saved(
-    figures.figure_charts(
-        Chart(r"eigenvalues of $K_\Gamma$", "index", kept, log=True),
+save(
+    figure_charts(
+        Chart(r"eigenvalues of $K_\Gamma$", "index", eigenvalues, log=True),
         Chart("eigenvalues of $g$ over the largest, median", "index", medians, log=True),
     ),
     "07-rank",
@@ -363,10 +368,10 @@ def as_printed(x, partners, components, k):
 
     half = blocks([[xp * xx, xp * xp], [pp * xx, pp * xp]]) / (2 * p)
     root = symmetric(blocks([[xx, xp], [px, pp]]), lambda _, value: 1 / mp.sqrt(value))
-    kept = symmetric(
+    inverse = symmetric(
         root * (half + half.T) * root, lambda rank, v: 1 / v if rank < components else 0
     )
-    Q, anchors = root * kept * root, [*x, *partners]
+    Q, anchors = root * inverse * root, [*x, *partners]
 
     def kernel(a, b):
         left, right = (mp.matrix([k(one, anchor) for anchor in anchors]) for one in (a, b))
@@ -377,26 +382,28 @@ def as_printed(x, partners, components, k):
 
 few = [z[:6] for z in (first, second)]
 small = SelfSupervisedKernel(base, components=3, device="cpu").fit(*few)
-learned = machines[1].kernel_.matrix
-cube = Mahalanobis(Polynomial(3), learned)
+matrix = machines[1].kernel_.matrix
+cube = Mahalanobis(Polynomial(3), matrix)
 spot = np.array([[0.3, -0.2], [-0.6, 0.5]])
-spots = figures.embedded(spot, inputs)
+spots = learned.embed(spot, inputs)
 exact, offs = {}, {}
 with mp.workdps(30):
-    M = mp.matrix(learned.tolist())
+    M = mp.matrix(matrix.tolist())
     printed = as_printed(*(z.tolist() for z in few), 3, gaussian(base.bandwidth))
-    judged = {
+    by_hand = {
         "Amari and Wu, twice": (conformal, classifier.kernels_[-1], spot),
         "feature machine": (smoothed(M), machines[1].kernel_, spots),
         "cubic kernel with the same $M$": (cubic(M), cube, spots),
         "self-supervised": (printed, small, spot),
     }
-    for name, (written, suite, where) in judged.items():
+    for name, (written, suite, where) in by_hand.items():
         units = np.eye(2, where.shape[1]).tolist()
-        found = [[[moved(written, x, u, v) for v in units] for u in units] for x in where.tolist()]
-        exact[name] = np.array(found, dtype=float)
-        told = np.asarray(suite.metric(where))[:, :2, :2]
-        offs[name] = abs(told - exact[name]).max() / abs(exact[name]).max()
+        derivatives = [
+            [[moved(written, x, u, v) for v in units] for u in units] for x in where.tolist()
+        ]
+        exact[name] = np.array(derivatives, dtype=float)
+        metric = np.asarray(suite.metric(where))[:, :2, :2]
+        offs[name] = abs(metric - exact[name]).max() / abs(exact[name]).max()
 table = [f"| {name} | {off:.1e} |" for name, off in offs.items()]
 Markdown("\n".join(["| metric | largest relative difference |", "|---|---|", *table]))
 
@@ -421,22 +428,19 @@ lengths = {
 with mp.workdps(40):  # the difference cancels up to eighteen of them
     laws = {
         title: {
-            name: Law(r, [float(2 - 2 * k(mpf(one))) for one in r])
+            name: PowerLaw.fit(r, [float(2 - 2 * k(mpf(one))) for one in r])
             for name, k in profile_of.items()
         }
         for title, r in lengths.items()
     }
-saved(figure_laws(laws, "$|x - y|$"), "07-laplace")
+save(figure_laws(laws, "$|x - y|$"), "07-laplace")
 
 # %% [markdown]
 # So the suite refuses to state a metric:
 
 # %%
-try:
-    Mahalanobis(Laplace(10.0)).metric(sample[0])
-except InputError as refusal:
-    refused = str(refusal)
-Markdown(f"> {refused}")
+messages = refusals(lambda: Mahalanobis(Laplace(10.0)).metric(sample[0]))
+quote(messages)
 
 # %% [markdown]
 # ## Verdict
@@ -448,16 +452,16 @@ ratios = {title: v[near].mean() / v[far].mean() for title, v in volumes.items()}
 plain, once, twice = ratios.values()
 assert abs(plain - 1) < 1e-12 and 3 < once < twice, ratios
 
-# Errors: as many standard errors as one run in a thousand exceeds by chance. Wide bumps mend what is
-# too smooth; narrow ones spoil both.
+# Errors: as many standard errors as one run in a thousand exceeds by chance. Wide bumps improve what is
+# too smooth; narrow ones make both worse.
 allowed = stdtrit(draws - 1, 1 - 1e-3 / 3)
-told = {width: gain.mean / gain.stderr for width, gain in gains.items()}
-assert told[0.8][-1] > allowed, told
-assert told[0.8][0] < -allowed and told[bandwidth][0] < -allowed, told
+sigmas = {width: gain.mean / gain.stderr for width, gain in gains.items()}
+assert sigmas[0.8][-1] > allowed, sigmas
+assert sigmas[0.8][0] < -allowed and sigmas[bandwidth][0] < -allowed, sigmas
 
 # The feature machine: flat at all times, and its direction that of the target, well before the end.
 assert all(np.ptp(field.log_volume) < 1e-12 for field in flat.values())
-aligned = figures.cosines(machines[turns].matrices_, way)[-1]
+aligned = learned.cosines(machines[turns].matrices_, direction)[-1]
 assert aligned > 0.95, aligned
 for size in sizes[1:]:
     assert (alike[size].mean - allowed * alike[size].stderr)[-1] > 0.95, alike[size]
@@ -478,15 +482,15 @@ before = {
 for name, metric in before.items():
     assert abs(metric.numpy() - exact[name]).max() > 0.1 * abs(exact[name]).max(), name
 base_volume = Mahalanobis(Polynomial(3)).volume(torch.from_numpy(spots) @ cube.root)
-expected = base_volume.log + torch.logdet(learned) / 2  # (F.11)
+expected = base_volume.log + torch.logdet(matrix) / 2  # (F.11)
 assert (cube.volume(spots).log - expected).abs().max() < 1e-10, "a determinant of condition 1e4"
 
 # Power laws: the next order is a share of (|x - y|/epsilon)^2 <= 1e-4, or of epsilon/|x - y| <= 1e-2.
-below, above = ({name: law.slope.value for name, law in some.items()} for some in laws.values())
+below, above = ({name: law.slope for name, law in some.items()} for some in laws.values())
 assert abs(below["Laplace"] - 1) < 1e-4 and abs(above["Laplace"] - 1) < 1e-2
 assert abs(below["smoothed Laplace"] - 2) < 1e-4 and abs(above["smoothed Laplace"] - 1) < 1e-2
 assert abs(below["Gaussian"] - 2) < 1e-4
-assert "induces no metric" in refused
+assert len(messages) == 1 and "induces no metric" in messages[0]
 
 print(f"Amari and Wu: volume near the boundary over that away from it is {plain:.3f} before,")
 print(f"{once:.1f} after one magnification, {twice:.1f} after two.")
@@ -502,16 +506,11 @@ print(
 
 # %%
 fewer = [part[:200] for part in data]
-panels.Panel(
-    partial(figures.magnified, fewer), figures.MAGNIFIED, ("Amari and Wu", "volume at $x_1 = 0$")
-)
+panels.Panel(partial(learned.magnified_kernel, fewer), figures.MAGNIFIED)
 
 # %%
-task = (*(part[:200] for part in sample), way)
-panels.Panel(partial(figures.turned, task), figures.TURNED, ("feature machine", "cosine with $w$"))
+task = (*(part[:200] for part in sample), direction)
+panels.Panel(partial(learned.feature_learning, task), figures.FEATURES)
 
 # %%
-panels.Panel(
-    partial(figures.agreed, (first[:100], second[:100])), figures.AGREED,
-    ("self-supervised", r"eigenvalues of $K_\Gamma$"),
-)  # fmt: skip
+panels.Panel(partial(learned.self_supervision, (first[:100], second[:100])), figures.PAIRS)

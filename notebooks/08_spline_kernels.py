@@ -30,10 +30,13 @@ from IPython.display import Markdown
 from scipy.interpolate import CubicSpline
 from scipy.special import ndtri
 
-from analytic.expressions.arguments import InputError
-from notebooks import ntk_figures, panels
-from notebooks import spline_figures as figures
-from notebooks.style import saved
+from notebooks import panels
+from notebooks.panels.refusals import quote, refusals
+from notebooks.panels.style import save
+from notebooks.topics import splines
+from notebooks.topics import splines_figures as figures
+from notebooks.topics.statistics import PowerLaw
+from notebooks.topics.statistics_figures import figure_laws
 from numeric.estimate import Estimate
 from numeric.experiments.random_features import (
     FeatureSweep,
@@ -45,8 +48,8 @@ from numeric.experiments.random_features import (
 # %% [markdown]
 # ## Claim
 #
-# A unit bends $f$ at its knot $u = b/a$, and the steeper it is, the more. For a law of $(a, b)$ that a change of both
-# signs leaves alone, let $\nu_p(u) = \int|a|^p\,p(a, au)\,da$: $\nu_1$ counts knots, $\nu_3$ weighs them. The paper
+# A unit bends $f$ at its knot $u = b/a$, and the steeper it is, the more. For a law of $(a, b)$ that is symmetric under
+# $(a, b)\to(-a, -b)$, let $\nu_p(u) = \int|a|^p\,p(a, au)\,da$: $\nu_1$ counts knots, $\nu_3$ weighs them. The paper
 # prints $|a|$ where $|a|^3$ belongs, (25), and leaves out that straight lines cost something too. Corrected,
 #
 # $$\|f\|^2 = \int\frac{f''(u)^2}{\nu_3(u)}\,du + \frac{4\ell_1^2}{E\,a^2} + \frac{4\ell_0^2}{E\,b^2},\qquad
@@ -58,7 +61,7 @@ from numeric.experiments.random_features import (
 #   pieces are $p_0 + p_1x + q_1/x + q_2/x^2$. For $a = \pm1$ it breaks where the knots end: $f''$ jumps at $\pm B$.
 # - It is not the natural spline, to which lines cost nothing: the distance falls as $1/B$, and as $1/B^3$ for even data.
 # - If the hidden layer moves too, the tangent kernel (27) adds $E[c^2](1+xy)P$ with $P = \frac12 - \frac12|F(x)-F(y)|$, the
-#   chance that a unit is active at both points; $F$ is the distribution of knots. The interpolant then has a kink of
+#   probability that a unit is active at both points; $F$ is the distribution of knots. The interpolant then has a kink of
 #   $-E[c^2]\,(1+x_j^2)\,\nu_1(x_j)\,\alpha_j$ at each datum: no spline of any smoothness.
 # - $m$ independent units come within $O(m^{-1/2})$ of the limit, units on a grid within $O(m^{-2})$.
 #
@@ -66,7 +69,7 @@ from numeric.experiments.random_features import (
 # $|x|\le B/A$. For normal ones, with standard deviations $s_a$ and $s_b$, it is what (26) should say:
 
 # %%
-uniform, gaussian, signs = (figures.Setting.of(name) for name in ("uniform", "gaussian", "signs"))
+uniform, gaussian, signs = (splines.Setting.of(name) for name in ("uniform", "gaussian", "signs"))
 gaussian.initialisation.rf
 
 # %% [markdown]
@@ -92,13 +95,15 @@ def slice_of(setting, m, x, y, seed):
 
 m = {"quick": 25_000, "full": 250_000}[profile]
 x, y, ec2 = 0.5, np.linspace(-3, 3, 41), 1 / 3
+laws = {"a, b uniform on [-1, 1]": uniform, "a, b standard normal": gaussian}
+networks = {title: slice_of(law, m, x, y, seed) for title, law in laws.items()}
 slices = {
-    f"{title}, m = {m}": figures.Slice(law, x, y, ec2, slice_of(law, m, x, y, seed))
-    for title, law in {"a, b uniform on [-1, 1]": uniform, "a, b standard normal": gaussian}.items()
+    f"{title}, m = {m}": splines.kernel_slice(law, x, y, ec2, networks[title])
+    for title, law in laws.items()
 }
 # As many standard errors as one run in a thousand exceeds somewhere by chance.
 allowed = -ndtri(0.5e-3 / (len(slices) * 3 * len(y)))
-saved(figures.figure_slices(slices, allowed), "08-figure-3")
+save(figures.figure_slices(slices, allowed), "08-figure-3")
 
 # %% [markdown]
 # ## Figure 4: a square wave
@@ -109,7 +114,7 @@ saved(figures.figure_slices(slices, allowed), "08-figure-3")
 # %%
 wave = np.linspace(-0.9, 0.9, 10)
 square = np.sign(np.cos(2.5 * np.pi * wave))
-spline, limit = figures.natural(wave, square), uniform.interpolant(wave, square).predict
+spline, limit = splines.natural(wave, square), uniform.interpolant(wave, square).predict
 shown = (100, 300, 3_000)  # with a few dozen, some gap between data has no knot and no fit exists
 
 
@@ -120,16 +125,15 @@ def network(m, sampling, seed):
 
 
 curves = {f"network, m = {m}": network(m, Independent(), seed) for m in shown}
-curves |= {"kernel interpolant": limit, "natural spline": spline}
-stays = figures.farthest(limit, spline, wave)
 approaches = {}
 for sampling, label, widths in (
     (Independent(), "independent units", [2**k for k in range(7, 14)]),
     (Stratified(), "units on a grid", [2**k for k in range(5, 14)]),
 ):
-    far = [figures.farthest(network(m, sampling, seed), spline, wave) for m in widths]
-    approaches[label] = ntk_figures.Law(widths, far)
-saved(figures.figure_fit((wave, square), curves, approaches, stays), "08-figure-4")
+    far = [splines.largest_distance(network(m, sampling, seed), spline, wave) for m in widths]
+    approaches[label] = PowerLaw.fit(widths, far)
+fit = splines.fit((wave, square), curves, limit, spline, approaches)
+save(figures.figure_fit(fit), "08-figure-4")
 
 # %% [markdown]
 # ## Evidence: how far from the natural spline
@@ -137,18 +141,18 @@ saved(figures.figure_fit((wave, square), curves, approaches, stays), "08-figure-
 # The largest distance between data against $B$, for five points of no symmetry and for the square wave, which is even.
 
 # %%
-five, heights = np.array(figures.FIVE).T
+five, heights = np.array(splines.FIVE).T
 ranges = [2.0**k for k in range(3, 9)]
 
 
 def distance(name, B, x, y):
-    found = figures.Setting.of(name, 1.0, B).interpolant(x, y).predict
-    return figures.farthest(found, figures.natural(x, y), x)
+    interpolant = splines.Setting.of(name, 1.0, B).interpolant(x, y).predict
+    return splines.largest_distance(interpolant, splines.natural(x, y), x)
 
 
 laws = {
     title: {
-        label: ntk_figures.Law(ranges, [distance(name, B, *data) for B in ranges])
+        label: PowerLaw.fit(ranges, [distance(name, B, *data) for B in ranges])
         for name, label in {"signs": r"$a = \pm1$", "uniform": "a uniform, A = 1"}.items()
     }
     for title, data in {
@@ -156,7 +160,7 @@ laws = {
         "square wave, even: distance": (wave, square),
     }.items()
 }
-saved(ntk_figures.figure_laws(laws, "$B$"), "08-range")
+save(figure_laws(laws, "$B$"), "08-range")
 
 # %% [markdown]
 # Other cubic splines through the five points are not what it tends to: the distance to the clamped one and to the one
@@ -165,7 +169,7 @@ saved(ntk_figures.figure_laws(laws, "$B$"), "08-range")
 # %%
 ends = {
     kind: [
-        figures.farthest(figures.Setting.of("signs", 1.0, B).interpolant(five, heights).predict,
+        splines.largest_distance(splines.Setting.of("signs", 1.0, B).interpolant(five, heights).predict,
                          CubicSpline(five, heights, bc_type=kind), five)
         for B in (1.0, 16.0, 256.0)
     ]
@@ -185,7 +189,7 @@ Markdown("| end | B = 1 | B = 16 | B = 256 |\n|---|---|---|---|\n" + "\n".join(r
 # %%
 grid = np.arange(-1_200, 1_201) / 1_000
 tangent = uniform.interpolant(five, heights, readout=ec2).predict
-bent = {
+functions = {
     "random features": uniform.interpolant(five, heights).predict,
     "tangent kernel": tangent,
 }
@@ -200,21 +204,23 @@ def coefficients(setting, ec2=0.0):
 
 
 def polygon(setting):
-    """f'' by way of the coefficients."""
+    """f'' from the coefficients."""
     alpha = coefficients(setting)
     density = setting.initialisation.density.numpy
     return lambda x: density(u=x, **setting.values) * (np.abs(x[:, None] - five) @ alpha) / 2
 
 
-narrow, ended = figures.Setting.of("uniform", 1.0, 0.3), figures.Setting.of("signs", 1.0, 0.6)
-others = [
-    figures.Bending(title, law.interpolant(five, heights).predict, polygon(law), (-edge, edge))
+narrow, ended = splines.Setting.of("uniform", 1.0, 0.3), splines.Setting.of("signs", 1.0, 0.6)
+others = {  # f, its f'' as density times polygon, and where that may break
+    title: (law.interpolant(five, heights).predict, polygon(law), (-edge, edge))
     for title, law, edge in (
         ("$f''$, uniform, B/A = 0.3: rational beyond", narrow, 0.3),
         (r"$f''$, $a = \pm1$, B = 0.6: ends at B", ended, 0.6),
     )
-]
-saved(figures.figure_not_splines((five, heights), grid, bent, others), "08-not-splines")
+}
+second = [splines.second_derivative(title, *one, grid) for title, one in others.items()]
+shown = splines.not_splines((five, heights), grid, functions, second)
+save(figures.figure_not_splines(shown), "08-not-splines")
 
 # %% [markdown]
 # ## Evidence: finitely many units
@@ -241,16 +247,16 @@ stratified = {
     for label, one in settings.items()
 }
 convergence = {
-    title: {label: ntk_figures.Law([*e.rms], [*e.rms.values()]) for label, e in errors.items()}
+    title: {label: PowerLaw.fit([*e.rms], [*e.rms.values()]) for label, e in errors.items()}
     for title, errors in {
         f"{draws} networks of independent units": independent,
         "units on a grid": stratified,
     }.items()
 }
-units = ntk_figures.figure_laws(convergence, "$m$")
+units = figure_laws(convergence, "$m$")
 units.axes[0].set_xticks(wide, labels=map(str, wide))
 units.axes[0].xaxis.minorticks_off()
-saved(units, "08-units")
+save(units, "08-units")
 
 # %% [markdown]
 # ## Evidence: what has no interpolant
@@ -258,29 +264,24 @@ saved(units, "08-units")
 # Three points beyond the last knot can only lie on a line, and one-sided units see nothing to the left:
 
 # %%
-refusals = []
-doors = (
+calls = (
     lambda: ended.interpolant([0.7, 0.8, 0.9], [0, 1, 0]),
-    lambda: figures.Setting.of("onesided").interpolant(five, heights),
+    lambda: splines.Setting.of("onesided").interpolant(five, heights),
     lambda: RandomFeatures(uniform.initialisation, uniform.values, 4, seed).fit(five, heights),
 )
-for door in doors:
-    try:
-        door()
-    except InputError as refusal:
-        refusals.append(str(refusal))
-Markdown("\n".join(f"> {refusal}\n" for refusal in refusals))
+messages = refusals(*calls)
+quote(messages)
 
 # %% [markdown]
 # ## Verdict
 
 # %% tags=["verdict"]
 # Figure 3: the network's means, in their standard errors; a fifth more than that is refused.
-errors = max(values.max() for one in slices.values() for values in one.sigmas().values())
+errors = max(values.max() for one in slices.values() for values in one.sigmas.values())
 assert errors < allowed, errors
-for one in slices.values():
-    for name, exact in one.setting.terms(one.x, one.y, ec2).items():
-        wrong = one.found[name].sigmas_from(torch.from_numpy(1.2 * exact))
+for law, estimates in zip((uniform, gaussian), networks.values(), strict=True):
+    for name, exact in law.terms(x, y, ec2).items():
+        wrong = estimates[name].sigmas_from(torch.from_numpy(1.2 * exact))
         assert wrong.max() > allowed, f"a {name} term that is a fifth too large passes too"
 
 # In the core of the uniform law both points see one cubic.
@@ -296,12 +297,12 @@ assert (trained - shortest).norm() < 1e-9 * shortest.norm(), (trained - shortest
 
 # Figure 4: what the networks reach is the kernel's interpolant, not the spline.
 reached = approaches["units on a grid"].y[-1]
-assert abs(reached / stays - 1) < 1e-2 and stays > 2.5e-3, (reached, stays)
+assert abs(reached / fit.limit - 1) < 1e-2 and fit.limit > 2.5e-3, (reached, fit.limit)
 
 # Distances: a known value, and laws whose next order is a share of |x|/B, at most 1/8, at one end.
 known = distance("signs", 1.0, five, heights)
 assert f"{known:.2e}" == "1.47e-02", known
-generic, even = ({k: law.slope.value for k, law in column.items()} for column in laws.values())
+generic, even = ({k: law.slope for k, law in column.items()} for column in laws.values())
 assert all(abs(slope + 1) < 2e-2 for slope in generic.values()), generic
 assert all(abs(slope + 3) < 2e-2 for slope in even.values()), even
 
@@ -309,7 +310,7 @@ assert all(abs(slope + 3) < 2e-2 for slope in even.values()), even
 # Kinks: half a step halves the change of a continuous slope over it, and leaves that at a kink.
 def bends(f, grid):
     """By how much the slope changes at each inner point of a grid."""
-    return np.diff(figures.slopes(f, grid))
+    return np.diff(splines.slopes(f, grid))
 
 
 def largest(f, grid):
@@ -317,7 +318,7 @@ def largest(f, grid):
 
 
 finer = np.linspace(grid[0], grid[-1], 2 * len(grid) - 1)
-for f, ratio in zip(bent.values(), (2, 1), strict=True):
+for f, ratio in zip(functions.values(), (2, 1), strict=True):
     assert abs(largest(f, grid) / largest(f, finer) - ratio) < 1e-2, ratio
 count = uniform.initialisation.knots.numpy(u=five, **uniform.values)
 jumps = -ec2 * (1 + five**2) * count * coefficients(uniform, ec2)
@@ -338,38 +339,39 @@ def misfit(f, low, high, powers):
 
 
 step, inner = grid[1] - grid[0], grid[1:-1]
-for one in others:
-    smooth = np.min([np.abs(inner - edge) for edge in one.edges], axis=0) > 1.5 * step
-    off = np.abs(bends(one.found, grid) / step - one.exact(inner))[smooth]
-    assert off.max() < 2 * step * np.abs(one.exact(inner)).max(), one.title
+for title, (f, curvature, edges) in others.items():
+    smooth = np.min([np.abs(inner - edge) for edge in edges], axis=0) > 1.5 * step
+    off = np.abs(bends(f, grid) / step - curvature(inner))[smooth]
+    assert off.max() < 2 * step * np.abs(curvature(inner)).max(), title
 rational, cubic = (-2, -1, 0, 1), (0, 1, 2, 3)
-beyond, inside = others[0].found, (0.0, 0.3)
+(beyond, *_), (_, broken, _) = others.values()
+inside = (0.0, 0.3)
 assert misfit(beyond, 0.5, 0.9, rational) < 1e-11 < 1e-4 < misfit(beyond, 0.5, 0.9, cubic)
 assert misfit(beyond, *inside, cubic) < 1e-11
-jump = np.subtract(*(others[1].exact(np.array([edge])) for edge in (0.6 - 1e-9, 0.6 + 1e-9)))
+jump = np.subtract(*(broken(np.array([edge])) for edge in (0.6 - 1e-9, 0.6 + 1e-9)))
 assert abs(jump) > 1, "f'' does not break at B"
 
 # Ends: two of the three splines are not the limit.
 for kind in ("clamped", "not-a-knot"):
-    apart = figures.farthest(
-        CubicSpline(five, heights, bc_type=kind), figures.natural(five, heights), five
+    apart = splines.largest_distance(
+        CubicSpline(five, heights, bc_type=kind), splines.natural(five, heights), five
     )
     assert abs(ends[kind][-1] / apart - 1) < 0.01 and ends["natural"][-1] < 1e-3 * apart, kind
 
 # Units: slopes within four standard errors of the mean squares, and a few percent of next order.
 powers = {}
-for label, found in independent.items():
+for label, result in independent.items():
     u = np.log(wide) - np.log(wide).mean()
-    share = [(e.stderr / e.mean / 2).item() for e in found.square.values()]
+    share = [(e.stderr / e.mean / 2).item() for e in result.square.values()]
     unsure = np.linalg.norm(u * share) / (u @ u)
-    powers[label] = found.rms_slope().value
+    powers[label] = result.rms_slope().value
     assert abs(powers[label] + 0.5) < 4 * unsure + 0.03, (label, powers[label], unsure)
-    last = found.square[wide[-1]]
-    predicted = torch.tensor(found.constant**2 / wide[-1]).to(last.mean)
+    last = result.square[wide[-1]]
+    predicted = torch.tensor(result.constant**2 / wide[-1]).to(last.mean)
     assert last.sigmas_from(predicted) < 4, f"{label}: not the constant of first order"
-grids = {label: found.rms_slope().value for label, found in stratified.items()}
+grids = {label: result.rms_slope().value for label, result in stratified.items()}
 assert all(abs(slope + 2) < 0.1 for slope in grids.values()), grids
-assert len(refusals) == len(doors), refusals
+assert len(messages) == len(calls), messages
 
 print(f"The closed forms match {m} units within {errors:.1f} of {allowed:.1f} standard errors.")
 print(f"At B = 1 the interpolant is {known:.2e} from the natural spline; that falls")
@@ -387,4 +389,4 @@ print(
 # spline. Widen $B$ and watch blue approach it while green needs more and more units.
 
 # %%
-panels.Panel(figures.play, figures.CONTROLS, figures.TITLES, figures.relevant)
+panels.Panel(splines.interpolants, figures.PANEL)

@@ -31,9 +31,13 @@ import torch
 
 from analytic import catalogue
 from analytic.relu_dynamics import Neuron, RayKind, VelocityField, lorentz_boost
-from notebooks import dynamics_figures as figures
-from notebooks import dynamics_panel, ntk_figures, panels
-from notebooks.style import saved
+from notebooks import panels
+from notebooks.panels.style import save
+from notebooks.topics import dynamics
+from notebooks.topics import dynamics_figures as figures
+from notebooks.topics.dynamics import NetworkState
+from notebooks.topics.statistics import PowerLaw
+from notebooks.topics.statistics_figures import figure_laws
 from numeric.estimate import Estimate
 from numeric.experiments.knots import Gathering
 from numeric.relu_dynamics import Flow, Neurons
@@ -44,7 +48,7 @@ from numeric.relu_dynamics.regimes import FAR, milestones
 m = {"quick": 300, "full": 1_000}[profile]
 tolerance = {"quick": 1e-3, "full": 1e-4}[profile]  # of every step of time, for figures
 span = 3e4  # long enough for every loss below to settle
-sinusoid, square = figures.sinusoid(), figures.square_wave()
+sinusoid, square = dynamics.sinusoid(), dynamics.square_wave()
 start = Neurons.drawn(m, seed, antisymmetric=True)  # alpha = sqrt(m), and f = 0
 
 # %% [markdown]
@@ -62,7 +66,7 @@ catalogue["relu.angular_rate"]
 # %% [markdown]
 # So for $\delta\to-\infty$ neurons do not turn. For $\delta\to\infty$ they follow $-\nabla\tilde L$ in the plane $(u,v)=|r|(\cos\theta,\sin\theta)$ with its
 # Euclidean metric, which is not the flow (7) in $(r,\theta)$ that the text names. A sample's line $ux_j+v=0$ attracts neurons whose
-# $r$ has the sign of $\rho_j = f(x_j)-y_j$, if the residuals beyond it push the other way but not harder than $\rho_j$:
+# $r$ has the sign of $\rho_j = f(x_j)-y_j$, if the residuals beyond it push in the other direction but not harder than $\rho_j$:
 # $-\rho_j^2(1+x_j^2) < \rho_j\sum_{i\text{ beyond }j}\rho_i(1+x_ix_j) < 0$. Lemma 2 has only the first half. An attractor holds a knot
 # only as long as this holds, and at the end of training all residuals vanish.
 #
@@ -70,8 +74,11 @@ catalogue["relu.angular_rate"]
 
 # %%
 few = Neurons.drawn({"quick": 60, "full": 100}[profile], seed, antisymmetric=True)
-small = figures.trained(few, sinusoid, 1.0, span)
-saved(figures.figure_network(small.final, sinusoid), "09-figure-1")
+small = dynamics.train(few, sinusoid, 1.0, span)
+save(
+    figures.figure_network(NetworkState.of(small.final, sinusoid), dynamics.active_arcs(sinusoid)),
+    "09-figure-1",
+)
 
 # %% [markdown]
 # ## Figure 2: one neuron under a constant gradient
@@ -100,7 +107,7 @@ def local(delta, theta):
 
 angles = np.linspace(0, 2 * np.pi, 24, endpoint=False) + 0.1
 paths = {delta: [local(delta, theta) for theta in angles] for delta in (-30.0, 0.0, 30.0)}
-saved(figures.figure_local(paths), "09-figure-2")
+save(figures.figure_local(paths), "09-figure-2")
 
 # %% [markdown]
 # ## Figure 5: a sinusoid from $\delta = -\infty$ to $\infty$
@@ -110,8 +117,9 @@ saved(figures.figure_local(paths), "09-figure-2")
 
 # %%
 deltas = (-math.inf, -10.0, -1.0, 0.0, 1.0, 10.0, math.inf)
-regimes = {delta: figures.trained(start, sinusoid, delta, span, tolerance) for delta in deltas}
-saved(figures.figure_regimes(regimes, sinusoid), "09-figure-5")
+regimes = {delta: dynamics.train(start, sinusoid, delta, span, tolerance) for delta in deltas}
+states = {delta: NetworkState.of(run.final, sinusoid) for delta, run in regimes.items()}
+save(figures.figure_regimes(states), "09-figure-5")
 
 # %% [markdown]
 # ## Figure 6: the limits on a square wave
@@ -120,8 +128,9 @@ saved(figures.figure_regimes(regimes, sinusoid), "09-figure-5")
 # two of the ten points lie in the middle of a straight piece, where no neuron that sees them is left to turn.
 
 # %%
-limits = {delta: figures.trained(start, square, delta, span) for delta in (-math.inf, math.inf)}
-saved(figures.figure_limits(limits, square), "09-figure-6")
+limits = {delta: dynamics.train(start, square, delta, span) for delta in (-math.inf, math.inf)}
+paths = {delta: dynamics.neuron_paths(run, square) for delta, run in limits.items()}
+save(figures.figure_limits(paths), "09-figure-6")
 
 # %% [markdown]
 # ## Figure 7: one function, three scales
@@ -131,10 +140,11 @@ saved(figures.figure_limits(limits, square), "09-figure-6")
 # %%
 free = Neurons.drawn(m, seed + 1)
 scaled = {
-    rf"$\delta$ = {delta:g}": figures.trained(free, square, delta, span, tolerance)
+    rf"$\delta$ = {delta:g}": dynamics.train(free, square, delta, span, tolerance)
     for delta in (-30.0, -1.0, 10.0)
 }
-saved(figures.figure_fits(scaled, square, free), "09-figure-7")
+states = {title: NetworkState.of(run.final, square) for title, run in scaled.items()}
+save(figures.figure_fits(states, NetworkState.of(free, square)), "09-figure-7")
 
 # %% [markdown]
 # ## Figure 8: PyTorch's initialisation
@@ -143,13 +153,14 @@ saved(figures.figure_fits(scaled, square, free), "09-figure-7")
 # the width changes is how far each neuron has to go.
 
 # %%
-waves = figures.sinusoid(20)
+waves = dynamics.sinusoid(20)
 networks = {n: Neurons.pytorch(n, seed) for n in (20, 200, 2_000)}
 default = {
     f"m = {n}": Flow(waves.x, waves.y, net, time=30_000 / n, tolerance=1e-3).run(progress=False)
     for n, net in networks.items()
 }
-saved(figures.figure_fits(default, waves), "09-figure-8")
+states = {title: NetworkState.of(run.final, waves) for title, run in default.items()}
+save(figures.figure_fits(states), "09-figure-8")
 
 # %% [markdown]
 # ## Figure 9: attractors
@@ -162,7 +173,8 @@ adaptive = regimes[math.inf]
 moment = milestones(adaptive, 11)[4]
 network = adaptive.at(moment)
 rho = (network.predict(sinusoid.x) - sinusoid.y).tolist()
-saved(figures.figure_field(network, sinusoid, rho), "09-figure-9")
+state, fields = NetworkState.of(network, sinusoid), dynamics.velocities(sinusoid, rho)
+save(figures.figure_field(state, fields), "09-figure-9")
 
 # %% [markdown]
 # ## Evidence: the limits
@@ -177,7 +189,7 @@ sizes, short = (5.0, 10.0, 20.0, 40.0), {"quick": 5.0, "full": 10.0}[profile]
 
 def fitted(net, delta, time):
     run = Flow(sinusoid.x, sinusoid.y, net, delta, time, tolerance=3e-6).run(progress=False)
-    return run.final.predict(figures.GRID)
+    return run.final.predict(dynamics.GRID)
 
 
 def apart(sign):
@@ -187,26 +199,26 @@ def apart(sign):
 
 
 approach = {
-    rf"distance to the limit $\delta\to${end}": {"m = 100": ntk_figures.Law(sizes, apart(sign))}
+    rf"distance to the limit $\delta\to${end}": {"m = 100": PowerLaw.fit(sizes, apart(sign))}
     for end, sign in ((r"$-\infty$", -1), (r"$\infty$", 1))
 }
-saved(ntk_figures.figure_laws(approach, r"$|\delta|$"), "09-limits")
+save(figure_laws(approach, r"$|\delta|$"), "09-limits")
 
 # %% [markdown]
 # ## Evidence: do knots gather at the samples?
 #
 # The share of neurons, weighted by $|r|$, whose knots are within $0.01$ of a sample, against how far training has come (the share of
-# the way that the residuals go). Networks are what is counted, since the neurons of one are not independent. The null is the law
+# the path length of the residuals). Networks are what is counted, since the neurons of one are not independent. The null is the law
 # of knots at the start, known in closed form. Bands are two standard errors.
 #
-# Knots do gather, on the way, for every $\delta$ that lets them move. Whether they stay depends on the data. Of six samples of the sinusoid
-# each is a corner, between neighbours that pull the other way: there knots stay, and the fit is the polygon through the samples. Of ten
+# Knots do gather, during training, for every $\delta$ that lets them move. Whether they stay depends on the data. Of six samples of the sinusoid
+# each is a corner, between neighbours that pull in the other direction: there knots stay, and the fit is the polygon through the samples. Of ten
 # samples not all are, and as residuals change sign knots leave. On the square wave these networks end in the local minimum of Figure 6,
 # with no more weight at samples than by chance. Some wide networks that start from a random function get past it, and keep about half;
 # `numeric.experiments.knots.clustering` tests one network at a time.
 
 # %%
-corners = figures.sinusoid(6)
+corners = dynamics.sinusoid(6)
 counts = {"quick": (100, 4), "full": (1_000, 24)}[profile]
 clusters = {
     f"{data.title}, {len(data.x)} samples": {
@@ -216,7 +228,11 @@ clusters = {
     for data in (corners, sinusoid, square)
 }
 six, *others = clusters
-saved(figures.figure_clusters(clusters), "09-clusters")
+shares = {
+    title: {delta: dynamics.KnotShares.of(one) for delta, one in by_delta.items()}
+    for title, by_delta in clusters.items()
+}
+save(figures.figure_clusters(shares), "09-clusters")
 
 # %% [markdown]
 # ## Verdict
@@ -251,11 +267,11 @@ turn = some.b * slope.a - some.a * slope.b  # dL/dtheta: (a, b) = |w| (cos, -sin
 rates = [catalogue[f"relu.{name}"].torch(delta=0.7, r=some.r, m=m, alpha=some.alpha)
          for name in ("radial_rate", "angular_rate")]  # fmt: skip
 moved = [(short_run.final.r - some.r) / h, (short_run.final.theta - some.theta) / h]
-for found, rate, by in zip(moved, rates, (by_r, turn), strict=True):
-    assert (found + rate * by).abs().max() < 1e-4 * (rate * by).abs().max()
+for velocity, rate, by in zip(moved, rates, (by_r, turn), strict=True):
+    assert (velocity + rate * by).abs().max() < 1e-4 * (rate * by).abs().max()
 
 # Limits are approached as 1 / delta^2, from both sides.
-slopes = [law.slope.value for column in approach.values() for law in column.values()]
+slopes = [law.slope for column in approach.values() for law in column.values()]
 assert all(abs(value + 2) < 0.1 for value in slopes), slopes
 
 # Attractors: every knot that stands at a sample in Figure 9 is held by a green ray, or died at the last one.
@@ -279,7 +295,7 @@ for n, net in networks.items():
     off = Estimate.of(net.delta).sigmas_from(torch.tensor(1 / (3 * n) - 2 / 3).double())
     assert off < 4, (n, off)
 
-# Clusters: none where knots stand still; on the way wherever they move; at the end where all samples are corners.
+# Clusters: none where knots stand still; during training wherever they move; at the end where all samples are corners.
 last, most = {}, {}
 for title, by_delta in clusters.items():
     still = by_delta[-math.inf]
@@ -305,6 +321,6 @@ for title, share in last.items():
 # Move $\delta$ from end to end, and $t$ to watch training: first knots gather at samples, then residuals change sign and they leave.
 
 # %%
-values = {"quick": (-math.inf, -1.0, 0.0, 1.0, math.inf), "full": dynamics_panel.DELTAS}[profile]
-show = dynamics_panel.Show.of(start, [sinusoid, square, corners], span, values)
-panels.Panel(show.play, show.controls, dynamics_panel.TITLES)
+values = {"quick": (-math.inf, -1.0, 0.0, 1.0, math.inf), "full": dynamics.DELTAS}[profile]
+films = dynamics.Films.of(start, [sinusoid, square, corners], span, values)
+panels.Panel(films.frame, figures.panel_look(films))

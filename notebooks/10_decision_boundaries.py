@@ -23,7 +23,7 @@
 profile = "quick"  # quick: under a minute; full: the paper's own steps, all widths, more networks, half an hour
 seed = 0
 device = "auto"
-store = ""  # a folder where networks are stored, and found again by the next run
+store = ""  # a folder that stores trained networks, so that the next run need not train them again
 
 # %%
 import os
@@ -33,9 +33,10 @@ import torch
 import torch.nn.functional as F
 from IPython.display import Markdown
 
-from notebooks import boundary_figures as figures
-from notebooks import boundary_film, boundary_panel, panels
-from notebooks.style import saved
+from notebooks import panels
+from notebooks.panels.style import save
+from notebooks.topics import boundaries
+from notebooks.topics import boundaries_figures as figures
 from numeric.experiments.decision_boundaries import (
     Comparison,
     Curve,
@@ -102,11 +103,13 @@ for runs in (xor_runs, wave_runs):
 # %%
 lattice = Lattice(1.5, 40 if full else 24)  # the paper has 1600 points
 corners = xor().data(0)
+shown_corners = tuple(part.numpy() for part in corners)
 
 
 def film(run, steps, k=0):
     """Maps of the k-th network of a run."""
-    return {step: geometry_map(run.model_at(step).network(k).cpu(), lattice) for step in steps}
+    models = {step: run.model_at(step).network(k).cpu() for step in steps}
+    return boundaries.plane_maps({s: geometry_map(model, lattice) for s, model in models.items()})
 
 
 def learned(run):
@@ -121,8 +124,9 @@ def named(task, shape):
 
 epochs = (0, 200, 400, 700, 1_200, 2_000)
 pair = film(xor_runs[2], epochs, int(learned(xor_runs[2]).to(torch.uint8).argmax()))
-saved(
-    figures.figure_films({"2 units": figures.Film(pair)}, figures.VOLUME, corners), "10-figure-g1"
+save(
+    figures.figure_films({"2 units": boundaries.Film(pair)}, figures.VOLUME, shown_corners),
+    "10-figure-g1",
 )
 
 # %% [markdown]
@@ -139,17 +143,17 @@ def single(width):
         return film(xor_runs[width], epochs)
     run = train(perceptron(width, seed), F.cross_entropy, corners, xor().recipe.optimizer,
                 steps=max(epochs), at=epochs, device="cpu", progress=False)  # fmt: skip
-    return geometry_maps(run, lattice, progress=False)
+    return boundaries.plane_maps(geometry_maps(run, lattice, progress=False))
 
 
-wide = {f"{n} units": figures.Film(single(n)) for n in (10, 100, 250, 500)}
-saved(figures.figure_films(wide, figures.RICCI, corners), "10-figure-g2")
-
-# %%
-saved(figures.figure_films(wide, figures.VOLUME, corners), "10-figure-g3")
+wide = {f"{n} units": boundaries.Film(single(n)) for n in (10, 100, 250, 500)}
+save(figures.figure_films(wide, figures.RICCI, shown_corners), "10-figure-g2")
 
 # %%
-saved(figures.figure_films(wide, figures.LEAD, corners), "10-figure-g4")
+save(figures.figure_films(wide, figures.VOLUME, shown_corners), "10-figure-g3")
+
+# %%
+save(figures.figure_films(wide, figures.LEAD, shown_corners), "10-figure-g4")
 
 # %% [markdown]
 # ## Figures 2, G.5 and G.6: the sinusoid, one hidden layer
@@ -160,25 +164,25 @@ saved(figures.figure_films(wide, figures.LEAD, corners), "10-figure-g4")
 stages = [s for s in wave_runs[20].steps if s == 0 or s >= 0.1 * wave_runs[20].steps[-1]]
 unit = wave_runs[20].steps[-1] / sinusoid().recipe.epochs  # steps for an epoch of the paper
 shallow = {
-    f"{n} units": figures.Film(film(wave_runs[n], stages))
+    f"{n} units": boundaries.Film(film(wave_runs[n], stages))
     for n in waves.shapes
     if isinstance(n, int)
 }
-saved(figures.figure_films(shallow, figures.VOLUME, unit=unit), "10-figure-2")
+save(figures.figure_films(shallow, figures.VOLUME, unit=unit), "10-figure-2")
 
 # %%
-saved(figures.figure_films(shallow, figures.RICCI, unit=unit), "10-figure-g6")
+save(figures.figure_films(shallow, figures.RICCI, unit=unit), "10-figure-g6")
 
 # %% [markdown]
 # ## Figure G.7: three hidden layers of eight units, one by one
 
 # %%
 maps = film(wave_runs[8, 8, 8], stages)
-layers = {f"layer {k + 1}": figures.Film(maps, k) for k in range(3)}
-saved(figures.figure_films(layers, figures.VOLUME, unit=unit), "10-figure-g7")
+layers = {f"layer {k + 1}": boundaries.Film(maps, k) for k in range(3)}
+save(figures.figure_films(layers, figures.VOLUME, unit=unit), "10-figure-g7")
 
 # %%
-saved(figures.figure_films(layers, figures.RICCI, unit=unit), "10-figure-g7-ricci")
+save(figures.figure_films(layers, figures.RICCI, unit=unit), "10-figure-g7-ricci")
 
 # %% [markdown]
 # ## The same, moving
@@ -206,22 +210,22 @@ def watched(task, shape, recipe):
                 device="cpu", progress=progress)  # fmt: skip
     x, y = run.data
     right[shape] = (run.model(x).argmax(1) == y).double().mean()
-    return geometry_maps(run, lattice, progress=False)
+    return boundaries.plane_maps(geometry_maps(run, lattice, progress=False))
 
 
-boundary_film.moving(watched(xor(), 10, xor().recipe), "10-xor", corners)
+figures.film(watched(xor(), 10, xor().recipe), "10-xor", shown_corners)
 
 # %%
-boundary_film.moving(watched(sinusoid(), 20, waves.recipe), "10-shallow", unit=unit)
+figures.film(watched(sinusoid(), 20, waves.recipe), "10-shallow", unit=unit)
 
 # %% [markdown]
 # Two hidden layers of eight units, as the paper has it for this task, and three:
 
 # %%
-boundary_film.moving(watched(sinusoid(), (8, 8), waves.recipe), "10-two-layers", unit=unit)
+figures.film(watched(sinusoid(), (8, 8), waves.recipe), "10-two-layers", unit=unit)
 
 # %%
-boundary_film.moving(watched(sinusoid(), (8, 8, 8), waves.recipe), "10-three-layers", unit=unit)
+figures.film(watched(sinusoid(), (8, 8, 8), waves.recipe), "10-three-layers", unit=unit)
 
 # %% [markdown]
 # ## Evidence: contrast over training
@@ -232,28 +236,33 @@ boundary_film.moving(watched(sinusoid(), (8, 8, 8), waves.recipe), "10-three-lay
 # %%
 on_xor = {shape: squares.evidence(shape, run, progress=progress) for shape, run in xor_runs.items()}
 on_wave = {shape: waves.evidence(shape, run, progress=progress) for shape, run in wave_runs.items()}
-found = {named("XOR", k): e for k, e in on_xor.items()}
-found |= {named("sinusoid", k): e for k, e in on_wave.items()}
-saved(figures.figure_courses(found), "10-courses")
+evidence = {named("XOR", k): e for k, e in on_xor.items()}
+evidence |= {named("sinusoid", k): e for k, e in on_wave.items()}
+over_training = {name: boundaries.contrast_curves(one) for name, one in evidence.items()}
+save(figures.figure_contrasts(over_training), "10-contrasts")
 
 # %% [markdown]
 # ## Evidence: against the controls
 #
 # What remains of the contrast when that of a control is taken off, pair by pair. In brackets the intervals; $d$ is
 # Cohen's, the mean difference over its spread from network to network. On XOR the controls are strict: four
-# labels in another order are told apart by one of the axes, which is half of the boundary, and the decoy
+# labels in another order are separated by one of the axes, which is half of the boundary, and the decoy
 # runs through the data.
 
 # %%
-compared = {name: one.comparisons() for name, one in found.items()}
-saved(figures.figure_effects(compared), "10-effects")
+compared = {name: one.comparisons() for name, one in evidence.items()}
+effects = {
+    name: {control: boundaries.Interval.of(one) for control, one in controls.items()}
+    for name, controls in compared.items()
+}
+save(figures.figure_effects(effects), "10-effects")
 
 # %%
 rows = [
     f"| {name} | {one.accuracy[TRUE].mean():.3f} | {one.accuracy[SHUFFLED].mean():.3f} | "
     + " | ".join(map(str, compared[name].values()))
     + f" | {'stands' if one.magnifies else 'does not'} |"
-    for name, one in found.items()
+    for name, one in evidence.items()
 ]
 head = "| networks | right | right, shuffled | against untrained | against shuffled labels | against decoy | hypothesis |"
 Markdown(head + "\n|" + "---|" * 7 + "\n" + "\n".join(rows))
@@ -264,13 +273,14 @@ Markdown(head + "\n|" + "---|" * 7 + "\n" + "\n".join(rows))
 # Log volume, less the mean of its circle, against the distance from the boundary.
 
 # %%
-saved(figures.figure_profiles(found), "10-profiles")
+profiles = {name: boundaries.profile(one) for name, one in evidence.items()}
+save(figures.figure_profiles(profiles), "10-profiles")
 
 # %% [markdown]
 # ## Evidence: is it the boundary that grows, or the data?
 #
 # By how much $\log\sqrt{\det g}$ itself changes in training near the boundary, far from it, and at the examples; then
-# what a test without circles would have found before training; and which share of the volume's variation
+# what a test without circles would have shown before training; and which share of the volume's variation
 # the radius alone explains after it.
 
 
@@ -300,11 +310,11 @@ def by_radius(one):
 
 
 runs = [*xor_runs.values(), *wave_runs.values()]
-grown = {name: at_data(run, more["networks"]) for name, run in zip(found, runs, strict=True)}
+grown = {name: at_data(run, more["networks"]) for name, run in zip(evidence, runs, strict=True)}
 rows = [
     f"| {name} | {one.growth()['near'].mean:+.2f} | {one.growth()['far'].mean:+.2f} | "
     f"{grown[name].mean:+.2f} | {naive(one)} | {by_radius(one).mean():.2f} |"
-    for name, one in found.items()
+    for name, one in evidence.items()
 ]
 head = "| networks | near | far | at data | without circles, untrained | share of radius |"
 Markdown(head + "\n|" + "---|" * 6 + "\n" + "\n".join(rows))
@@ -329,12 +339,13 @@ Markdown(head + "\n|" + "---|" * 5 + "\n" + "\n".join(rows))
 
 # %% tags=["verdict"]
 # Loss, data and activation are what they should be.
-for runs, told in (
+for runs, batches in (
     (xor_runs, "on 4 examples all at once"),
     (wave_runs, "on 400 examples in batches of 50"),
 ):
     assert all(
-        f"cross_entropies {told}, nothing added; SGD(lr" in run.statement for run in runs.values()
+        f"cross_entropies {batches}, nothing added; SGD(lr" in run.statement
+        for run in runs.values()
     )
     assert not any("maximize" in run.statement for run in runs.values())
 for run in (*xor_runs.values(), *wave_runs.values()):
@@ -346,7 +357,7 @@ assert len(right) == 4 and min(right.values()) > 0.9, right
 # Two units are flat. Others are not.
 flat, curved = (
     max(abs(one.ricci).max().item() for one in maps.values())
-    for maps in (pair, wide["10 units"].fields)
+    for maps in (pair, wide["10 units"].maps)
 )
 assert flat < 1e-6 < 1 < curved, (flat, curved)
 
@@ -365,15 +376,15 @@ assert all(naive(one).above for shape, one in on_xor.items())
 assert deep.magnifies and deep.accuracy[TRUE].mean() > 0.95
 steps = [Comparison.of(contrasts[:, k + 1] - contrasts[:, k], 0.975) for k in range(2)]
 assert all(one.above for one in steps), [str(one) for one in steps]
-# One layer of 20: more than before training, and than at the decoy; shuffled labels are told in the table.
+# One layer of 20: more than before training, and than at the decoy; for shuffled labels see the table.
 one = on_wave[20].comparisons()
 assert one["untrained"].above and one["decoy"].above, {k: str(v) for k, v in one.items()}
 # It comes late: after a tenth of training, not half of it is there.
 early = deep.contrast(Curve.TASK)[TRUE, :, deep.steps.index(round(0.1 * deep.steps[-1])), -1]
 assert Comparison.of(contrasts[:, -1] / 2 - early, 0.95).above
 
-stands = [name for name, one in found.items() if one.magnifies]
-fails = [name for name in found if name not in stands]
+stands = [name for name, one in evidence.items() if one.magnifies]
+fails = [name for name in evidence if name not in stands]
 print(f"The hypothesis stands for {'; '.join(stands)}.")
 print(f"It does not for {'; '.join(fails)}." if fails else "It fails for none that were tried.")
 gain = {shape: f"{e.comparisons()['untrained'].mean:+.2f}" for shape, e in on_xor.items()}
@@ -390,6 +401,4 @@ print(
 # label, a double click takes one away, and points can be dragged. Moving $t$ shows it learn.
 
 # %%
-panels.Panel(
-    boundary_panel.play, boundary_panel.CONTROLS, boundary_panel.TITLES, boundary_panel.relevant
-)
+panels.Panel(boundaries.trained_network, figures.PANEL)

@@ -51,8 +51,8 @@ def _output(sub: argparse.ArgumentParser) -> None:
 
 
 def _list(args: argparse.Namespace) -> int:
-    from notebooks import runner
     from notebooks.report import anatomy
+    from notebooks.running import runner
 
     for source in map(runner.read, runner.find((), args.folder)):
         print(f"{source.name}: {anatomy.heading(source.node) or 'no heading'}")
@@ -66,7 +66,7 @@ def _list(args: argparse.Namespace) -> int:
 def _run(args: argparse.Namespace) -> int:
     from tqdm import tqdm
 
-    from notebooks import runner
+    from notebooks.running import runner
 
     parameters = _parameters(args.pairs, args.profile)
     jobs = _whole("--jobs", args.jobs)
@@ -92,15 +92,15 @@ def _whole(option: str, value: str) -> int:
 
 
 def _parameters(pairs: Sequence[str], profile: str | None) -> dict[str, Any]:
-    found: dict[str, Any] = {} if profile is None else {"profile": profile}
+    parameters: dict[str, Any] = {} if profile is None else {"profile": profile}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals:
             raise InputError(f"-p {pair} was given, but it must be KEY=VALUE, such as seed=3.")
-        if name in found:
+        if name in parameters:
             raise InputError(f"{name} was given twice.")
-        found[name] = _literal(value)
-    return found
+        parameters[name] = _literal(value)
+    return parameters
 
 
 def _literal(value: str) -> Any:
@@ -118,7 +118,7 @@ def _report(args: argparse.Namespace) -> int:
 
 
 def _lab(args: argparse.Namespace) -> int:
-    from notebooks.lab import open_lab
+    from notebooks.running.lab import open_lab
 
     port = None if args.port is None else _whole("--port", args.port)
     return open_lab(port, browser=not args.no_browser)

@@ -1,6 +1,5 @@
 """Pictures of training on a line show the flow's own numbers, and the panel follows delta."""
 
-import json
 import math
 import re
 
@@ -8,21 +7,23 @@ import numpy as np
 import pytest
 import torch
 
-from notebooks import dynamics_figures as figures
-from notebooks import dynamics_panel, panels
+from moves import read_frames
+from notebooks import panels
+from notebooks.topics import dynamics
+from notebooks.topics import dynamics_figures as figures
 from numeric.relu_dynamics import Flow, Neurons
 from numeric.relu_dynamics.regimes import milestones
 
 DELTAS = (-math.inf, -1.0, 0.0, 3.0, math.inf)
 START = Neurons.drawn(40, 3, antisymmetric=True, device="cpu")
-DATA = figures.sinusoid(6)
+DATA = dynamics.sinusoid(6)
 SPAN = 50.0
 
 
 @pytest.fixture(scope="module")
 def panel() -> panels.Panel:
-    show = dynamics_panel.Show.of(START, [DATA, figures.square_wave(6)], SPAN, DELTAS)
-    return panels.Panel(show.play, show.controls, dynamics_panel.TITLES)
+    films = dynamics.Films.of(START, [DATA, dynamics.square_wave(6)], SPAN, DELTAS)
+    return panels.Panel(films.frame, figures.panel_look(films))
 
 
 def drawn(panel: panels.Panel, axes: int, which: int) -> np.ndarray:
@@ -35,7 +36,7 @@ def test_finite_delta_is_the_flow_of_rescaled_neurons(panel: panels.Panel, delta
     time = SPAN / math.hypot(1, delta)
     run = Flow(DATA.x, DATA.y, START.rescaled(delta), time=time, tolerance=1e-3).run(progress=False)
     final = run.final
-    np.testing.assert_allclose(drawn(panel, 0, 0)[:, 1], final.predict(figures.GRID), atol=1e-12)
+    np.testing.assert_allclose(drawn(panel, 0, 0)[:, 1], final.predict(dynamics.GRID), atol=1e-12)
     plane = np.stack([final.u, final.v], 1)
     shown = np.concatenate([drawn(panel, 1, 1), drawn(panel, 1, 2)])
     np.testing.assert_allclose(_ordered(shown), _ordered(plane), atol=1e-12)
@@ -55,7 +56,7 @@ def test_the_kernel_limit_is_least_squares_with_units_of_one_length(panel: panel
     units = lambda x: torch.relu(x[:, None] * a - b)  # noqa: E731
     # f = 0 at the start, so that the shortest change of c is the pseudo-inverse's.
     c = torch.linalg.pinv(units(DATA.x)) @ DATA.y
-    np.testing.assert_allclose(drawn(panel, 0, 0)[:, 1], units(figures.GRID) @ c, atol=1e-6)
+    np.testing.assert_allclose(drawn(panel, 0, 0)[:, 1], units(dynamics.GRID) @ c, atol=1e-6)
 
 
 def test_the_limits_keep_what_they_hold_still(panel: panels.Panel) -> None:
@@ -88,20 +89,22 @@ def test_progress_goes_equal_ways_of_the_residuals() -> None:
 
 @pytest.mark.sweep
 def test_frames_show_every_delta(panel: panels.Panel) -> None:
-    page = panel.frames()
-    frames = json.loads(re.search(r"const frames = (\{.*\}), root", page)[1])
+    frames = read_frames(panel)
     assert [frame["label"] for frame in frames["delta"]] == [f"delta = {d}" for d in DELTAS]
     assert len({frame["picture"] for frame in frames["delta"]}) == len(DELTAS)
 
 
 def test_the_field_marks_what_the_corrected_lemma_says() -> None:
     """One sample that pushes against its right neighbour: only its rays attract."""
-    data = figures.Data("three", torch.tensor([-0.5, 0.0, 0.5]).double(), torch.zeros(3).double())
+    data = dynamics.LineData(
+        "three", torch.tensor([-0.5, 0.0, 0.5]).double(), torch.zeros(3).double()
+    )
     residuals = [0.25, 1.0, -0.25]
-    figure = figures.figure_field(START, data, residuals)
+    state = dynamics.NetworkState.of(START, data)
+    figure = figures.figure_field(state, dynamics.velocities(data, residuals))
     for axes, sign in zip(figure.axes[:2], (1, -1), strict=True):
         green = [line for line in axes.lines if line.get_color() == figures.GREEN]
-        found = {tuple(np.sign(np.round(line.get_xydata()[1], 9))) for line in green}
+        rays = {tuple(np.sign(np.round(line.get_xydata()[1], 9))) for line in green}
         # S = -1/4 beyond x = 0 on the right and +1/4 on the left: an attractor to the right for r > 0.
-        assert ((1.0, 0.0) in found) == (sign > 0)
-        assert (-1.0, 0.0) not in found
+        assert ((1.0, 0.0) in rays) == (sign > 0)
+        assert (-1.0, 0.0) not in rays

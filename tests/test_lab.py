@@ -1,12 +1,14 @@
 """JupyterLab is started on loopback, with our settings, on a port that is free."""
 
 import json
+import re
 import socket
 
 import pytest
 
 from analytic.expressions.arguments import InputError
-from notebooks.lab import SETTINGS, arguments, free_port
+from notebooks.running.lab import EXTENSIONS, ROOT, SETTINGS, arguments, free_port
+from notebooks.running.runner import find
 
 
 def test_lab_listens_on_loopback_only() -> None:
@@ -14,13 +16,27 @@ def test_lab_listens_on_loopback_only() -> None:
     assert "--ip=127.0.0.1" in line
     assert "--no-browser" in line
     assert f"--LabApp.app_settings_dir={SETTINGS}" in line
+    assert f"--LabApp.extra_labextensions_path={EXTENSIONS}" in line
 
 
-def test_percent_files_open_as_notebooks_and_no_news_is_fetched() -> None:
+def test_no_news_is_fetched() -> None:
     overrides = json.loads((SETTINGS / "overrides.json").read_text("utf-8"))
-    viewers = overrides["@jupyterlab/docmanager-extension:plugin"]["defaultViewers"]
-    assert viewers == {"python": "Jupytext Notebook"}
     assert overrides["@jupyterlab/apputils-extension:notification"]["fetchNews"] == "false"
+
+
+def test_the_notebooks_and_no_modules_have_names_that_open_as_notebooks() -> None:
+    (folder,) = EXTENSIONS.iterdir()
+    package = json.loads((folder / "package.json").read_text("utf-8"))
+    assert package["name"] == folder.name
+    source = (folder / package["jupyterlab"]["_build"]["load"]).read_text("utf-8")
+    pattern = json.loads(re.search(r'pattern: (".*")', source)[1])
+    names = {path.name for path in ROOT.glob("*/**/*.py") if re.match(pattern, path.name)}
+    assert names == {path.name for path in find(())}
+
+
+def test_beside_the_notebooks_there_are_no_modules() -> None:
+    modules = {path.name for path in (ROOT / "notebooks").glob("*.py")}
+    assert modules - {path.name for path in find(())} == {"__init__.py", "__main__.py"}
 
 
 def test_a_busy_port_is_told() -> None:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from notebooks import runner
 from notebooks.report import anatomy
+from notebooks.running import runner
 
 
 @pytest.mark.parametrize("path", runner.find(()), ids=lambda path: path.stem)

@@ -1,6 +1,5 @@
 """Pictures of NTK geometry show what the catalogue says, and say so where there is nothing to show."""
 
-import json
 import math
 import re
 
@@ -10,9 +9,12 @@ import torch
 from mpmath import mp
 
 from analytic import catalogue
-from moves import check_moves
-from notebooks import nngp_figures, panels
-from notebooks import ntk_figures as figures
+from moves import check_moves, read_frames
+from notebooks import panels
+from notebooks.topics import ntk
+from notebooks.topics import ntk_figures as figures
+from notebooks.topics.statistics import PowerLaw
+from notebooks.topics.statistics_figures import figure_laws
 from numeric.estimate import Estimate
 from numeric.experiments.width import Convergence
 
@@ -22,10 +24,7 @@ NNGP, NTK, DOT = range(3)
 
 @pytest.fixture(scope="module")
 def panel() -> panels.Panel:
-    controls = [
-        nngp_figures.ACTIVATION, panels.sigma, panels.zeta, figures.xi, panels.degree, panels.dimension,
-    ]  # fmt: skip
-    return panels.Panel(figures.geometry, controls, figures.TITLES, nngp_figures.relevant)
+    return panels.Panel(ntk.both_rays, figures.PANEL)
 
 
 def line(panel: panels.Panel, axes: int, which: int) -> np.ndarray:
@@ -35,22 +34,25 @@ def line(panel: panels.Panel, axes: int, which: int) -> np.ndarray:
 def test_moved_sliders_show_the_catalogues_numbers_of_both_kernels(panel: panels.Panel) -> None:
     panel.move(activation="monomial", sigma=1.7, zeta=0.5, xi=0.3, q=3, d=4)
     at = {"d": 4, "sigma": 1.7, "zeta": 0.5, "r": 1, "q": 3}
-    told = []
+    expected = []
     for kernel, extra in (("nngp", {}), ("ntk", {"xi": 0.3})):
         volume, scalar = (
             catalogue[f"{kernel}.monomial.{what}"].evaluate(20, **at, **extra)
             for what in ("magnification", "ricci")
         )
-        told += [f"log10 sqrt(det g) = {float(mp.log10(volume)):.8g}", f"R = {float(scalar):.8g}"]
-    found = re.findall(r"(?:log10 sqrt\(det g\)|R) = [-\d.e]+\d", panel.numbers)
-    assert found == told
+        expected += [
+            f"log10 sqrt(det g) = {float(mp.log10(volume)):.8g}",
+            f"R = {float(scalar):.8g}",
+        ]
+    shown = re.findall(r"(?:log10 sqrt\(det g\)|R) = [-\d.e]+\d", panel.numbers)
+    assert shown == expected
 
 
 def test_the_curves_are_those_of_the_catalogue(panel: panels.Panel) -> None:
     panel.move(xi=0.3, d=3)
     for which, kernel in ((NNGP, "nngp"), (NTK, "ntk")):
         for k in (0, -1):
-            at = {"d": 3, "sigma": 1, "zeta": 1, "r": figures.NEAR[k]}
+            at = {"d": 3, "sigma": 1, "zeta": 1, "r": ntk.NEAR[k]}
             at |= {"xi": 0.3} if kernel == "ntk" else {}
             volume, scalar = (
                 catalogue[f"{kernel}.erf.{what}"].evaluate(20, **at)
@@ -75,10 +77,10 @@ def test_without_a_readout_both_curves_are_one(panel: panels.Panel) -> None:
         assert abs(line(panel, 1, NNGP) - line(panel, 1, NTK)).max() > 1e-3
 
 
-@pytest.mark.parametrize("name", nngp_figures.ACTIVATION.options)
+@pytest.mark.parametrize("name", figures.ACTIVATION.options)
 def test_every_activation_draws_at_the_ends_of_its_sliders(panel: panels.Panel, name: str) -> None:
     panel.move(activation=name)
-    for control in (panels.zeta, figures.xi, panels.dimension):
+    for control in (panels.zeta, panels.xi, panels.dimension):
         for end in (control.low, control.high):
             panel.move(**{control.name: end})
             assert all(
@@ -91,7 +93,7 @@ def test_the_dot_is_where_the_curve_of_the_ntk_begins(panel: panels.Panel) -> No
     for activation in ("erf", "gaussian", "relu_power"):
         panel.move(activation=activation, zeta=1.2, xi=0.7, d=3)
         (dot,) = line(panel, 1, DOT)
-        beside = figures.ricci("ntk", activation, d=3, sigma=1.0, zeta=1.2, xi=0.7, q=2, r=1e-4)
+        beside = ntk.ricci("ntk", activation, d=3, sigma=1.0, zeta=1.2, xi=0.7, q=2, r=1e-4)
         assert dot == pytest.approx(beside, rel=1e-6)  # R is even in r, so off by r^2
         assert dot < -0.1
 
@@ -115,36 +117,33 @@ def test_the_relu_has_no_tangent_metric_and_the_panel_says_why(panel: panels.Pan
 
 def test_volumes_of_high_dimension_stay_within_the_floats() -> None:
     at = {"sigma": 3.0, "zeta": 3.0, "xi": 2.0, "q": 10}
-    for kernel in figures.KERNELS:
+    for kernel in ntk.KERNELS:
         formula = catalogue[f"{kernel}.relu_power.magnification"]
         names = {symbol.name for symbol in formula.args}
-        given = {name: value for name, value in at.items() if name in names}
-        exact = mp.log10(formula.evaluate(20, d=20, r=5, **given))
+        arguments = {name: value for name, value in at.items() if name in names}
+        exact = mp.log10(formula.evaluate(20, d=20, r=5, **arguments))
         assert exact > math.log10(np.finfo(float).max)
-        found = figures.log_volume(kernel, "relu_power", d=20, r=5.0, **at)
-        assert found == pytest.approx(float(exact), rel=1e-12)
+        computed = ntk.log_volume(kernel, "relu_power", d=20, r=5.0, **at)
+        assert computed == pytest.approx(float(exact), rel=1e-12)
 
 
 @pytest.mark.sweep
 def test_frames_are_whole_and_hold_the_readout(panel: panels.Panel) -> None:
-    page = panel.frames()
-    assert not re.search(r"(src|href)=.?https?:|url\(", page)
-    frames = json.loads(re.search(r"const frames = (\{.*?\}), root", page, re.DOTALL)[1])
+    frames = read_frames(panel)
     assert set(frames) == {"activation", "sigma", "zeta", "xi", "d"}
-    assert len({frame["picture"] for frame in frames["xi"]}) == len(figures.xi.stops())
-    assert all("<math" in frame["formula"] for frame in frames["xi"])
-    assert {figures.xi.low, figures.xi.high, figures.xi.start} <= set(figures.xi.stops())
+    assert len({frame["picture"] for frame in frames["xi"]}) == len(panels.xi.stops())
+    assert {panels.xi.low, panels.xi.high, panels.xi.start} <= set(panels.xi.stops())
 
 
 def test_the_geometry_figure_has_a_circle_for_every_judged_number() -> None:
-    radii, count = (0.0, 1.0, 3.0), len(figures.SHOWN)
+    radii, count = (0.0, 1.0, 3.0), len(ntk.SHOWN)
     judged = {
         (kernel, one.label, what): 10.0 ** np.arange(3) * (k + 1)
-        for kernel in figures.KERNELS
-        for k, one in enumerate(figures.SHOWN)
-        for what in figures.QUANTITIES
+        for kernel in ntk.KERNELS
+        for k, one in enumerate(ntk.SHOWN)
+        for what in ntk.QUANTITIES
     }
-    figure = figures.figure_geometry(radii, judged, SETTING)
+    figure = figures.figure_geometry(ntk.geometry_along_ray(radii, judged, SETTING))
     volume, _, erf, _, monomials, tangent = figure.axes
     drawn = [line.get_ydata() for line in volume.lines if len(line.get_xdata()) == 3]
     np.testing.assert_allclose(drawn, np.arange(3) + np.log10(np.arange(count) + 1)[:, None])
@@ -159,7 +158,9 @@ def test_the_width_figure_has_mean_and_spread_of_every_width() -> None:
     radii = torch.tensor([0.0, 2.0], dtype=torch.float64)
     draws = torch.tensor([[1.0, 2.0], [3.0, 6.0]], dtype=torch.float64)
     sweep = Convergence(radii, draws[0], {10: Estimate.of(draws), 20: Estimate.of(draws + 1)})
-    figure = figures.figure_width({"erf": dict.fromkeys(figures.QUANTITIES, sweep)}, SETTING)
+    figure = figures.figure_width(
+        ntk.tangent_networks({"erf": dict.fromkeys(ntk.QUANTITIES, sweep)}, SETTING)
+    )
     for axes in figure.axes:
         first, second = axes.containers
         assert first.lines[0].get_ydata().tolist() == [2.0, 4.0]
@@ -172,10 +173,10 @@ def test_the_width_figure_has_mean_and_spread_of_every_width() -> None:
 def test_laws_are_told_by_their_slopes() -> None:
     x = [1e-3, 1e-2, 1e-1]
     laws = {
-        "square": figures.Law(x, [3 * v**2 for v in x]),
-        "root": figures.Law(x, [v**0.5 for v in x]),
+        "square": PowerLaw.fit(x, [3 * v**2 for v in x]),
+        "root": PowerLaw.fit(x, [v**0.5 for v in x]),
     }
-    figure = figures.figure_laws({"one": laws, "two": laws}, "h")
+    figure = figure_laws({"one": laws, "two": laws}, "h")
     texts = [text.get_text() for text in figure.axes[1].get_legend().texts]
     assert texts == ["square: slope 2.000", "root: slope 0.500"]
     assert figure.axes[0].get_xlabel() == "h"

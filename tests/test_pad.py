@@ -5,12 +5,12 @@ import math
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 from matplotlib.axes import Axes
 
 from analytic.expressions.arguments import InputError
-from notebooks import pad
-from notebooks.panels import Caption, Panel, Slider
+from notebooks.panels import Caption, Look, Panel, Slider, pad
 
 TWO = ((1.0, 0.5), (-1.0, 0.25))
 WIDE = pad.Box(-3, 3, -1, 1)
@@ -31,8 +31,8 @@ def test_a_widget_starts_where_it_is_told_and_keeps_pairs() -> None:
 def test_what_the_page_is_told_is_plain_data() -> None:
     control = handles(limits=WIDE, box=pad.Box(-2, 2, 0, 1), mark=pad.Mark.ARROW, names=("a", "b"))
     state = control.widget().get_state()
-    told = {k: state[k] for k in ("limits", "box", "free", "arrows", "names", "step", "value")}
-    assert json.loads(json.dumps(told)) == {
+    sent = {k: state[k] for k in ("limits", "box", "free", "arrows", "names", "step", "value")}
+    assert json.loads(json.dumps(sent)) == {
         "limits": [[-3, 3], [-1, 1]],
         "box": [[-2, 2], [0, 1]],
         "free": [True, True],
@@ -94,8 +94,8 @@ def test_an_empty_or_endless_box_is_refused(sides: tuple[float, ...]) -> None:
 
 
 def clicked(**changes: object) -> pad.Points:
-    given = {"start": ((1.0, 0.5, 0), (-1.0, 0.25, 1)), "kinds": ("a", "b"), "most": 3}
-    return pad.Points("p", "points", **given | changes)
+    arguments = {"start": ((1.0, 0.5, 0), (-1.0, 0.25, 1)), "kinds": ("a", "b"), "most": 3}
+    return pad.Points("p", "points", **arguments | changes)
 
 
 def test_points_come_and_go_and_keep_their_kinds() -> None:
@@ -158,17 +158,23 @@ def test_places_read_well() -> None:
     assert str(handles(start=((1, 0), (-(3**0.5) / 2, 0.5))).start) == "(1, 0) (-0.866, 0.5)"
 
 
-def draw(axes: list[Axes], p: list[list[float]], k: float) -> Caption:
+def stretch(p: list[list[float]], k: float) -> np.ndarray:
+    return np.array(p) * (1, k)
+
+
+def draw(axes: list[Axes], points: np.ndarray) -> Caption:
     if not axes[0].lines:
         axes[0].plot([], [], "o")
         axes[0].set(xlim=(-3, 3), ylim=(-3, 3))
-    axes[0].lines[0].set_data([x for x, _ in p], [k * y for _, y in p])
-    return Caption("p", f"sum {sum(k * y for _, y in p):.3f}")
+    axes[0].lines[0].set_data(*points.T)
+    return Caption("p", f"sum {points[:, 1].sum():.3f}")
 
 
 @pytest.fixture
 def panel() -> Panel:
-    return Panel(draw, [handles(), Slider("k", "k", 1.0, 2.0, 0.5, 1.0)], ["places"])
+    return Panel(
+        stretch, Look(draw, (handles(), Slider("k", "k", 1.0, 2.0, 0.5, 1.0)), ("places",))
+    )
 
 
 def test_a_panel_redraws_when_a_handle_moves_and_resets(panel: Panel) -> None:

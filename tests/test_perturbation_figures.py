@@ -1,6 +1,5 @@
-"""Pictures of one learned example show the closed forms, what they are given, and where theory ends."""
+"""Pictures of one learned example show the closed forms, the numbers they get, and where theory ends."""
 
-import json
 import math
 import re
 from fractions import Fraction
@@ -12,10 +11,12 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from analytic.perturbation import exact_chi, exact_fluctuation
+from moves import check_moves, read_frames
 from notebooks import panels
-from notebooks import perturbation_figures as figures
-from notebooks.ntk_figures import Law
-from notebooks.style import BLUE, RED
+from notebooks.panels.style import BLUE, RED
+from notebooks.topics import perturbation
+from notebooks.topics import perturbation_figures as figures
+from notebooks.topics.statistics import PowerLaw
 
 START = {control.name: control.start for control in figures.CONTROLS}
 CORRECTED, PRINTED, DOT, PRINTED_DOT = range(4)
@@ -23,7 +24,7 @@ CORRECTED, PRINTED, DOT, PRINTED_DOT = range(4)
 
 @pytest.fixture(scope="module")
 def panel() -> panels.Panel:
-    return panels.Panel(figures.perturbed, figures.CONTROLS, figures.TITLES, figures.relevant)
+    return panels.Panel(perturbation.learned_example, figures.PANEL)
 
 
 def line(panel: panels.Panel, axes: int, which: int) -> tuple[np.ndarray, np.ndarray]:
@@ -47,28 +48,29 @@ def test_both_coefficients_are_those_of_exact_arithmetic(
     rho, y = Fraction(rho), Fraction(y)
     corrected, printed = values(d, q, rho, y)
     at = (d, q, float(rho), float(y))
-    assert figures.change(*at) == pytest.approx(float(corrected), rel=1e-12)
-    assert figures.as_printed(*at) == pytest.approx(float(printed), rel=1e-12)
+    assert perturbation.change(*at) == pytest.approx(float(corrected), rel=1e-12)
+    assert perturbation.as_printed(*at) == pytest.approx(float(printed), rel=1e-12)
 
 
 def test_small_cases_by_hand() -> None:
-    assert figures.change(1, 1, 1.0, 1.0) == pytest.approx(-1 / 4)
-    assert figures.as_printed(1, 1, 1.0, 1.0) == 0
-    assert figures.change(2, 2, 1.0, 0.0) == pytest.approx(-11 / 3 - 23 / 6)
-    assert figures.threshold(1, 1, 1.0) == pytest.approx(math.sqrt(3 / 2))
-    assert figures.threshold(2, 2, 0.0) == pytest.approx(math.sqrt(29 / 6))
+    assert perturbation.change(1, 1, 1.0, 1.0) == pytest.approx(-1 / 4)
+    assert perturbation.as_printed(1, 1, 1.0, 1.0) == 0
+    assert perturbation.change(2, 2, 1.0, 0.0) == pytest.approx(-11 / 3 - 23 / 6)
+    assert perturbation.threshold(1, 1, 1.0) == pytest.approx(math.sqrt(3 / 2))
+    assert perturbation.threshold(2, 2, 0.0) == pytest.approx(math.sqrt(29 / 6))
 
 
 @pytest.mark.parametrize(("d", "q"), [(1, 1), (2, 2), (2, 5), (20, 3)])
 def test_the_threshold_is_where_the_sign_turns(d: int, q: int) -> None:
     rho = np.array([0.0, 0.3, 1.0])
-    y = figures.threshold(d, q, rho)
-    assert (figures.change(d, q, rho, 0.999 * y) < 0).all()
-    assert (figures.change(d, q, rho, 1.001 * y) > 0).all()
+    y = perturbation.threshold(d, q, rho)
+    assert (perturbation.change(d, q, rho, 0.999 * y) < 0).all()
+    assert (perturbation.change(d, q, rho, 1.001 * y) > 0).all()
 
 
 def test_figure_e1_draws_chi_and_circles_what_was_judged() -> None:
-    figure = figures.figure_e1(lambda d, q, rho: d + 10 * q + rho, (2, 7), (1, 3))
+    curves = perturbation.chi_curves(lambda d, q, rho: d + 10 * q + rho, (2, 7), (1, 3))
+    figure = figures.figure_e1(curves)
     share, other, excess, _ = figure.axes
     curve, inner, ends = excess.lines[3:6]  # of q = 3
     assert curve.get_ydata()[[0, -1]] == pytest.approx([6, float(exact_chi(2, 3, 1)) - 2])
@@ -81,10 +83,11 @@ def test_figure_e1_draws_chi_and_circles_what_was_judged() -> None:
 
 
 def test_voices_stand_beside_both_formulas() -> None:
-    lonely, plane = figures.Case(1, 1, 1.0), figures.Case(2, 2, 0.5)
+    lonely, plane = perturbation.by_target(1, 1, 1.0), perturbation.by_target(2, 2, 0.5)
     exact = {10: [1.0, 2.0], 100: [3.0, 4.0]}
-    sampled = {50: [(1.0, 0.1), (2.0, 0.2)]}
-    both = figures.figure_voices(lonely, [0.5, 1.5], exact, plane, [0.0, 1.0], sampled)
+    parts = ([0.0, 1.0], [1.0, 2.0], [0.1, 0.2])
+    sampled = {50: perturbation.Sampled(*map(np.array, parts))}
+    both = figures.figure_printed_corrected(lonely, [0.5, 1.5], exact, plane, sampled)
     left, right = both.axes
     assert "rho" not in left.get_title()
     assert r"\rho = 0.5" in right.get_title()
@@ -101,19 +104,19 @@ def test_voices_stand_beside_both_formulas() -> None:
 
 def test_a_line_knows_its_value_at_zero_and_its_error() -> None:
     x, stderr = np.array([1.0, 2.0, 4.0]), np.array([0.1, 0.2, 0.1])
-    fit = figures.Line.through(x, 3 - 0.5 * x, stderr)
+    fit = perturbation.LineFit.through(x, 3 - 0.5 * x, stderr)
     assert (fit.value, fit.slope) == pytest.approx((3, -0.5))
     design = np.stack([np.ones(3), x], 1) / stderr[:, None]
     assert fit.stderr == pytest.approx(np.linalg.inv(design.T @ design)[0, 0] ** 0.5)
-    moved = figures.Line.through(x, 3 - 0.5 * x + np.array([0, 10, 0]), [0.1, 1e6, 0.1])
+    moved = perturbation.LineFit.through(x, 3 - 0.5 * x + np.array([0, 10, 0]), [0.1, 1e6, 0.1])
     assert moved.value == pytest.approx(3, abs=1e-6)  # what is not known does not pull
 
 
 def test_limits_show_slopes_samples_and_the_extrapolation() -> None:
     n = [10, 100, 1000]
-    laws = {f"of order {p}": Law(n, [0.25 * k**-p for k in n]) for p in (1.0, 2.0, 0.0)}
-    fit = figures.Line(-2.0, 0.3, 10.0)
-    at = {10: (-1.0, 0.1), 20: (-1.5, 0.2)}
+    laws = {f"of order {p}": PowerLaw.fit(n, [0.25 * k**-p for k in n]) for p in (1.0, 2.0, 0.0)}
+    fit = perturbation.LineFit(-2.0, 0.3, 10.0)
+    at = perturbation.Sampled(*map(np.array, ([10, 20], [-1.0, -1.5], [0.1, 0.2])))
     left, right = figures.figure_limits(laws, at, fit, -2.1, 1.0).axes
     texts = [text.get_text() for text in left.get_legend().texts]
     assert [text.split()[-1].lstrip("-") for text in texts] == ["1.000", "2.000", "0.000"]
@@ -123,12 +126,12 @@ def test_limits_show_slopes_samples_and_the_extrapolation() -> None:
     assert limit.lines[0].get_ydata() == pytest.approx([-2.0])
     here, _, fitted = (line.get_ydata() for line in right.lines[:3])
     assert (list(here), list(fitted)) == ([-2.1, -2.1], [-2.0, -1.0])
-    told = " ".join(text.get_text() for text in right.get_legend().texts[:2])
-    assert re.findall(r"[-+][\d.]+", told) == ["-2.100", "+1.000"]
+    legend = " ".join(text.get_text() for text in right.get_legend().texts[:2])
+    assert re.findall(r"[-+][\d.]+", legend) == ["-2.100", "+1.000"]
 
 
 def test_the_map_is_symmetric_about_the_example_and_draws_the_border() -> None:
-    figure = figures.figure_map((0.0, 1.8), 2, (1.0, 1.0))
+    figure = figures.figure_map(perturbation.area_maps((0.0, 1.8), 2, (1.0, 1.0)))
     shrink, both, untrained, grow = figure.axes[:4]
     for axes in (shrink, both, untrained, grow):
         picture = np.asarray(axes.collections[0].get_array()).reshape(200, 200)
@@ -138,8 +141,8 @@ def test_the_map_is_symmetric_about_the_example_and_draws_the_border() -> None:
         assert np.abs(picture).max() <= high == -low
         assert bool(len(axes.collections[1].get_paths()[0].vertices)) == (axes is both)
     along, across = (float(text.get_text()) for text in both.texts)
-    assert along == pytest.approx(figures.change(2, 2, 1.0, 1.8), abs=0.005)
-    assert across == pytest.approx(figures.change(2, 2, 0.0, 1.8), abs=0.005)
+    assert along == pytest.approx(perturbation.change(2, 2, 1.0, 1.8), abs=0.005)
+    assert across == pytest.approx(perturbation.change(2, 2, 0.0, 1.8), abs=0.005)
     assert both.texts[1].get_position() == (-1.0, 1.0)  # at a right angle to (1, 1)
     signs = [text.get_text()[0] for axes in figure.axes[:4] for text in axes.texts]
     assert signs == list("--+---++")
@@ -179,14 +182,9 @@ def test_dots_lie_on_their_curves(panel: panels.Panel) -> None:
 
 
 def test_every_slider_changes_the_picture_and_reset_undoes_it(panel: panels.Panel) -> None:
-    image = panel.view.children[3]
-    first, seen = image.value, [image.value]
-    for name, value in {"q": 3, "d": 4, "rho": 0.9, "y": 0.5, "n": 1e5}.items():
-        panel.move(**{name: value})
-        seen.append(image.value)
-    assert len(set(seen)) == len(seen)
     panel.reset()
-    assert (panel.values, image.value) == (START, first)
+    assert panel.values == START
+    check_moves(panel, {"q": 3, "d": 4, "rho": 0.9, "y": 0.5, "n": 1e5})
 
 
 def test_on_a_line_there_is_one_overlap(panel: panels.Panel) -> None:
@@ -197,7 +195,7 @@ def test_on_a_line_there_is_one_overlap(panel: panels.Panel) -> None:
     assert line(panel, 0, DOT)[0].tolist() == [1.0]
     panel.move(d=2)
     assert panel.widgets["rho"].layout.display is None
-    assert len(line(panel, 0, CORRECTED)[0]) == len(figures.OVERLAPS)
+    assert len(line(panel, 0, CORRECTED)[0]) == len(perturbation.OVERLAPS)
 
 
 def test_a_network_too_narrow_for_the_expansion_is_told_so(panel: panels.Panel) -> None:
@@ -212,23 +210,20 @@ def test_every_corner_of_the_sliders_has_finite_numbers() -> None:
     axes = Figure().subplots(1, 2)
     for corner in product((0, -1), repeat=len(figures.CONTROLS)):
         at = {c.name: c.stops()[end] for c, end in zip(figures.CONTROLS, corner, strict=True)}
-        told = figures.perturbed(axes, **at)
+        caption = figures.draw_example(axes, perturbation.learned_example(**at))
         numbers = [
             float(word)
-            for word in re.findall(r"(?:corrected|printed|=) (-?[\d.e+]+)", told.numbers)
+            for word in re.findall(r"(?:corrected|printed|=) (-?[\d.e+]+)", caption.numbers)
         ]
-        assert len(numbers) == 3, told
-        assert np.isfinite(numbers).all(), told
+        assert len(numbers) == 3, caption
+        assert np.isfinite(numbers).all(), caption
         assert all(np.isfinite(one.get_ydata()).all() for side in axes for one in side.lines)
 
 
 @pytest.mark.sweep
 def test_frames_are_whole_and_move_every_control(panel: panels.Panel) -> None:
-    page = panel.frames(every=3)
-    assert not re.search(r"(src|href)=.?https?:|url\(", page)
-    frames = json.loads(re.search(r"const frames = (\{.*?\}), root", page, re.DOTALL)[1])
+    frames = read_frames(panel, every=3)
     assert set(frames) == set(START)
     for control in figures.CONTROLS:
         pictures = {frame["picture"] for frame in frames[control.name]}
         assert len(control.stops()) > len(pictures) == len(frames[control.name]) > 2, control.name
-    assert all("<math" in frame["formula"] for frame in frames["n"])

@@ -10,9 +10,10 @@ import pytest
 from analytic import InputError
 from analytic.ledger import LEDGERS, Verdict, load
 from analytic.ledger.render import headline
-from notebooks import report, runner
+from notebooks import report
 from notebooks.report import anatomy, cells, markdown, mathml
 from notebooks.report.page import asset
+from notebooks.running import runner
 
 FIRST = r"""
 # %% [markdown]
@@ -212,8 +213,10 @@ def test_a_damaged_record_is_refused(tmp_path: Path) -> None:
     ],
 )
 def test_formulas_in_markdown(source: str, latex: list[str]) -> None:
-    found = re.findall(r"<annotation[^>]*>(.*?)</annotation>", markdown.render(source), re.DOTALL)
-    assert found == latex
+    annotations = re.findall(
+        r"<annotation[^>]*>(.*?)</annotation>", markdown.render(source), re.DOTALL
+    )
+    assert annotations == latex
 
 
 def test_a_formula_on_its_own_is_in_no_paragraph() -> None:

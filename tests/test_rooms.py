@@ -14,15 +14,25 @@ ROOT = Path(__file__).parents[1]
 MODULES = sorted(ROOT.glob("analytic/**/*.py"))
 
 
-def _modules(path: Path) -> set[str]:
-    """What a module imports, wherever it does; `from package import name` counts as package.name."""
+def _modules(path: Path, for_checkers: bool = True) -> set[str]:
+    """What a module imports, wherever it does; `from package import name` counts as package.name.
+
+    Without `for_checkers`, imports under TYPE_CHECKING are left out: they are never run.
+    """
     names: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    tree = ast.parse(path.read_text("utf-8"))
+    if not for_checkers:
+        tree.body = [node for node in tree.body if not _for_checkers(node)]
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
             names |= {f"{node.module}.{alias.name}" for alias in node.names}
     return names
+
+
+def _for_checkers(node: ast.stmt) -> bool:
+    return isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
 
 
 RESULTS = ("signal_propagation", "finite", "perturbation", "splines", "relu_dynamics")
@@ -117,6 +127,41 @@ def test_names_imported_when_asked_for_are_those_that_checkers_see(package: str)
     assert set(homes) == set(module.__all__) - eager
     for name, home in homes.items():
         assert getattr(module, name) is getattr(import_module(home), name)
+
+
+TOPICS = sorted(ROOT.glob("notebooks/topics/[a-z]*.py"))
+DRAWING = [path for path in TOPICS if path.stem.endswith("_figures")]
+COMPUTING = [path for path in TOPICS if path not in DRAWING]
+
+
+def test_every_topic_computes_in_one_module_and_draws_in_another() -> None:
+    assert {path.stem for path in DRAWING} == {f"{path.stem}_figures" for path in COMPUTING}
+
+
+@pytest.mark.parametrize("path", COMPUTING, ids=lambda path: path.stem)
+def test_modules_that_compute_know_nothing_of_pictures(path: Path) -> None:
+    modules = _modules(path)
+    assert not {module.partition(".")[0] for module in modules} & {
+        "matplotlib",
+        "ipywidgets",
+        "IPython",
+        "PIL",
+    }
+    assert not [m for m in modules if "_figures" in m or m.startswith("notebooks.panels")]
+
+
+@pytest.mark.parametrize("path", DRAWING, ids=lambda path: path.stem)
+def test_modules_that_draw_compute_nothing(path: Path) -> None:
+    """They take named arrays: no closed form, experiment or solver is at hand, and no tensor is opened."""
+    packages = {module.partition(".")[0] for module in _modules(path, for_checkers=False)}
+    assert not packages & {"analytic", "numeric", "scipy", "sympy", "mpmath", "torch", "sklearn"}
+    tree = ast.parse(path.read_text("utf-8"))
+    calls = {
+        node.func.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+    }
+    assert not calls & {"numpy", "torch", "mpmath", "evaluate", "cpu", "run", "predict"}
 
 
 @pytest.mark.parametrize("path", sorted(ROOT.glob("bench/[a-z]*.py")), ids=lambda path: path.stem)

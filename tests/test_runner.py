@@ -1,4 +1,4 @@
-"""The runner: bad input refused, failures told, outputs whole or absent."""
+"""The runner: bad input refused, failures reported, outputs whole or absent."""
 
 import json
 import os
@@ -12,9 +12,9 @@ import nbformat
 import pytest
 
 from analytic import InputError
-from notebooks import runner
 from notebooks.__main__ import main
 from notebooks.report import anatomy
+from notebooks.running import runner
 
 GOOD = """
 # %% [markdown]
@@ -26,7 +26,8 @@ device: str = "cpu"
 deep = False
 # %%
 import os
-variables = [os.environ.get(name) for name in ("KERNEL_GEOMETRY_FRAMES", "OMP_NUM_THREADS")]
+names = ("KERNEL_GEOMETRY_FRAMES", "OMP_NUM_THREADS", "TQDM_DISABLE")
+variables = [os.environ.get(name) for name in names]
 print(widths, sigma, seed, *variables, os.getcwd())
 # %% tags=["verdict"]
 assert 2 + 2 == 4
@@ -103,7 +104,7 @@ def test_kernels_get_parameters_environment_and_folder(ran: Ran) -> None:
         for o in c.get("outputs", ())
         if "text" in o
     ]
-    assert printed == [f"[4, 5] 2 3 1 1 {Path(runner.__file__).parents[1]}\n"]
+    assert printed == [f"[4, 5] 2 3 1 1 1 {runner.ROOT}\n"]
 
 
 @pytest.mark.parametrize(
@@ -158,9 +159,9 @@ def test_bad_input_is_refused_in_a_sentence(
 ) -> None:
     where = ["--output", str(tmp_path / "build")] if "run" in arguments else []
     assert main([*arguments, *where], folder) == 2
-    told = capsys.readouterr().err
-    assert words in told
-    assert told.count("\n") == 1
+    error = capsys.readouterr().err
+    assert words in error
+    assert error.count("\n") == 1
     assert not (tmp_path / "build").exists()
 
 
@@ -170,9 +171,9 @@ def test_an_output_that_cannot_be_written_is_refused(
     (tmp_path / "file").touch()
     for command in (["run", "01"], ["report"]):
         assert main([*command, "--output", str(tmp_path / "file" / "build")], folder) == 2
-        told = capsys.readouterr().err
-        assert "cannot be written (Not a directory)" in told
-        assert told.count("\n") == 1
+        error = capsys.readouterr().err
+        assert "cannot be written (Not a directory)" in error
+        assert error.count("\n") == 1
 
 
 def test_a_disk_that_fills_during_a_run_is_told(
@@ -220,11 +221,11 @@ def test_a_default_that_is_computed_takes_any_value() -> None:
         "metadata": {"tags": ["parameters"]},
         "source": "import os\nn = os.cpu_count()\na = b = 1",
     }
-    found = anatomy.parameters({"cells": [cell]})
-    assert {name: str(value) for name, value in found.items()} == {
+    parameters = anatomy.parameters({"cells": [cell]})
+    assert {name: str(value) for name, value in parameters.items()} == {
         "n": "os.cpu_count()", "a": "1", "b": "1",
     }  # fmt: skip
-    assert anatomy.fits(found["n"], "anything")
+    assert anatomy.fits(parameters["n"], "anything")
 
 
 @pytest.mark.parametrize("last", [0, 1, 2])

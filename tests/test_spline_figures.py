@@ -1,6 +1,5 @@
 """Pictures of univariate interpolants show the library's numbers, and the panel follows the data."""
 
-import json
 import re
 
 import numpy as np
@@ -11,21 +10,22 @@ from scipy.interpolate import CubicSpline
 
 from analytic.expressions.arguments import InputError
 from analytic.splines import INITIALISATIONS
-from moves import check_moves
+from moves import check_moves, read_frames
 from notebooks import panels
-from notebooks import spline_figures as figures
-from notebooks.ntk_figures import Law
+from notebooks.topics import splines
+from notebooks.topics import splines_figures as figures
+from notebooks.topics.statistics import PowerLaw
 from numeric.estimate import Estimate
 from numeric.experiments.random_features import RandomFeatures
 
-X, Y = np.array(figures.FIVE).T
+X, Y = np.array(splines.FIVE).T
 NETWORK, KERNEL, SPLINE, DATA = range(4)
 RIGHTWARDS = [[0.1, 0.3], [0.3, -0.2], [0.5, 0.5], [0.7, 0.1], [0.9, -0.4]]
 
 
 @pytest.fixture(scope="module")
 def panel() -> panels.Panel:
-    return panels.Panel(figures.play, figures.CONTROLS, figures.TITLES, figures.relevant)
+    return panels.Panel(splines.interpolants, figures.PANEL)
 
 
 def line(panel: panels.Panel, axes: int, which: int) -> np.ndarray:
@@ -36,7 +36,7 @@ def dense(name: str, values: dict, x: np.ndarray, y: np.ndarray, ridge: float) -
     """Kernel regression by its textbook formula."""
     kernel = INITIALISATIONS[name].rf.numpy
     gram = kernel(x=x[:, None], y=x[None], **values) + ridge * np.eye(len(x))
-    return kernel(x=figures.LINE[:, None], y=x[None], **values) @ np.linalg.solve(gram, y)
+    return kernel(x=splines.LINE[:, None], y=x[None], **values) @ np.linalg.solve(gram, y)
 
 
 @pytest.mark.parametrize(
@@ -57,10 +57,10 @@ def test_the_panel_draws_kernel_regression_a_network_and_the_spline(
     kernel = dense(law, values, x, y, 1e-5)
     np.testing.assert_allclose(line(panel, 0, KERNEL), kernel, atol=1e-8)
     hidden = RandomFeatures(INITIALISATIONS[law], values, 300, device="cpu")
-    network = hidden.fit(x, y, 1e-5).predict(figures.LINE).numpy()
+    network = hidden.fit(x, y, 1e-5).predict(splines.LINE).numpy()
     np.testing.assert_allclose(line(panel, 0, NETWORK), network, atol=1e-12)
-    between = (figures.LINE >= 0.1) & (figures.LINE <= 0.9)
-    spline = CubicSpline(x, y, bc_type="natural")(figures.LINE)
+    between = (splines.LINE >= 0.1) & (splines.LINE <= 0.9)
+    spline = CubicSpline(x, y, bc_type="natural")(splines.LINE)
     np.testing.assert_allclose(line(panel, 0, SPLINE)[between], spline[between], atol=1e-13)
     np.testing.assert_allclose(
         line(panel, 1, KERNEL)[between], abs(kernel - spline)[between], atol=1e-8
@@ -69,27 +69,27 @@ def test_the_panel_draws_kernel_regression_a_network_and_the_spline(
 
 
 def test_at_the_start_the_distance_is_the_known_one(panel: panels.Panel) -> None:
-    found = float(re.search(r"kernel ([\d.e+-]+)", panel.numbers)[1])
-    assert found == pytest.approx(1.467e-2, rel=1e-3)
+    distance = float(re.search(r"kernel ([\d.e+-]+)", panel.numbers)[1])
+    assert distance == pytest.approx(1.467e-2, rel=1e-3)
 
 
 def test_every_control_changes_the_picture_and_reset_undoes_it(panel: panels.Panel) -> None:
-    moved = [[0.2, -1.0], *map(list, figures.FIVE[1:])]
+    moved = [[0.2, -1.0], *map(list, splines.FIVE[1:])]
     moves = {"law": "uniform", "A": 2.0, "B": 3.0, "m": 50, "ridge": -2.0, "points": moved}
     check_moves(panel, moves)
 
 
 def test_points_may_pass_each_other_but_not_stand_above_each_other(panel: panels.Panel) -> None:
     before = line(panel, 0, KERNEL)
-    panel.move(points=[list(p) for p in figures.FIVE[::-1]])
+    panel.move(points=[list(p) for p in splines.FIVE[::-1]])
     np.testing.assert_allclose(line(panel, 0, KERNEL), before, atol=1e-12)
-    panel.move(points=[[0.0, 1.0], *map(list, figures.FIVE[1:])])
+    panel.move(points=[[0.0, 1.0], *map(list, splines.FIVE[1:])])
     assert "x = 0.0 has two different targets" in panel.numbers
     assert not any(line(panel, axes, which).size for axes in (0, 1) for which in (NETWORK, KERNEL))
     assert line(panel, 0, DATA).tolist() == [1.0, -0.2, 0.5, 0.1, -0.4]
-    panel.move(points=[[0.0, 0.5], *map(list, figures.FIVE[1:])])  # on top of another
+    panel.move(points=[[0.0, 0.5], *map(list, splines.FIVE[1:])])  # on top of another
     assert line(panel, 0, KERNEL).size
-    panel.move(points=[list(p) for p in figures.FIVE])
+    panel.move(points=[list(p) for p in splines.FIVE])
     np.testing.assert_allclose(line(panel, 0, KERNEL), before)
 
 
@@ -106,7 +106,7 @@ def test_laws_draw_at_the_ends_of_their_sliders(panel: panels.Panel, law: str) -
         for end in (control.low, control.high):
             panel.move(**{control.name: end})
             drawn = [line(panel, axes, which) for axes in (0, 1) for which in (NETWORK, KERNEL)]
-            assert all(curve.shape == figures.LINE.shape for curve in drawn), panel.numbers
+            assert all(curve.shape == splines.LINE.shape for curve in drawn), panel.numbers
             assert np.isfinite(drawn).all()
 
 
@@ -118,76 +118,79 @@ def test_scales_are_shown_to_laws_that_have_them() -> None:
 
 
 def test_frames_drag_a_point(panel: panels.Panel) -> None:
-    page = panel.frames(every=2)
-    frames = json.loads(re.search(r"const frames = (\{.*?\}), root", page, re.DOTALL)[1])
+    frames = read_frames(panel, every=2)
     assert set(frames) == {"law", "B", "m", "ridge", "points"}
     pictures = {frame["picture"] for frame in frames["points"]}
     assert len(pictures) == len(frames["points"]) > 3
-    assert all("<math" in frame["formula"] for frame in frames["points"])
 
 
 def test_the_natural_spline_is_straight_beyond_its_ends_in_any_order() -> None:
-    spline = figures.natural(X[::-1], Y[::-1])
+    spline = splines.natural(X[::-1], Y[::-1])
     np.testing.assert_allclose(spline(X), Y, atol=1e-15)
     for far in (np.array([-3.0, -2.0, -0.8]), np.array([0.9, 2.0, 3.1])):
-        left, right = figures.slopes(spline, far)
+        left, right = splines.slopes(spline, far)
         assert left == pytest.approx(right, rel=1e-12)
         assert abs(left) > 0.1
     with pytest.raises(InputError, match=r"x = 0\.0 has two different targets"):
-        figures.natural([0.0, 0.0, 1.0], [1.0, 2.0, 3.0])
+        splines.natural([0.0, 0.0, 1.0], [1.0, 2.0, 3.0])
 
 
 def test_the_farthest_distance_is_between_the_data_only() -> None:
-    assert figures.farthest(lambda x: x**2, lambda x: 0 * x, [0.5, -2.0, 1.0]) == 4.0
+    assert splines.largest_distance(lambda x: x**2, lambda x: 0 * x, [0.5, -2.0, 1.0]) == 4.0
 
 
 def test_terms_add_up_to_the_tangent_kernel() -> None:
     for name in INITIALISATIONS:
-        setting = figures.Setting.of(name, 1.3, 0.8)
+        setting = splines.Setting.of(name, 1.3, 0.8)
         y = np.linspace(-2, 2, 9)
         whole = setting.initialisation.ntk.numpy(x=0.5, y=y, ec2=0.4, **setting.values)
         np.testing.assert_allclose(sum(setting.terms(0.5, y, 0.4).values()), whole, rtol=1e-13)
-    assert figures.Setting.of("gaussian", 1.3, 0.8).values == {"sa": 1.3, "sb": 0.8}
+    assert splines.Setting.of("gaussian", 1.3, 0.8).values == {"sa": 1.3, "sb": 0.8}
     with pytest.raises(InputError):
-        figures.Setting.of("signs", B=-1.0).terms(0.5, y, 0.4)
+        splines.Setting.of("signs", B=-1.0).terms(0.5, y, 0.4)
 
 
-def slices() -> figures.Slice:
+def one_slice() -> splines.KernelSlice:
     """A network whose means are two standard errors too high."""
-    setting, y = figures.Setting.of("uniform"), np.linspace(-1, 1, 5)
+    setting, y = splines.Setting.of("uniform"), np.linspace(-1, 1, 5)
     one = torch.ones(5, dtype=torch.float64)
-    found = {
+    network = {
         name: Estimate(torch.from_numpy(np.asarray(exact)) + 0.02 * one, 0.1 * one, 100)
         for name, exact in setting.terms(0.5, y, 1 / 3).items()
     }
-    return figures.Slice(setting, 0.5, y, 1 / 3, found)
+    return splines.kernel_slice(setting, 0.5, y, 1 / 3, network)
 
 
 def test_slices_show_closed_forms_and_errors_in_units_of_their_size() -> None:
-    for sigmas in slices().sigmas().values():
+    for sigmas in one_slice().sigmas.values():
         np.testing.assert_allclose(sigmas, 2.0, rtol=1e-12)
-    figure = figures.figure_slices({"one": slices(), "two": slices()}, 4.0)
+    figure = figures.figure_slices({"one": one_slice(), "two": one_slice()}, 4.0)
     above, _, below, _ = figure.axes
     exact, circles = above.lines[:2]
     np.testing.assert_allclose(
-        np.interp(slices().y, *exact.get_data()) + 0.02, circles.get_ydata(), atol=1e-4
+        np.interp(one_slice().points, *exact.get_data()) + 0.02, circles.get_ydata(), atol=1e-4
     )
     assert [line.get_ydata()[0] for line in below.lines] == pytest.approx([2, 2, 2, 4])
 
 
 def test_the_fit_shows_every_curve_and_the_limit_of_distances() -> None:
-    curves = {name: np.poly1d([k]) for k, name in enumerate(("m = 9", "kernel", "spline"))}
-    laws = {"independent": Law([1, 2, 4], [4.0, 3.0, 2.0]), "grid": Law([1, 2, 4], [2.0, 1.5, 1.5])}
-    left, right = figures.figure_fit((X, Y), curves, laws, 1.5).axes
-    assert [line.get_ydata()[0] for line in left.lines[:3]] == [0, 1, 2]
+    network, kernel, spline = (np.poly1d([k]) for k in (0, 0.5, 2))
+    laws = {
+        "independent": PowerLaw.fit([1, 2, 4], [4.0, 3.0, 2.0]),
+        "grid": PowerLaw.fit([1, 2, 4], [2.0, 1.5, 1.5]),
+    }
+    fit = splines.fit((X, Y), {"m = 9": network}, kernel, spline, laws)
+    left, right = figures.figure_fit(fit).axes
+    assert [line.get_ydata()[0] for line in left.lines[:3]] == [0, 0.5, 2]
     assert left.lines[3].get_xydata().tolist() == np.stack([X, Y], 1).tolist()
     assert right.lines[0].get_ydata().tolist() == [4.0, 3.0, 2.0]
-    assert "kernel: 1.5" in [text.get_text() for text in right.get_legend().texts]
+    assert "kernel interpolant: 1.5" in [text.get_text() for text in right.get_legend().texts]
 
 
 def not_splines(grid: np.ndarray) -> Figure:
-    cube = figures.Bending("cube", lambda x: x**3, lambda x: 6 * x, (-0.5, 0.5))
-    return figures.figure_not_splines((X, Y), grid, {"square": np.square, "kink": np.abs}, [cube])
+    cube = splines.second_derivative("cube", lambda x: x**3, lambda x: 6 * x, (-0.5, 0.5), grid)
+    functions = {"square": np.square, "kink": np.abs}
+    return figures.figure_not_splines(splines.not_splines((X, Y), grid, functions, [cube]))
 
 
 def test_slopes_and_bending_are_those_of_known_functions() -> None:
@@ -195,7 +198,7 @@ def test_slopes_and_bending_are_those_of_known_functions() -> None:
     square, kink = slope.lines[:2]
     np.testing.assert_allclose(square.get_ydata(), 2 * square.get_xdata(), atol=1e-12)
     assert set(np.round(kink.get_ydata(), 9)) == {-1.0, 1.0}
-    found, circles = bend.lines[:2]
-    np.testing.assert_allclose(found.get_ydata(), 6 * found.get_xdata(), atol=1e-9)
+    differences, circles = bend.lines[:2]
+    np.testing.assert_allclose(differences.get_ydata(), 6 * differences.get_xdata(), atol=1e-9)
     np.testing.assert_allclose(circles.get_ydata(), 6 * circles.get_xdata())
     assert [line.get_xdata()[0] for line in bend.lines[3:5]] == [-0.5, 0.5]

@@ -37,7 +37,9 @@ def write(output: Path) -> Path:
 
 
 def unwritable(target: Path, error: OSError) -> InputError:
-    return InputError(f"{target} cannot be written ({error.strerror}): give another --output.")
+    return InputError(
+        f"{target} cannot be written ({error.strerror or error}): give another --output."
+    )
 
 
 def standalone(notebook: Node, record: Record) -> str:

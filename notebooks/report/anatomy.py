@@ -1,4 +1,4 @@
-"""What a notebook says of itself: heading, question, parameters, verdict."""
+"""Parts of a notebook by their role: heading, question, parameters, verdict."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ def tagged(notebook: Node, tag: str) -> list[Node]:
 
 def heading(notebook: Node) -> str | None:
     """The first heading, as Markdown."""
-    found = re.search(r"^#+ +(.+)", _prose(notebook), re.MULTILINE)
-    return found[1].strip() if found else None
+    match = re.search(r"^#+ +(.+)", _prose(notebook), re.MULTILINE)
+    return match[1].strip() if match else None
 
 
 def question(notebook: Node) -> str | None:
     """Of the paragraph beneath the first heading, the first question or else the first sentence."""
-    found = re.search(r"^#+ .+\n+((?:[^#\n].*(?:\n|$))+)", _prose(notebook), re.MULTILINE)
-    if not found:
+    match = re.search(r"^#+ .+\n+((?:[^#\n].*(?:\n|$))+)", _prose(notebook), re.MULTILINE)
+    if not match:
         return None
-    sentences = re.split(r"(?<=[.?!])\s+(?=[A-Z$(`])", " ".join(found[1].split()))
+    sentences = re.split(r"(?<=[.?!])\s+(?=[A-Z$(`])", " ".join(match[1].split()))
     return next((s for s in sentences if s.endswith("?")), sentences[0])
 
 
@@ -51,7 +51,7 @@ def _prose(notebook: Node) -> str:
 
 
 def verdict(notebook: Node) -> str | None:
-    """What the cell tagged verdict printed; that it ran says that its assertions hold."""
+    """What the cell tagged verdict printed; since it ran to its end, its assertions hold."""
     ran = [c for c in tagged(notebook, "verdict") if c.get("execution_count")]
     if not ran:
         return None

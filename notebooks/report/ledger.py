@@ -55,7 +55,7 @@ def _row(paper: str, entry: Entry) -> str:
 
 
 def _findings(entry: Entry) -> Iterator[str]:
-    """Routes, what was found by them, and what could not be read."""
+    """Routes, what they showed, and what could not be read."""
     if settled := all_routes().get(entry.id):
         yield from (f"{claim}, {claim.digits} digits" for claim in settled.claims)
     if entry.note:

@@ -50,8 +50,8 @@ def render(source: str, pages: Collection[str] = ()) -> str:
 def _on_one_line(source: str) -> str:
     """Formulas joined, so that a line of one that opens with - or + begins no list."""
 
-    def join(found: re.Match[str]) -> str:
-        return found[0].replace("\n", " ") if found["wide"] or found["narrow"] else found[0]
+    def join(match: re.Match[str]) -> str:
+        return match[0].replace("\n", " ") if match["wide"] or match["narrow"] else match[0]
 
     return re.sub(f"{_CODE}|{_MATH}", join, source, flags=re.MULTILINE)
 
@@ -64,14 +64,14 @@ def phrase(source: str) -> str:
 def _math(markdown: mistune.Markdown) -> None:
     """A plugin: $...$ in a line, $$...$$ in a line or on its own."""
 
-    def alone(_: Any, found: re.Match[str], state: Any) -> int:
-        state.append_token({"type": "block_math", "raw": found["alone"]})
-        return found.end()
+    def alone(_: Any, match: re.Match[str], state: Any) -> int:
+        state.append_token({"type": "block_math", "raw": match["alone"]})
+        return match.end()
 
-    def within(_: Any, found: re.Match[str], state: Any) -> int:
-        kind = "block_math" if found["wide"] else "inline_math"
-        state.append_token({"type": kind, "raw": found["wide"] or found["narrow"]})
-        return found.end()
+    def within(_: Any, match: re.Match[str], state: Any) -> int:
+        kind = "block_math" if match["wide"] else "inline_math"
+        state.append_token({"type": kind, "raw": match["wide"] or match["narrow"]})
+        return match.end()
 
     markdown.block.register("math", _ALONE, alone, before="list")
     markdown.inline.register("math", _MATH, within, before="codespan")

@@ -1,4 +1,4 @@
-"""What a run was, kept beside its outputs: parameters, commit, versions, time."""
+"""What a run was, written beside its outputs: parameters, commit, versions, time."""
 
 from __future__ import annotations
 
@@ -94,10 +94,10 @@ class Record:
 
 
 def _versions() -> dict[str, str]:
-    found = {"python": platform.python_version()}
+    versions = {"python": platform.python_version()}
     for name in PACKAGES:
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
             continue
-    return found
+    return versions

@@ -9,22 +9,12 @@ from mpmath import mp
 
 from analytic.activations import erf
 from analytic.finite.units import Units
-from notebooks.browser import PICTURE, NotebookPage, chromium, opened
-from notebooks.finite_figures import CIRCLE, Triple
+from notebooks.running.browser import PICTURE, NotebookPage, chromium, open_notebook
+from notebooks.topics.finite import CIRCLE, Triple
 
 pytestmark = pytest.mark.skipif(
     chromium() is None, reason="no Chromium here: install it to drag in a real browser"
 )
-TIMED_KEY = """async (handle) => {
-  const image = document.querySelector('img.widget-image'), before = image.src;
-  const start = performance.now();
-  handle.dispatchEvent(new KeyboardEvent('keydown', {key: 'ArrowUp', bubbles: true}));
-  while (image.src === before && performance.now() - start < 10000)
-    await new Promise(requestAnimationFrame);
-  return performance.now() - start;
-}"""
-
-
 HEAD = """# ---
 # jupyter:
 #   kernelspec:
@@ -36,22 +26,24 @@ HEAD = """# ---
 # %%
 """
 # The panels of notebooks 06 and 10 alone, since those take longer.
-DRAGGING = """from notebooks import finite_figures as figures, panels
+DRAGGING = """from notebooks import panels
+from notebooks.topics import finite, finite_figures as figures
 
-panels.Panel(figures.network, [figures.W, figures.bias], figures.TITLES)
+panels.Panel(finite.panel_network, figures.PANEL)
 """
-CLICKING = """from notebooks import boundary_panel as own, panels
+CLICKING = """from notebooks import panels
+from notebooks.topics import boundaries, boundaries_figures as figures
 
-panels.Panel(own.play, own.CONTROLS, own.TITLES, own.relevant)
+panels.Panel(boundaries.trained_network, figures.PANEL)
 """
 
 
 @pytest.fixture(scope="module")
 def notebook(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NotebookPage]:
     folder = tmp_path_factory.mktemp("lab")
-    for name, panel in {"dragging": DRAGGING, "clicking": CLICKING}.items():
+    for name, panel in {"00_dragging": DRAGGING, "00_clicking": CLICKING}.items():
         (folder / f"{name}.py").write_text(HEAD + panel)
-    with opened("dragging", folder) as page:
+    with open_notebook("00_dragging", folder) as page:
         page.run()
         page.page.wait_for_selector(".pad-handle", timeout=20_000)
         page.page.locator("img.widget-image").scroll_into_view_if_needed()
@@ -68,7 +60,7 @@ def expected(*first: float) -> str:
 
 
 def way(notebook: NotebookPage, handle: int, by: Sequence[float]) -> list[tuple[float, float]]:
-    """Points on the screen from a handle to elsewhere, which is told in units of the data."""
+    """Points on the screen from a handle to elsewhere, `by` so much in units of the data."""
     box = notebook.page.locator(".pad-handle circle").nth(handle).bounding_box()
     x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
     scale = notebook.page.locator("svg.pad rect").bounding_box()["width"] / 4  # from -2 to 2
@@ -115,8 +107,7 @@ def test_a_dragged_weight_redraws_the_network(notebook: NotebookPage, tmp_path: 
     swipe(notebook, 0, (-0.5, 0.5))
     assert notebook.shows(expected(1.5, 1.0))
 
-    element = handle.element_handle()
-    times = [notebook.page.evaluate(TIMED_KEY, element) for _ in range(9)]
+    times = notebook.redraw_milliseconds(handle, "ArrowUp")
     print(f"pad to picture: median {statistics.median(times):.0f} ms of {len(times)}")
     assert max(times) < 10_000  # every press changed the figure
 
@@ -129,7 +120,7 @@ def test_a_dragged_weight_redraws_the_network(notebook: NotebookPage, tmp_path: 
 
 def test_points_are_clicked_together(notebook: NotebookPage, tmp_path: Path) -> None:
     page = notebook.page
-    page.goto(f"{notebook.server}/lab/tree/clicking.py?reset")
+    page.goto(f"{notebook.server}/lab/tree/00_clicking.py?reset")
     notebook.run()
     notebook.choose("your points")
     page.wait_for_selector(".pad-handle", timeout=20_000)
@@ -153,8 +144,8 @@ def test_points_are_clicked_together(notebook: NotebookPage, tmp_path: Path) -> 
     assert has(2, "2 of 2 right")
     page.mouse.click(*screen(0.5, -1.0))
     assert has(3, "3 of 3 right")
-    told = [handle.get_attribute("aria-valuetext") for handle in page.locator(".pad-handle").all()]
-    assert told == ["-0.50, 0.25", "0.50, 0.25", "0.50, -1.00"]
+    texts = [handle.get_attribute("aria-valuetext") for handle in page.locator(".pad-handle").all()]
+    assert texts == ["-0.50, 0.25", "0.50, 0.25", "0.50, -1.00"]
     page.screenshot(path=tmp_path / "clicked.png")
     page.mouse.dblclick(*screen(0.5, 0.25))
     assert has(2, "2 of 2 right")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from analytic import catalogue
-from notebooks.browser import NotebookPage, chromium, opened
+from notebooks.running.browser import NotebookPage, chromium, open_notebook
 
 pytestmark = pytest.mark.skipif(
     chromium() is None, reason="no Chromium here: install it to try the sliders in a real browser"
@@ -17,7 +17,9 @@ SIGMA, DEGREE = 0, 2  # positions among the visible sliders
 
 @pytest.fixture(scope="module")
 def notebook(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NotebookPage]:
-    with opened("01_nngp_geometry", tmp_path_factory.mktemp("lab")) as page:
+    folder = tmp_path_factory.mktemp("lab")
+    (folder / "module.py").write_text('"""A module, and no notebook."""\n')
+    with open_notebook("01_nngp_geometry", folder) as page:
         page.run()
         yield page
 
@@ -41,11 +43,18 @@ def test_sliders_show_what_the_catalogue_says(notebook: NotebookPage, tmp_path: 
     assert notebook.shows(expected("monomial", d=2, sigma="1.1", zeta=1, q=3))
     notebook.page.screenshot(path=tmp_path / "panel.png")
 
-    times = notebook.redraw_milliseconds(SIGMA)
+    times = notebook.redraw_milliseconds(notebook.slider(SIGMA))
     print(f"slider to picture: median {statistics.median(times):.0f} ms of {len(times)}")
     assert max(times) < 10_000  # every press changed the figure
 
     notebook.page.get_by_role("button", name="reset").click()
     assert notebook.shows(expected("erf", d=2, sigma=1, zeta=1))
     assert notebook.foreign == []
+    assert notebook.errors == []
+
+
+def test_a_module_opens_in_the_editor(notebook: NotebookPage) -> None:
+    notebook.page.goto(f"{notebook.server}/lab/tree/module.py?reset")
+    notebook.page.wait_for_selector(".jp-FileEditor", timeout=60_000)
+    assert not notebook.page.locator(".jp-NotebookPanel").count()
     assert notebook.errors == []

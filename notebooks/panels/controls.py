@@ -42,6 +42,27 @@ class Slider:
 
 
 @dataclass(frozen=True)
+class LogSlider:
+    """A positive number that moves by factors."""
+
+    name: str
+    label: str  # LaTeX
+    low: int  # powers of ten
+    high: int
+    start: float
+
+    def widget(self) -> W.Widget:
+        return W.FloatLogSlider(
+            value=self.start, min=self.low, max=self.high, step=0.25, description=f"${self.label}$",
+            readout_format=".1e", style={"description_width": "3em"},
+        )  # fmt: skip
+
+    def stops(self) -> list[float]:
+        """Powers of ten and the start, for frames."""
+        return sorted({10.0**k for k in range(self.low, self.high + 1)} | {self.start})
+
+
+@dataclass(frozen=True)
 class Choice:
     """One of several names."""
 
@@ -83,10 +104,11 @@ class Scale:
         return list(self.values)
 
 
-Control = Slider | Choice | Scale
+Control = Slider | LogSlider | Choice | Scale
 
 # The sliders of the suite: the same letter has the same range, start and label in every notebook.
 sigma = Slider("sigma", r"\sigma", 0.1, 3.0, 0.1, 1.0)
 zeta = Slider("zeta", r"\zeta", 0.0, 3.0, 0.1, 1.0)
+xi = Slider("xi", r"\xi", 0.0, 3.0, 0.1, 1.0)
 degree = Slider("q", "q", 1, 10, 1, 2)
 dimension = Slider("d", "d", 1, 20, 1, 2)

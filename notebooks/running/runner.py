@@ -1,4 +1,4 @@
-"""Runs notebooks with papermill: parameters checked first, failures told, outputs whole or absent."""
+"""Runs notebooks with papermill: parameters checked first, failures reported, outputs whole or absent."""
 
 # ruff: noqa: E402
 from __future__ import annotations
@@ -35,13 +35,13 @@ from notebooks.report.cells import plain
 from notebooks.report.record import ROOT, Commit, Record
 
 Values = Mapping[str, Any]
-FOLDER = Path(__file__).parent
+FOLDER = Path(__file__).parents[1]
 PROFILES = ("quick", "full")
 SUFFIXES = (".ipynb", ".html", ".json", ".failed.ipynb")
 _KERNEL = {"name": "python3", "language": "python", "display_name": "Python 3"}
 _BAR = {"leave": False, "disable": None}  # on a terminal only
 _log = logging.getLogger("papermill")
-_log.setLevel(logging.CRITICAL)  # what papermill warns of is checked or told here
+_log.setLevel(logging.CRITICAL)  # what papermill warns of is checked or reported here
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ def outcomes(
     check(sources, parameters)
     if jobs < 1:
         raise InputError(f"{jobs} jobs were asked for, but at least 1 is needed.")
-    batch = _Batch(_cleared(output / "notebooks", sources), parameters, jobs)
+    batch = _Batch(_clear(output / "notebooks", sources), parameters, jobs)
     with ThreadPoolExecutor(jobs) as pool:
         running = [pool.submit(batch.attempt, source) for source in sources]
         try:
@@ -133,7 +133,7 @@ def outcomes(
             batch.stop(running)
 
 
-def _cleared(target: Path, sources: Sequence[Source]) -> Path:
+def _clear(target: Path, sources: Sequence[Source]) -> Path:
     """The folder without earlier outputs of these notebooks, and sure to take new ones."""
     try:
         target.mkdir(parents=True, exist_ok=True)
@@ -160,44 +160,50 @@ class _Batch:
     def attempt(self, source: Source) -> Outcome:
         """Executes one notebook; its outputs come into place together, or not at all."""
         started, name = datetime.now(UTC), source.name
-        given = {k: v for k, v in self.parameters.items() if k in source.defaults}
+        chosen = {k: v for k, v in self.parameters.items() if k in source.defaults}
         try:
             with TemporaryDirectory(dir=self.target, prefix=".") as scratch:
                 partial = Path(scratch, f"{name}.ipynb")
-                trouble = self._execute(source, given, partial)
-                record = Record.of(name, source.defaults | given, self.commit, started)
-                if trouble is None:
+                failure = self._execute(source, chosen, partial)
+                record = Record.of(name, source.defaults | chosen, self.commit, started)
+                if failure is None:
                     node = nbformat.read(partial, as_version=4)
                     partial.with_suffix(".html").write_text(standalone(node, record), "utf-8")
                     record.write(partial.with_suffix(".json"))
-                    for suffix in (".ipynb", ".html", ".json"):  # the record last: it says "whole"
+                    for suffix in (
+                        ".ipynb",
+                        ".html",
+                        ".json",
+                    ):  # the record last: it marks a whole output
                         os.replace(partial.with_suffix(suffix), self.target / f"{name}{suffix}")
                 else:
                     os.replace(partial, self.target / f"{name}.failed.ipynb")
         except OSError as error:
             raise unwritable(self.target, error) from None
-        return Outcome(name, record.seconds, trouble)
+        return Outcome(name, record.seconds, failure)
 
-    def _execute(self, source: Source, given: Values, partial: Path) -> str | None:
+    def _execute(self, source: Source, chosen: Values, partial: Path) -> str | None:
         """What went wrong, if anything; papermill keeps what ran in `partial`."""
         try:
             node = papermill.execute_notebook(
                 source.node,
                 partial,
-                {name: _listed(value) for name, value in given.items()},
+                {name: _as_lists(value) for name, value in chosen.items()},
                 engine_name=_Engine.__name__,
                 kernel_name=_KERNEL["name"],
                 progress_bar={"desc": source.name, **_BAR},
                 batch=self,
             )
         except PapermillExecutionError as error:
-            return _told(error.source, "\n".join(error.traceback))
+            return _failure_text(error.source, "\n".join(error.traceback))
         except RuntimeError as error:  # the kernel died, or never started
             cells = nbformat.read(partial, as_version=4).cells
             begun = [c.source for c in cells if c.metadata.papermill.start_time]
-            return _told(begun[-1] if begun else "", str(error))
+            return _failure_text(begun[-1] if begun else "", str(error))
         ended = [c.source for c in node.cells if c.metadata.papermill.exception]
-        return _told(ended[0], "SystemExit: the cells below did not run.") if ended else None
+        return (
+            _failure_text(ended[0], "SystemExit: the cells below did not run.") if ended else None
+        )
 
     def stop(self, running: Sequence[Future[Outcome]]) -> None:
         """Ends what still runs: nothing, unless there was an interrupt or a full disk."""
@@ -211,17 +217,17 @@ class _Batch:
                         os.killpg(provisioner.pgid, signal.SIGKILL)
 
 
-def _listed(value: Any) -> Any:
+def _as_lists(value: Any) -> Any:
     """Tuples as lists, since papermill would inject a tuple as text."""
-    return [_listed(part) for part in value] if isinstance(value, tuple | list) else value
+    return [_as_lists(part) for part in value] if isinstance(value, tuple | list) else value
 
 
-def _told(cell: str, trouble: str) -> str:
-    return f"{indent(cell.strip(), '    ')}\n\n{plain(trouble).strip()}"
+def _failure_text(cell: str, failure: str) -> str:
+    return f"{indent(cell.strip(), '    ')}\n\n{plain(failure).strip()}"
 
 
 class _Engine(Engine):
-    """papermill's engine, with kernels that the batch knows and can end."""
+    """papermill's engine, with kernels that the batch holds and can end."""
 
     @classmethod
     def execute_managed_notebook(
@@ -231,7 +237,8 @@ class _Engine(Engine):
         client = PapermillNotebookClient(nb_man, kernel_name=kernel_name, log=_log)
         client.extra_arguments = ["--log-level=40"]  # errors, without the warning about TCP
         batch.clients.add(client)
-        environment = {"KERNEL_GEOMETRY_FRAMES": "1"} | os.environ  # sliders as frames
+        # Sliders become frames; no progress bar, for nobody watches and it would stay in the report.
+        environment = {"KERNEL_GEOMETRY_FRAMES": "1"} | os.environ | {"TQDM_DISABLE": "1"}
         if batch.jobs > 1:
             environment["OMP_NUM_THREADS"] = "1"
         with TemporaryFile() as log:

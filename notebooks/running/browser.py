@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from notebooks.lab import ROOT, arguments, free_port
 from notebooks.panels import FRAMES
+from notebooks.running.lab import ROOT, arguments, free_port
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = (
@@ -29,10 +29,10 @@ RUN_ALL = """async () => {
   return await app.commands.execute('notebook:run-all-cells');
 }"""
 PICTURE = "() => document.querySelector('img.widget-image')?.src ?? null"
-PRESS_AND_TIME = """async (handle) => {
+PRESS_AND_TIME = """async ([handle, key]) => {
   const image = document.querySelector('img.widget-image'), before = image.src;
   const start = performance.now();
-  handle.dispatchEvent(new KeyboardEvent('keydown', {key: 'ArrowRight', bubbles: true}));
+  handle.dispatchEvent(new KeyboardEvent('keydown', {key, bubbles: true}));
   while (image.src === before && performance.now() - start < 10000)
     await new Promise(requestAnimationFrame);
   return performance.now() - start;
@@ -46,7 +46,7 @@ def chromium() -> str | None:
 
 @dataclass
 class NotebookPage:
-    """One notebook, opened and run; what the page asked for and complained of is kept."""
+    """One notebook, opened and run; requests beyond loopback and errors are recorded."""
 
     page: Any
     server: str
@@ -73,7 +73,7 @@ class NotebookPage:
         return self.page.evaluate(PICTURE)
 
     def shows(self, numbers: str) -> bool:
-        """Whether the line of numbers says this, or comes to say it within seconds."""
+        """Whether the line of numbers shows this text, now or within ten seconds."""
         from playwright.sync_api import TimeoutError
 
         says = "(text) => document.querySelector('code.panel-numbers')?.innerText === text"
@@ -98,14 +98,16 @@ class NotebookPage:
         self.page.locator(".widget-dropdown select").first.select_option(value)
         self.page.wait_for_function(f"(b) => ({PICTURE})() !== b", arg=before, timeout=20_000)
 
-    def redraw_milliseconds(self, position: int, presses: int = 9) -> list[float]:
-        """From key press to changed picture, timed inside the page."""
-        handle = self.slider(position).element_handle()
-        return [self.page.evaluate(PRESS_AND_TIME, handle) for _ in range(presses)]
+    def redraw_milliseconds(
+        self, control: Any, key: str = "ArrowRight", presses: int = 9
+    ) -> list[float]:
+        """From the press of a key on a control to the changed picture, timed inside the page."""
+        pair = [control.element_handle(), key]
+        return [self.page.evaluate(PRESS_AND_TIME, pair) for _ in range(presses)]
 
 
 @contextmanager
-def opened(name: str, folder: Path) -> Iterator[NotebookPage]:
+def open_notebook(name: str, folder: Path) -> Iterator[NotebookPage]:
     """A notebook in a scratch folder, copied there if need be, opened in JupyterLab in a headless browser."""
     from playwright.sync_api import sync_playwright
 

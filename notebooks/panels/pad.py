@@ -19,7 +19,7 @@ COLOURS = ("#3465a4", "#b5394c", "#3a7d44", "#8a5fb0", "#c17d11", "#222222")
 
 
 class Moves(Enum):
-    """The ways in which handles go; the value tells which of x and y are free."""
+    """Along which axes handles move; the value has a flag for x and one for y."""
 
     FREELY = (True, True)
     SIDEWAYS = (True, False)
@@ -116,7 +116,7 @@ class Handles:
     moves: Moves = Moves.FREELY
     mark: Mark = Mark.POINT
     step: float = 0.05
-    names: tuple[str, ...] = ()  # beside the handles; numbers where none are given
+    names: tuple[str, ...] = ()  # beside the handles; numbers where there are none
     colours: tuple[str, ...] = COLOURS
     tour: tuple[Place, ...] = ()  # where the first handle goes in frames, if not along a line
 

@@ -10,18 +10,19 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-BLUE, INK, RED, GREY = "#3465a4", "#222222", "#b5394c", "#8a8a8a"
+BLUE, INK, RED, GREY = "#3465a4", "#222222", "#b5394c", "#888888"
+GREEN, PURPLE = "#3a7d44", "#6a4c93"
 SMALL = {"frameon": False, "fontsize": 8}  # legends
-FOLDER = Path(os.environ.get("KERNEL_GEOMETRY_FIGURES", Path(__file__).parents[1] / "figures"))
+FOLDER = Path(os.environ.get("KERNEL_GEOMETRY_FIGURES", Path(__file__).parents[2] / "figures"))
 
 
-def new(width: float = 9.0, height: float = 3.4) -> Figure:
+def new_figure(width: float = 9.0, height: float = 3.4) -> Figure:
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
     return figure
 
 
-def framed(axes: Axes, title: str, xlabel: str = "", size: float | None = None) -> Axes:
+def frame_axes(axes: Axes, title: str, xlabel: str = "", size: float | None = None) -> Axes:
     """Axes with a title of that font size, a label, and no lines above and to the right."""
     axes.set_title(title, fontsize=size)
     axes.set_xlabel(xlabel)
@@ -29,7 +30,7 @@ def framed(axes: Axes, title: str, xlabel: str = "", size: float | None = None) 
     return axes
 
 
-def saved(figure: Figure, name: str) -> Image:
+def save(figure: Figure, name: str) -> Image:
     """The figure as written to figures/ under a short name; its parameters stand in the text."""
     FOLDER.mkdir(exist_ok=True)
     path = FOLDER / f"{name}.png"

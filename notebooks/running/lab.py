@@ -1,4 +1,4 @@
-"""JupyterLab on the index: percent files open as notebooks, loopback only, no news, no set-up."""
+"""JupyterLab on the index: numbered files open as notebooks, loopback only, no news, no set-up."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from pathlib import Path
 
 from analytic.expressions.arguments import InputError
 
-ROOT = Path(__file__).parents[1]
-SETTINGS = Path(__file__).parent / "lab"
+ROOT = Path(__file__).parents[2]
+SETTINGS = Path(__file__).parent / "lab_settings"
+EXTENSIONS = Path(__file__).parent / "lab_extensions"
 START = "/lab/tree/notebooks/00_index.py"
 
 
@@ -28,6 +29,7 @@ def arguments(
         "--ServerApp.port_retries=0",
         f"--ServerApp.root_dir={root}",
         f"--LabApp.app_settings_dir={SETTINGS}",
+        f"--LabApp.extra_labextensions_path={EXTENSIONS}",
         f"--LabApp.default_url={START}",
         "--LabApp.expose_app_in_browser=True",
         "--LabApp.news_url=",

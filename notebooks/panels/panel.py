@@ -19,13 +19,8 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from notebooks.controls import Choice, Control, Scale, Slider, degree, dimension, sigma, zeta
+from notebooks.panels.controls import Control
 from notebooks.report import mathml
-
-__all__ = [
-    "Caption", "Choice", "Control", "Panel", "Scale", "Slider",
-    "curve", "degree", "dimension", "freeze", "sigma", "zeta",
-]  # fmt: skip
 
 FRAMES = "KERNEL_GEOMETRY_FRAMES"  # set by the runner: every k-th stop as a frame, no live widgets
 Values = Mapping[str, Any]
@@ -64,17 +59,31 @@ def freeze(axes: Sequence[Axes]) -> None:
     figure.figimage(still, zorder=-1)
 
 
-class Panel:
-    """Axes side by side under controls. `draw(axes, **values)` moves curves and returns the caption."""
+def always(name: str, values: Values) -> bool:
+    """Every control matters, whatever the others are."""
+    return True
 
-    def __init__(
-        self,
-        draw: Callable[..., Caption],
-        controls: Sequence[Control],
-        titles: Sequence[str],
-        relevant: Callable[[str, Values], bool] = lambda name, values: True,
-    ) -> None:
-        self._draw, self._controls, self._relevant = draw, tuple(controls), relevant
+
+@dataclass(frozen=True)
+class Look:
+    """How a panel looks: what draws it, its controls, a title for each axes, and which controls matter.
+
+    `draw(axes, arrays)` moves curves to the arrays and returns the caption; a control is hidden where
+    `relevant(name, values)` is false.
+    """
+
+    draw: Callable[[Sequence[Axes], Any], Caption]
+    controls: tuple[Control, ...]
+    titles: tuple[str, ...]
+    relevant: Callable[[str, Values], bool] = always
+
+
+class Panel:
+    """Axes side by side under controls; `compute(**values)` turns their values into named arrays."""
+
+    def __init__(self, compute: Callable[..., Any], look: Look) -> None:
+        self._compute, self._draw = compute, look.draw
+        self._controls, self._relevant, titles = look.controls, look.relevant, look.titles
         self.figure = Figure(figsize=(4.5 * len(titles), 3.4))
         self._canvas = FigureCanvasAgg(self.figure)
         self._axes = self.figure.subplots(1, len(titles), squeeze=False)[0]
@@ -127,7 +136,7 @@ class Panel:
         self._numbers.value = f'<code class="panel-numbers">{html.escape(caption.numbers)}</code>'
 
     def _render(self, values: Values) -> tuple[Caption, bytes]:
-        caption = self._draw(self._axes, **values)
+        caption = self._draw(self._axes, self._compute(**values))
         buffer = io.BytesIO()
         self._canvas.print_png(buffer, pil_kwargs={"compress_level": 1})  # faster than smaller
         return caption, buffer.getvalue()

@@ -1,0 +1,1 @@
+"""Notebooks run without a person by papermill, and with one in JupyterLab."""

@@ -1,0 +1,254 @@
+"""Univariate ReLU networks in training: states, paths, velocities, knots at samples, and films by delta."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from analytic.relu_dynamics import RayKind, Samples, VelocityField
+from notebooks.topics.statistics import Array
+from numeric.experiments.knots import Shares
+from numeric.progress import progress_bar
+from numeric.relu_dynamics import Neurons, Trajectory
+from numeric.relu_dynamics.regimes import milestones, regime
+
+GRID = torch.linspace(-1.3, 1.3, 1_041, dtype=torch.float64)
+ATTRACTOR, REPULSOR = "attractor", "repulsor"
+SIZES = (0.3, 1.0, 3.0, 10.0, 30.0)
+DELTAS = (-math.inf, *(-size for size in SIZES[::-1]), 0.0, *SIZES, math.inf)
+STOPS = 21  # of each film
+
+
+@dataclass(frozen=True, eq=False)
+class LineData:
+    """Samples of a function on a line."""
+
+    title: str
+    x: torch.Tensor  # (s,)
+    y: torch.Tensor  # (s,)
+
+
+def _even(reach: float, count: int) -> torch.Tensor:
+    return torch.linspace(-reach, reach, count, dtype=torch.float64)
+
+
+def square_wave(count: int = 10) -> LineData:
+    x = _even(0.9, count)
+    return LineData("square wave", x, torch.sign(torch.cos(2.5 * math.pi * x)))
+
+
+def sinusoid(count: int = 10) -> LineData:
+    x = _even(1.0, count)
+    return LineData("sinusoid", x, torch.sin(2 * math.pi * x))
+
+
+def train(
+    neurons: Neurons, data: LineData, delta: float, span: float, tolerance: float = 1e-4
+) -> Trajectory:
+    return regime(neurons, data.x, data.y, delta, span, tolerance)
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkState:
+    """A network and the samples it learns: its function, its knots, and its neurons in the plane (u, v)."""
+
+    x: Array  # samples
+    y: Array
+    grid: Array
+    function: Array  # on the grid
+    knots: Array  # those within the grid
+    heights: Array  # of the function there
+    u: Array  # (m,)
+    v: Array
+    sign: Array  # of r
+
+    @classmethod
+    def of(cls, neurons: Neurons, data: LineData) -> NetworkState:
+        knots = neurons.knots[neurons.knots.abs() <= GRID[-1]]
+        parts = (
+            *(data.x, data.y, GRID, neurons.predict(GRID), knots, neurons.predict(knots)),
+            *(neurons.u, neurons.v, neurons.sign),
+        )
+        return cls(*(part.cpu().numpy() for part in parts))
+
+    @property
+    def reach(self) -> float:
+        """The radius of a disc that holds almost all neurons."""
+        return float(1.05 * np.quantile(np.hypot(self.u, self.v), 0.995))
+
+
+@dataclass(frozen=True)
+class ActiveArc:
+    """Angles, in degrees, of neurons with one pattern of active samples, and the share that is active."""
+
+    start: float
+    stop: float
+    share: float
+    dead: bool
+
+
+def active_arcs(data: LineData) -> list[ActiveArc]:
+    samples = Samples.of(data.x.tolist())
+    return [
+        ActiveArc(*map(math.degrees, arc.angles), len(arc.pattern) / len(samples.x), arc.dead)
+        for arc in samples.arcs
+    ]
+
+
+@dataclass(frozen=True, eq=False)
+class NeuronPaths:
+    """A network after training, and the paths of some of its neurons in the plane."""
+
+    final: NetworkState
+    u: Array  # (times, neurons)
+    v: Array
+    sign: Array  # (neurons,)
+
+
+def neuron_paths(run: Trajectory, data: LineData, count: int = 100) -> NeuronPaths:
+    states = [run.at(t) for t in milestones(run, 60)]
+    which = torch.linspace(0, run.final.m - 1, count).long()
+    u, v = (_stack(part) for part in zip(*[(s.u[which], s.v[which]) for s in states], strict=True))
+    sign = run.final.sign[which].cpu().numpy()
+    return NeuronPaths(NetworkState.of(run.final, data), u, v, sign)
+
+
+@dataclass(frozen=True, eq=False)
+class Velocities:
+    """How neurons of one sign move at delta = infinity, at points of the plane, and the rays of samples."""
+
+    sign: int
+    u: Array
+    v: Array
+    du: Array
+    dv: Array
+    rays: Mapping[str, Array]  # unit directions (k, 2) of attractors and repulsors
+
+
+def velocities(data: LineData, residuals: Sequence[Any]) -> list[Velocities]:
+    """For neurons of either sign; lengths are roots of the speeds, so that slow ones are seen, too."""
+    field = VelocityField.of(data.x.tolist(), residuals)
+    pulls = {tuple(arc.pattern): field.residual_sum(arc.pattern) for arc in field.samples.arcs}
+    return [_velocities(field, pulls, sign) for sign in (1, -1)]
+
+
+def _velocities(field: VelocityField, pulls: Mapping[Any, Any], sign: int) -> Velocities:
+    kinds = {ATTRACTOR: RayKind.ATTRACTOR, REPULSOR: RayKind.REPULSOR}
+    rays = {
+        name: np.array(
+            [ray.direction for ray in field.samples.rays if field.kind(ray, sign) is kind], float
+        ).reshape(-1, 2)
+        for name, kind in kinds.items()
+    }
+    rays = {name: ends / np.hypot(*ends.T)[:, None] for name, ends in rays.items()}
+    angles = np.linspace(0, 2 * math.pi, 72, endpoint=False) + 0.01
+    u, v = (np.outer((0.4, 0.7, 1.0), part(angles)).ravel() for part in (np.cos, np.sin))
+    x = np.array([float(value) for value in field.samples.x])
+    seen = [tuple(np.flatnonzero(a * x + b > 0)) for a, b in zip(u, v, strict=True)]
+    flow = -sign * np.array([[float(part) for part in pulls[pattern]] for pattern in seen]).T
+    size = np.hypot(*flow)
+    flow *= np.sqrt(size / size.max()) / np.maximum(size, 1e-300)
+    return Velocities(sign, u, v, *flow, rays)
+
+
+@dataclass(frozen=True, eq=False)
+class KnotShares:
+    """The weight of knots near samples over training: a mean over networks, and what chance would give."""
+
+    progress: Array  # from 0 to 1
+    mean: Array
+    stderr: Array
+    expected: float  # of knots that never moved
+
+    @classmethod
+    def of(cls, shares: Shares) -> KnotShares:
+        estimate = shares.estimate
+        mean, stderr = (part[:, 1].cpu().numpy() for part in (estimate.mean, estimate.stderr))
+        return cls(np.linspace(0, 1, len(mean)), mean, stderr, shares.probability)
+
+
+@dataclass(frozen=True, eq=False)
+class Film:
+    """A run at equal steps along the path of its residuals."""
+
+    curves: Array  # (STOPS, grid)
+    knots: Array  # (STOPS, 2, m): x and f(x)
+    plane: Array  # (STOPS, 2, m): u and v
+    sign: Array  # (STOPS, m)
+    losses: Array  # (STOPS,)
+
+    @classmethod
+    def of(cls, run: Trajectory, data: LineData) -> Film:
+        states = [run.at(time) for time in milestones(run, STOPS)]
+        knots = [torch.stack([s.knots, s.predict(s.knots.clamp(-9, 9))]) for s in states]
+        residuals = torch.stack([s.predict(data.x) for s in states]).cpu() - data.y
+        return cls(
+            _stack(s.predict(GRID) for s in states),
+            _stack(knots),
+            _stack(torch.stack([s.u, s.v]) for s in states),
+            _stack(s.sign for s in states),
+            (residuals**2).sum(1).numpy() / 2,
+        )
+
+
+def _stack(parts: Iterable[torch.Tensor]) -> Array:
+    return torch.stack(list(parts)).cpu().numpy()
+
+
+@dataclass(frozen=True, eq=False)
+class FilmFrame:
+    """One moment of a film, and how many knots are within 0.02 of a sample, now and at the start."""
+
+    x: Array  # samples
+    y: Array
+    grid: Array
+    function: Array
+    knots: Array  # (2, m): x and f(x)
+    u: Array
+    v: Array
+    sign: Array
+    reach: float  # of the plane, the same for all moments
+    loss: float
+    near: float
+    near_at_start: float
+
+
+@dataclass(frozen=True, eq=False)
+class Films:
+    """Films by what is fitted and by delta; every run is made once."""
+
+    data: Mapping[str, LineData]
+    films: Mapping[tuple[str, float], Film]
+
+    @classmethod
+    def of(
+        cls, neurons: Neurons, data: Sequence[LineData], span: float,
+        deltas: Sequence[float] = DELTAS,
+    ) -> Films:  # fmt: skip
+        wanted = [(one, delta) for one in data for delta in deltas]
+        films = {}
+        for one, delta in progress_bar(wanted, of="runs"):
+            films[one.title, delta] = Film.of(train(neurons, one, delta, span, 1e-3), one)
+        return cls({one.title: one for one in data}, films)
+
+    @property
+    def deltas(self) -> tuple[float, ...]:
+        return tuple(sorted({delta for _, delta in self.films}))
+
+    def frame(self, task: str, delta: float, progress: float) -> FilmFrame:
+        """Progress is the share of the whole path of the residuals, from 0 to 1."""
+        data, film = self.data[task], self.films[task, delta]
+        stop, x = round(progress * (STOPS - 1)), data.x.numpy()
+        reach = float(1.05 * np.quantile(np.hypot(*film.plane[-1]), 0.99))
+        near, at_start = (
+            float((np.abs(film.knots[k, 0][:, None] - x).min(1) < 0.02).mean()) for k in (stop, 0)
+        )
+        return FilmFrame(
+            x, data.y.numpy(), GRID.numpy(), film.curves[stop], film.knots[stop],
+            *film.plane[stop], film.sign[stop], reach, float(film.losses[stop]), near, at_start,
+        )  # fmt: skip
