@@ -53,6 +53,11 @@ def kernel(act: Any, device: Device, n: int) -> Any:
     return net.nngp(x, y), net.ntk(x, y), net.nngp(x)
 
 
+def kernel_metrics(device: Device, n: int) -> Any:
+    net, x = infinite.FullyConnected(A.erf, 2, 1.4, 0.2), normal(device, 3 * n, 2)
+    return geometry.metric(net.nngp, x), geometry.metric(0.5 * net.ntk * net.nngp + net.ntk, x)
+
+
 def quadrature(device: Device, n: int) -> Tensor:
     net = infinite.FullyConnected(activation("arc", sp.atan(z)), 1, 0.5, 0.2)
     return net.nngp(normal(device, 2, 2).repeat(n, 1), normal(device, 1, 2, seed=1))
@@ -84,6 +89,7 @@ INFINITE: dict[str, Call] = {
     "nngp.erf.ricci, mixed": mixed,
     "FullyConnected, relu": partial(kernel, A.relu),
     "FullyConnected, erf": partial(kernel, A.erf),
+    "FullyConnected, metrics": kernel_metrics,
     "FullyConnected, quadrature": quadrature,
     "gradient_flow": partial(predicted, infinite.gradient_flow),
     "gradient_flow, early": partial(predicted, partial(infinite.gradient_flow, t=2.0, ridge=0.1)),

@@ -44,7 +44,6 @@ from numeric.geometry.gauss_equation import (
 from numeric.geometry.kinks import layers_with_kinks, piecewise_affine, require_no_kinks
 from numeric.inputs import InputError
 from numeric.kernels import Kernel
-from numeric.kernels.two_point import metric_of_kernel
 from numeric.models.feature_map import EvaluatedMap, FeatureMap
 from numeric.models.hidden_layers import HiddenLayer
 from numeric.models.repaired_operations import ReplacedOperations
@@ -84,7 +83,7 @@ def metric(features: Any, x: Tensor, layer: str | None = None, progress: bool = 
     metric, else by torch's derivatives.
     """
     if isinstance(features, Kernel):
-        return metric_of_kernel(features, x)
+        return features.metric(x)
     feature_map = FeatureMap.of(features, layer)
     hidden = HiddenLayer.at(feature_map, x)
     if hidden is None:

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from numeric.infinite import jets
 from numeric.infinite.points import Points
 from numeric.infinite.recursion import Recursion
 from numeric.inputs import InputError
+from numeric.kernels.jets import Jet
 from numeric.kernels.scratch_memory import Fresh, Scratch
 from numeric.kernels.threads import each, once, sharing
 
@@ -76,6 +78,13 @@ def diagonal(net: FullyConnected, x: Tensor, tangent: bool) -> Tensor:
     with torch.inference_mode(False), torch.no_grad():
         points = Recursion.of(net, tangent).points(x)
         return torch.where(points.still, 0.0, points.diagonal)
+
+
+def jet(net: FullyConnected, x: Tensor, tangent: bool) -> Jet:
+    """The kernel and its derivatives at y = x, in closed form: (n,), (n, d), (n, d, d)."""
+    require_points(x, None)
+    with torch.inference_mode(False), torch.no_grad():
+        return jets.jet(Recursion.of(net, tangent), x)
 
 
 def _memory(cells: int, like: Tensor) -> Scratch | Fresh:

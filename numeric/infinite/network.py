@@ -20,6 +20,7 @@ from numeric.infinite.layers import Layer
 from numeric.infinite.parametrisation import NTK, Parametrisation
 from numeric.inputs import InputError, whole
 from numeric.kernels import Kernel
+from numeric.kernels.jets import Jet
 
 
 @dataclass(frozen=True)
@@ -136,6 +137,9 @@ class NNGPKernel(Kernel):
     def diagonal(self, x: Tensor) -> Tensor:
         return gram.diagonal(self.network, x, tangent=False)
 
+    def jet(self, x: Tensor) -> Jet:
+        return gram.jet(self.network, x, tangent=False)
+
 
 @dataclass(frozen=True)
 class TangentKernel(Kernel):
@@ -152,3 +156,6 @@ class TangentKernel(Kernel):
 
     def diagonal(self, x: Tensor) -> Tensor:
         return gram.diagonal(self.network, x, tangent=True)
+
+    def jet(self, x: Tensor) -> Jet:
+        return gram.jet(self.network, x, tangent=True)

@@ -44,27 +44,18 @@ class Recursion:
     def points(self, x: Tensor) -> Points:
         """Variances of all layers at single points (n, d); NaN and infinite points are refused."""
         V = self._first_covariance(torch.linalg.vecdot(x, x), x.shape[1])
-        if bad := int((~torch.isfinite(V * V)).sum()):
-            raise InputError(
-                f"{bad} of {len(x)} points have NaN, infinite or too large entries: remove them."
-            )
-        theta, least = self._first(V, x.shape[1]), math.sqrt(torch.finfo(x.dtype).tiny)
+        require_finite_variances(V)
+        theta = self._first(V, x.shape[1])
         variances, squares, rows, still = [], [], [], V == 0
         for l, layer in enumerate(self.layers):
-            V = (
-                V if layer.jumps else V.clamp_min(least)
-            )  # at the origin the limit of small variances is taken
+            V = layer.clamped(V)
             variances.append(V)
             rows.append(layer.rows(V, self.tangent))
             squares.append(F := layer.square(V))
             slope = layer.square_slope(V) if self.tangent else None
             V, theta = self._next(l, Pairs(F, slope), theta)
             still = still & (layer.keeps_zero and self.sigma_b[l + 1] == 0)
-            if not torch.isfinite(V * V).all() or (V.max() < least and x.any()):
-                raise InputError(
-                    f"After layer {l + 1} variances are too large or too small for {x.dtype}: "
-                    "choose other scales, or float64."
-                )
+            require_representable(V, x, l)
         diagonal = theta if self.tangent else V
         return Points(
             x, torch.stack([*variances, V]), torch.stack(squares), tuple(rows), diagonal, still
@@ -247,6 +238,24 @@ class Recursion:
         plain = (weights, biases) == (scale**2, bias**2)
         own = k if plain else weights * pairs.kernel + biases
         return k, torch.addcmul(own, pairs.slope, theta, value=scale**2)
+
+
+def require_finite_variances(V: Tensor) -> None:
+    """Refuse points whose variances in the first layer, or their squares, are not finite."""
+    if bad := int((~torch.isfinite(V * V)).sum()):
+        raise InputError(
+            f"{bad} of {len(V)} points have NaN, infinite or too large entries: remove them."
+        )
+
+
+def require_representable(V: Tensor, x: Tensor, l: int) -> None:
+    """Refuse variances after layer l that overflow, or that are all too small to be told from 0."""
+    least = math.sqrt(torch.finfo(x.dtype).tiny)
+    if not torch.isfinite(V * V).all() or (V.max() < least and x.any()):
+        raise InputError(
+            f"After layer {l + 1} variances are too large or too small for {x.dtype}: "
+            "choose other scales, or float64."
+        )
 
 
 @lru_cache

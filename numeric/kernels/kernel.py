@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from numeric.inputs import InputError, positive
+from numeric.kernels.jets import Jet, jet_by_autograd
 
 
 class Kernel(ABC):
@@ -34,6 +35,14 @@ class Kernel(ABC):
     @abstractmethod
     def diagonal(self, x: Tensor) -> Tensor:
         """k(x, x), (n, d) -> (n,)."""
+
+    def jet(self, x: Tensor) -> Jet:
+        """k and its derivatives by y, and by x and y, at y = x; here by automatic differentiation."""
+        return jet_by_autograd(self, x)
+
+    def metric(self, x: Tensor) -> Tensor:
+        """The metric that the kernel induces, the derivative of k by x and y at y = x: (n, d) -> (n, d, d)."""
+        return self.jet(x).metric
 
     def __add__(self, other: Kernel) -> Kernel:
         return Sum(self, other) if isinstance(other, Kernel) else NotImplemented
@@ -60,6 +69,9 @@ class Sum(Kernel):
     def diagonal(self, x: Tensor) -> Tensor:
         return self.left.diagonal(x) + self.right.diagonal(x)
 
+    def jet(self, x: Tensor) -> Jet:
+        return self.left.jet(x) + self.right.jet(x)
+
 
 @dataclass(frozen=True, eq=False)
 class Product(Kernel):
@@ -74,6 +86,9 @@ class Product(Kernel):
     def diagonal(self, x: Tensor) -> Tensor:
         return self.left.diagonal(x) * self.right.diagonal(x)
 
+    def jet(self, x: Tensor) -> Jet:
+        return self.left.jet(x) * self.right.jet(x)
+
 
 @dataclass(frozen=True, eq=False)
 class Scaled(Kernel):
@@ -87,6 +102,9 @@ class Scaled(Kernel):
 
     def diagonal(self, x: Tensor) -> Tensor:
         return self.factor * self.kernel.diagonal(x)
+
+    def jet(self, x: Tensor) -> Jet:
+        return self.kernel.jet(x).scaled(self.factor)
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,3 +148,6 @@ class Tiled(Kernel):
 
     def diagonal(self, x: Tensor) -> Tensor:
         return torch.cat([self.kernel.diagonal(some) for some in x.split(self.rows)])
+
+    def jet(self, x: Tensor) -> Jet:
+        return Jet.cat([self.kernel.jet(some) for some in x.split(self.rows)])

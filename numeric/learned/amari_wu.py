@@ -19,6 +19,7 @@ from torch import Tensor
 
 from numeric.inputs import InputError, points, positive, resolve, whole
 from numeric.kernels import Kernel
+from numeric.kernels.jets import Jet, outer
 from numeric.kernels.two_point import CHUNK, Volume, squared_distances, volume_of_metric
 from numeric.learned.estimator_inputs import returned, validated
 from numeric.learned.kernels import Base, Mahalanobis, framed
@@ -52,27 +53,28 @@ class Conformal(Kernel):
         x = self._points(x)
         return (2 * self.log_factor(x)[0]).exp() * self.kernel.diagonal(x)
 
-    def metric(self, x: Any) -> Tensor:
-        """(n, d) -> (n, d, d): c^2 g + k dc dc^T + c (dc b^T + b dc^T), b the slope of k in y at y = x."""
-        log, bracket = self._bracket(self._points(x))
-        return (2 * log).exp()[:, None, None] * bracket
+    def jet(self, x: Any) -> Jet:
+        """Its metric is c^2 g + k dc dc^T + c (dc b^T + b dc^T), b the slope of k in y at y = x."""
+        log, jet = self._over_square(self._points(x))
+        square = (2 * log).exp()
+        return Jet(
+            square * jet.value, square[:, None] * jet.drift, square[:, None, None] * jet.metric
+        )
 
     def volume(self, x: Any) -> Volume:
         """sqrt(det g) in logs, finite even where c is not."""
-        log, bracket = self._bracket(self._points(x))
-        inner = volume_of_metric(bracket)
+        log, jet = self._over_square(self._points(x))
+        inner = volume_of_metric(jet.metric)
         return Volume(inner.log + inner.rank * log, inner.rank)
 
     def _points(self, x: Any) -> Tensor:
         """Points of as many coordinates as the centres have."""
         return points(x, d=self.centres[0].shape[1] if self.centres else None)
 
-    def _bracket(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """log c, and the metric over c^2, which needs the slope of log c only."""
+    def _over_square(self, x: Tensor) -> tuple[Tensor, Jet]:
+        """log c, and the jet over c^2, which needs the slope of log c only."""
         log, slope = self.log_factor(x)
-        size, drift, metric = self.kernel.jet(x)
-        half = (drift + slope * size[:, None] / 2)[:, :, None] * slope[:, None, :]
-        return log, metric + half + half.mT
+        return log, Jet(torch.ones_like(log), slope, outer(slope, slope)) * self.kernel.jet(x)
 
 
 class AmariWuClassifier(ClassifierMixin, BaseEstimator):

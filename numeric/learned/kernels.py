@@ -16,12 +16,12 @@ from torch import Tensor
 
 from numeric.inputs import InputError, points, positive, whole
 from numeric.kernels import FunctionKernel, Kernel
+from numeric.kernels.jets import Jet
 from numeric.kernels.two_point import (
     CHUNK,
     EPSILON,
     Autograd,
     InnerProduct,
-    Jet,
     SquaredDistance,
     Volume,
     squared_distances,
@@ -192,18 +192,15 @@ class Mahalanobis(Kernel):
         return slopes if self.root is None else slopes @ self.root
 
     def jet(self, x: Any) -> Jet:
-        """k(x, x), the derivative in y at y = x, and the metric (F.10): (n,), (n, d), (n, d, d)."""
-        size, drift, metric = self.base.calculus.jet(self.base, self._transformed(x))
+        """Its metric is -2 h'(0) M (F.7), or M^(1/2) g(M^(1/2) x) M^(1/2) (F.10)."""
+        jet = self.base.calculus.jet(self.base, self._transformed(x))
         if self.root is None:
-            return size, drift, metric
+            return jet
         # One metric for all points, as of a squared distance, is one matrix expanded: products of its
         # copies might round differently, and a flat metric would not look flat.
-        each = metric[:1] if metric.stride(0) == 0 else metric
-        return size, drift @ self.root, (self.root @ each @ self.root).expand_as(metric)
-
-    def metric(self, x: Any) -> Tensor:
-        """(n, d) -> (n, d, d): -2 h'(0) M (F.7), or M^(1/2) g(M^(1/2) x) M^(1/2) (F.10)."""
-        return self.jet(x)[2]
+        each = jet.metric[:1] if jet.metric.stride(0) == 0 else jet.metric
+        metric = (self.root @ each @ self.root).expand_as(jet.metric)
+        return Jet(jet.value, jet.drift @ self.root, metric)
 
     def volume(self, x: Any) -> Volume:
         """sqrt(det g) in logs; at full rank sqrt(det M) times the base kernel's at M^(1/2) x (F.11)."""

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from numeric.inputs import InputError, points, resolve, whole
 from numeric.kernels import Kernel
+from numeric.kernels.jets import Jet
 from numeric.kernels.two_point import (
     CHUNK,
     EPSILON,
@@ -85,8 +86,14 @@ class SelfSupervisedKernel(TransformerMixin, BaseEstimator, Kernel):
     def diagonal(self, X: Any) -> Any:
         return returned(self._features(X).square().sum(1), X)
 
+    def jet(self, X: Any) -> Jet:
+        """Its metric is (F.21), of rank `components` at most."""
+        features, slopes = self._features(X), self._jacobian(X)
+        drift = (slopes.mT @ features[..., None])[..., 0]
+        return Jet(features.square().sum(1), drift, slopes.mT @ slopes)
+
     def metric(self, X: Any) -> Any:
-        """(F.21): (n, d) -> (n, d, d), of rank `components` at most."""
+        """(n, d) -> (n, d, d), an array or a tensor as X is."""
         slopes = self._jacobian(X)
         return returned(slopes.mT @ slopes, X)
 
