@@ -24,7 +24,7 @@ from analytic.expressions.symbols import z
 from device_checks import F64, Call, Device, check, network, normal
 from numeric import geodesics, geometry, infinite
 from numeric.infinite.finite_width import FiniteNetwork
-from numeric.kernels.spectrum import Spectrum
+from numeric.kernels.spectrum import GramSpectrum
 from numeric.models import ResNet
 from numeric.models.shallow import ShallowNetwork
 
@@ -77,7 +77,7 @@ def evidence(device: Device, n: int) -> Any:
 
 def spectrum(device: Device, n: int) -> Any:
     x = normal(device, 5 * n, 3 * n)
-    result = Spectrum.of(x @ x.T, 0.1)
+    result = GramSpectrum.of(x @ x.T, 0.1)
     return result.values, result.filters(normal(device, 2, seed=1).abs())
 
 
@@ -95,7 +95,7 @@ INFINITE: dict[str, Call] = {
     "gradient_flow, early": partial(predicted, partial(infinite.gradient_flow, t=2.0, ridge=0.1)),
     "posterior": partial(predicted, partial(infinite.posterior, noise=0.3)),
     "log_marginal_likelihood": evidence,
-    "Spectrum": spectrum,
+    "GramSpectrum": spectrum,
 }
 
 

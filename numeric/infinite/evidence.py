@@ -14,7 +14,7 @@ from torch import Tensor
 from numeric.infinite.prediction import OneKernel, Regression, as_network, require_nonnegative
 from numeric.inputs import InputError
 from numeric.kernels import Kernel
-from numeric.kernels.spectrum import Spectrum, require_finite
+from numeric.kernels.spectrum import GramSpectrum, require_finite
 
 
 class ScaledNetwork(Protocol):
@@ -64,12 +64,12 @@ def log_marginal_likelihood(
     covariance.diagonal().add_(noise)
     factor, failed = torch.linalg.cholesky_ex(covariance)
     if failed:
-        raise _no_density(Spectrum.of(net.nngp(x), noise))
+        raise _no_density(GramSpectrum.of(net.nngp(x), noise))
     inverse = torch.cholesky_inverse(factor)
     condition = (_norm(covariance) * _norm(inverse)).item()
     del covariance
     if condition * n * torch.finfo(x.dtype).eps >= 1:  # the 1-norm bounds the eigenvalues' ratio
-        spectrum = Spectrum.of(net.nngp(x), noise)
+        spectrum = GramSpectrum.of(net.nngp(x), noise)
         if spectrum.rank < n:
             raise _no_density(spectrum)
     alpha = torch.cholesky_solve(data.y, factor)
@@ -91,7 +91,7 @@ def _norm(matrix: Tensor) -> Tensor:
     return torch.linalg.matrix_norm(matrix, 1)
 
 
-def _no_density(spectrum: Spectrum) -> InputError:
+def _no_density(spectrum: GramSpectrum) -> InputError:
     return InputError(
         f"With noise = {spectrum.ridge:g} the targets have no density: their covariance is singular "
         f"({spectrum.account}); take noise = {spectrum.remedy:.1g} or more."

@@ -37,7 +37,7 @@ class Pairs:
 
 @dataclass(frozen=True)
 class OnePointMoments:
-    """F = E[f^2] and G = E[f'^2] of a function f as functions of the variance V, and their derivatives by V."""
+    """F = E[f^2] and G = E[f'^2] of a function f, and their derivatives, as functions of the variance V."""
 
     F: Callable[[Tensor], Tensor]
     dF: Callable[[Tensor], Tensor]

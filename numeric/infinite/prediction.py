@@ -19,7 +19,7 @@ from torch import Tensor
 
 from numeric.inputs import InputError
 from numeric.kernels import Kernel
-from numeric.kernels.spectrum import Spectrum, root
+from numeric.kernels.spectrum import GramSpectrum, root
 
 BLOCK = 512  # test points whose joint covariance is held at once for standard deviations
 
@@ -123,7 +123,7 @@ def gradient_flow(
     net = as_network(net, "ntk")
     data = Regression.of(x_train, y_train, x_test)
     times, ridge = _times(t, data.y), require_nonnegative("ridge", ridge)
-    spectrum = Spectrum.of(net.ntk(x_train), ridge)
+    spectrum = GramSpectrum.of(net.ntk(x_train), ridge)
     if not spectrum.early(times).all():
         spectrum.warn("tangent kernel", "ridge")
     return data.predict(net, net.ntk, spectrum, spectrum.filters(times), initial)
@@ -142,7 +142,7 @@ def posterior(
     net = as_network(net, "nngp")
     data = Regression.of(x_train, y_train, x_test)
     noise = require_nonnegative("noise", noise)
-    spectrum = Spectrum.of(net.nngp(x_train), noise)
+    spectrum = GramSpectrum.of(net.nngp(x_train), noise)
     if spectrum.excludes(data.y):
         raise InputError(
             f"With noise = {noise:g} no posterior exists: the targets contradict each other in "
@@ -180,7 +180,7 @@ class Regression:
         self,
         net: HasKernels,
         kernel: Callable[..., Tensor],
-        spectrum: Spectrum,
+        spectrum: GramSpectrum,
         filters: Tensor,  # (..., n)
         initial: RandomInitial | ZeroInitial,
         noise: float = 0.0,

@@ -2,9 +2,16 @@
 
 from numeric.kernels.kernel import FunctionKernel, Kernel, Product, Scaled, Sum, Tiled
 from numeric.kernels.laws import assert_kernel
-from numeric.kernels.spectrum import SingularGram, Spectrum
+from numeric.kernels.spectrum import GramSpectrum, SingularGram
 
 __all__ = [
-    "FunctionKernel", "Kernel", "Product", "Scaled", "SingularGram", "Spectrum", "Sum", "Tiled",
+    "FunctionKernel",
+    "GramSpectrum",
+    "Kernel",
+    "Product",
+    "Scaled",
+    "SingularGram",
+    "Sum",
+    "Tiled",
     "assert_kernel",
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-r"""The jet of a kernel on the diagonal, of which its metric is a part: by rules, or by automatic differentiation.
+r"""The jet of a kernel on the diagonal, which holds its metric: by rules, or by automatic differentiation.
 
 The jet of k at x is $k(x,x)$, $\partial_y k(x,y)|_{y=x}$ and the metric
 $g = \partial_x\partial_y k(x,y)|_{y=x}$, which is (F.5) of the curvature paper for a symmetric kernel.

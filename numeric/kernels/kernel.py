@@ -41,7 +41,7 @@ class Kernel(ABC):
         return jet_by_autograd(self, x)
 
     def metric(self, x: Tensor) -> Tensor:
-        """The metric that the kernel induces, the derivative of k by x and y at y = x: (n, d) -> (n, d, d)."""
+        """The metric that the kernel induces, d^2k/dx dy at y = x: (n, d) -> (n, d, d)."""
         return self.jet(x).metric
 
     def __add__(self, other: Kernel) -> Kernel:

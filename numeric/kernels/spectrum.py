@@ -18,7 +18,7 @@ class SingularGram(UserWarning):
 
 
 @dataclass(frozen=True, eq=False)
-class Spectrum:
+class GramSpectrum:
     r"""$G = U \lambda U^T$, to be used as $G + r I$.
 
     An eigenvalue of $G + rI$ counts only above `floor`, the larger of $n\,\epsilon\,\lambda_{\max}$
@@ -32,7 +32,7 @@ class Spectrum:
     condition: float  # of G + rI, as rounding left it
 
     @classmethod
-    def of(cls, gram: Tensor, ridge: float = 0.0) -> Spectrum:
+    def of(cls, gram: Tensor, ridge: float = 0.0) -> GramSpectrum:
         values, vectors = torch.linalg.eigh(require_finite(gram))
         least, most = values[0].item(), values[-1].item()
         eps = torch.finfo(gram.dtype).eps
@@ -109,7 +109,7 @@ def root(gram: Tensor) -> Tensor:
     factor, failed = torch.linalg.cholesky_ex(require_finite(gram))
     if not failed:
         return factor
-    spectrum = Spectrum.of(gram)
+    spectrum = GramSpectrum.of(gram)
     return spectrum.vectors * spectrum.values.sqrt()
 
 
