@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from numbers import Real
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -21,28 +21,121 @@ ArrayLike = Tensor | np.ndarray | Sequence[float] | Sequence[Sequence[float]]  #
 __all__ = [
     "ArrayLike",
     "InputError",
+    "as_numbers",
+    "between",
+    "fraction",
     "generator_for",
+    "number",
     "points",
     "positive",
+    "require_finite",
+    "require_float_dtype",
+    "require_instance",
+    "require_points",
     "require_writable",
     "resolve",
     "samples_on_a_line",
     "seed_for",
     "values_on_a_line",
     "whole",
+    "whole_numbers",
 ]  # fmt: skip
 
 
-def positive(name: str, value: Any, *, zero: bool = False) -> float:
-    """A finite number above 0, or at least 0; truth values and texts are none."""
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, Real)
-        or not (0 <= value < math.inf if zero else 0 < value < math.inf)
-    ):
-        bound = "at least 0" if zero else "above 0"
-        raise InputError(f"{name} = {value!r} was given, but {name} must be a number {bound}.")
-    return float(value)
+def number(name: str, value: float, *, endless: bool = False) -> float:
+    """A finite number, or with `endless` one that may be infinite; truth values and texts are none.
+
+    >>> number("delta", -2)
+    -2.0
+    """
+    real = _real(value)
+    need = "a number, infinite or not" if endless else "a finite number"
+    return _checked(name, value, math.isfinite(real) or (endless and math.isinf(real)), need)
+
+
+def positive(name: str, value: float, *, zero: bool = False, endless: bool = False) -> float:
+    """A number above 0, or with `zero` at least 0; with `endless` it may be infinite.
+
+    >>> positive("time", math.inf, endless=True)
+    inf
+    """
+    real = _real(value)
+    inside = real > 0 or (zero and real == 0)
+    bounded = endless or real < math.inf
+    need = f"a number {'at least' if zero else 'above'} 0"
+    return _checked(name, value, inside and bounded, need)
+
+
+def fraction(name: str, value: float, *, zero: bool = False) -> float:
+    """A number between 0 and 1, which is neither of them, or with `zero` may be 0.
+
+    >>> fraction("level", 0.95)
+    0.95
+    """
+    real = _real(value)
+    need = "a number at least 0 and below 1" if zero else "a number between 0 and 1"
+    return _checked(name, value, 0 < real < 1 or (zero and real == 0), need)
+
+
+def between(name: str, value: float, low: float, high: float) -> float:
+    """A number from `low` to `high`, both included.
+
+    >>> between("time", 0, 0, 2.5)
+    0.0
+    """
+    return _checked(name, value, low <= _real(value) <= high, f"a number from {low} to {high}")
+
+
+def _real(value: Any) -> float:
+    """The value as a float, which is NaN where it is no real number; truth values and texts are none.
+
+    Tensors and arrays of one number count as that number.
+    """
+    if isinstance(value, Tensor | np.ndarray) and value.ndim == 0:
+        value = value.item()
+    if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:
+        return math.copysign(math.inf, value)
+
+
+def _checked(name: str, value: Any, inside: bool, need: str) -> float:
+    if not inside:
+        raise InputError(f"{name} = {value!r} was given, but {name} must be {need}.")
+    return _real(value)
+
+
+def whole_numbers(name: str, values: Iterable[int], least: int = 1) -> tuple[int, ...]:
+    """Whole numbers, one at least and no one twice, such as the widths of a sweep.
+
+    >>> whole_numbers("widths", [16, 64])
+    (16, 64)
+    """
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise InputError(
+            f"{name} = {values!r} was given, but several whole numbers are needed: give a tuple."
+        )
+    numbers = tuple(whole(f"one of {name}", value, least) for value in values)
+    if not numbers or len(set(numbers)) < len(numbers):
+        raise InputError(f"{name} must be one at least, and differ, not {numbers}.")
+    return numbers
+
+
+def require_float_dtype(dtype: torch.dtype) -> torch.dtype:
+    """A torch dtype of real floats."""
+    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
+        raise InputError(
+            f"dtype = {dtype!r} was given, but a dtype such as torch.float64 is needed."
+        )
+    return dtype
+
+
+def require_instance(name: str, value: Any, kind: type, example: str) -> None:
+    """Refuse what is no object of the class that is needed."""
+    if not isinstance(value, kind):
+        raise InputError(f"{name} must be a {kind.__name__} such as {example}, not {value!r}.")
 
 
 def resolve(device: str | torch.device) -> torch.device:
@@ -75,8 +168,11 @@ def require_writable(path: str | Path) -> Path:
     """
     try:
         path = Path(path)
+        known = "\0" not in str(path)
     except TypeError:
-        raise InputError(f"{path!r} is no path of a file: give a text or a Path.") from None
+        known = False
+    if not known:
+        raise InputError(f"{path!r} is no path of a file: give a text or a Path.")
     if path.is_dir():
         raise InputError(f"{path} is a folder: name a file in it.")
     try:
@@ -90,37 +186,97 @@ def require_writable(path: str | Path) -> Path:
     return path
 
 
+def as_numbers(name: str, values: ArrayLike, shape: str) -> Tensor:
+    """Real numbers as a tensor: one stays as it is, arrays and lists become float64 on the host.
+
+    `shape` says in a refusal what is needed. Truth values, complex numbers and texts are refused.
+
+    >>> as_numbers("x", [0, 1], "(n,)")
+    tensor([0., 1.], dtype=torch.float64)
+    """
+    if isinstance(values, Tensor):
+        if values.dtype == torch.bool or values.is_complex():
+            raise InputError(f"{name} must be real numbers of shape {shape}, not {values.dtype}.")
+        return values
+    try:
+        array = np.asarray(values)
+    except (TypeError, ValueError, RuntimeError) as error:  # ragged, or on another device
+        reason = str(error).splitlines()[0]
+        raise InputError(
+            f"{name} is no array of numbers ({reason}): give one of shape {shape}."
+        ) from None
+    if array.dtype.kind not in "iuf":
+        raise InputError(
+            f"{name} is no array of numbers, but {values!r}: give one of shape {shape}."
+        )
+    return torch.from_numpy(array.astype(np.float64))  # a copy, which torch may write to
+
+
 def points(
-    x: Any, device: str | torch.device = "auto", d: int | None = None, name: str = "x"
+    x: ArrayLike, device: str | torch.device = "auto", d: int | None = None, name: str = "x"
 ) -> Tensor:
     """An array or tensor of shape (n, d) in float64; a tensor stays where it is under "auto"."""
     place = x.device if isinstance(x, Tensor) and device == "auto" else resolve(device)
-    try:
-        x = (x if isinstance(x, Tensor) else torch.tensor(x)).to(place, torch.float64)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise InputError(
-            f"{name} is no array of numbers ({error}): give one of shape (n, d)."
-        ) from None
+    x = as_numbers(name, x, f"(n, {d or 'd'})").to(place, torch.float64)
     if x.ndim != 2 or not x.numel() or x.shape[1] != (d or x.shape[1]):
         raise InputError(f"{name} must have shape (n, {d or 'd'}), but {tuple(x.shape)} was given.")
-    _require_finite(name, x)
+    require_finite(name, x)
     return x
 
 
-def values_on_a_line(name: str, values: Any, like: Tensor) -> Tensor:
-    """Finite numbers of shape (n,), on the device and with the dtype of `like`."""
-    try:
-        numbers = torch.as_tensor(values, dtype=like.dtype, device=like.device)
-    except (TypeError, ValueError, RuntimeError):
-        raise InputError(f"{name} must be numbers of shape (n,), not {values!r}.") from None
-    if numbers.ndim != 1 or not len(numbers):
+def require_points(x: ArrayLike, y: ArrayLike | None = None) -> tuple[Tensor, Tensor | None]:
+    """The points of a kernel, (n, d) and (m, d) or None: tensors stay as they are, in float32 or float64.
+
+    Arrays and lists become float64 tensors on the host, or what the other argument is if that is a tensor.
+    Refused are texts, other shapes and dtypes, and an x and y that differ in dimension, dtype or device.
+
+    >>> x, y = require_points([[0, 1], [2, 3]], torch.ones(1, 2))
+    >>> x.dtype, x.shape
+    (torch.float32, torch.Size([2, 2]))
+    """
+    if y is None:
+        return _require_float_points("x", x), None
+    one, other = _require_float_points("x", x), _require_float_points("y", y)
+    if isinstance(x, Tensor) and not isinstance(y, Tensor):
+        other = other.to(one)
+    elif isinstance(y, Tensor) and not isinstance(x, Tensor):
+        one = one.to(other)
+    if one.shape[1] != other.shape[1]:
+        raise InputError(
+            f"x has dimension {one.shape[1]} and y has {other.shape[1]}: they must be the same."
+        )
+    if one.dtype != other.dtype or one.device != other.device:
+        raise InputError(
+            f"x is {one.dtype} on {one.device} and y is {other.dtype} on {other.device}: convert one of them."
+        )
+    return one, other
+
+
+def _require_float_points(name: str, x: ArrayLike) -> Tensor:
+    points = as_numbers(name, x, "(n, d)")
+    if points.ndim != 2 or 0 in points.shape:
+        shape = tuple(points.shape)
+        raise InputError(f"{name} must be points of shape (n, d), but shape {shape} was given.")
+    if points.layout != torch.strided:
+        raise InputError(f"{name} is {points.layout}: convert it by {name}.to_dense().")
+    if points.dtype not in (torch.float32, torch.float64):
+        raise InputError(f"{name} is {points.dtype}: convert it to torch.float64 or float32.")
+    return points
+
+
+def values_on_a_line(name: str, values: ArrayLike, like: Tensor, least: int = 1) -> Tensor:
+    """Finite numbers of shape (n,), n at least `least`, on the device and with the dtype of `like`."""
+    numbers = as_numbers(name, values, "(n,)").to(like.device, like.dtype)
+    if numbers.ndim != 1 or len(numbers) < least:
         shape = tuple(numbers.shape)
-        raise InputError(f"{name} must have shape (n,) with n at least 1, but {shape} was given.")
-    _require_finite(name, numbers)
+        raise InputError(
+            f"{name} must have shape (n,) with n at least {least}, but {shape} was given."
+        )
+    require_finite(name, numbers)
     return numbers
 
 
-def samples_on_a_line(x: Any, y: Any, like: Tensor) -> tuple[Tensor, Tensor]:
+def samples_on_a_line(x: ArrayLike, y: ArrayLike, like: Tensor) -> tuple[Tensor, Tensor]:
     """Points and targets, as many of either, and no point twice."""
     x, y = values_on_a_line("x", x, like), values_on_a_line("y", y, like)
     if len(x) != len(y):
@@ -134,6 +290,7 @@ def samples_on_a_line(x: Any, y: Any, like: Tensor) -> tuple[Tensor, Tensor]:
     return x, y
 
 
-def _require_finite(name: str, values: Tensor) -> None:
+def require_finite(name: str, values: Tensor) -> None:
+    """Refuse NaN and infinite entries."""
     if not values.isfinite().all():
         raise InputError(f"{name} has entries that are NaN or infinite: remove those points.")

@@ -88,6 +88,16 @@ def test_single_precision_is_kept(name: str) -> None:
     assert_kernel(KERNELS[name](), X.float(), Y.float())
 
 
+@pytest.mark.parametrize("name", ["NNGP", "NTK", "function", "sum", "product", "scaled", "tiled"])
+def test_arrays_and_lists_are_points(name: str) -> None:
+    kernel = KERNELS[name]()
+    expected = kernel(X, Y), kernel.diagonal(X)
+    for x, y in ((X.numpy(), Y.numpy()), (X.tolist(), Y.tolist()), (X, Y.tolist())):
+        for one, other in zip((kernel(x, y), kernel.diagonal(x)), expected, strict=True):
+            torch.testing.assert_close(one, other, rtol=0, atol=0)
+    assert kernel(X.float(), Y.tolist()).dtype == torch.float32
+
+
 WRONG: dict[str, tuple[Callable[[Tensor, Tensor], Tensor], str]] = {
     "not symmetric": (lambda x, y: (x @ y.T) + x[:, :1], r"k\(x, y\) = k\(y, x\)"),
     "negative": (lambda x, y: (x @ y.T) - 5 * torch.exp(-torch.cdist(x, y)), "below 0|semidefinite"),
@@ -112,7 +122,7 @@ def test_bad_parts_of_kernels_are_refused() -> None:
         FunctionKernel(lambda x, y: x)(X)
     with pytest.raises(InputError, match="function"):
         FunctionKernel("rbf")
-    with pytest.raises(TypeError):
+    with pytest.raises(InputError, match="part of a kernel"):
         NET.nngp + 1.0
     with pytest.raises(InputError, match=r"\(n, 1\)"):
         SplineKernel(INITIALISATIONS["onesided"])(X)

@@ -11,8 +11,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from numeric.infinite.prediction import OneKernel, Regression, as_network, require_nonnegative
-from numeric.inputs import InputError
+from numeric.infinite.prediction import OneKernel, Regression, as_network
+from numeric.inputs import ArrayLike, InputError, positive
 from numeric.kernels import Kernel
 from numeric.kernels.spectrum import GramSpectrum, require_finite
 
@@ -48,7 +48,7 @@ class LogEvidence:
 
 
 def log_marginal_likelihood(
-    net: ScaledNetwork | Kernel, x: Tensor, y: Tensor, noise: float
+    net: ScaledNetwork | Kernel, x: ArrayLike, y: ArrayLike, noise: float
 ) -> LogEvidence:
     r"""The log density of targets (n,) or (n, k) under $N(0, C)$, $C = K + s I$, noise variance s.
 
@@ -59,7 +59,8 @@ def log_marginal_likelihood(
     rounding has no density, and is refused.
     """
     net = as_network(net, "nngp")
-    data, noise = Regression.of(x, y), require_nonnegative("noise", noise)
+    data, noise = Regression.of(x, y), positive("noise", noise, zero=True)
+    x = data.x
     (n, k), covariance = data.y.shape, require_finite(net.nngp(x)).clone()
     covariance.diagonal().add_(noise)
     factor, failed = torch.linalg.cholesky_ex(covariance)

@@ -9,7 +9,7 @@ variance, however singular the kernels are.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from numeric.inputs import InputError
+from numeric.inputs import ArrayLike, InputError, as_numbers, positive
 from numeric.kernels import Kernel
 from numeric.kernels.spectrum import GramSpectrum, root
 
@@ -94,10 +94,10 @@ class Prediction:
 
 def gradient_flow(
     net: HasKernels | Kernel,
-    x_train: Tensor,
-    y_train: Tensor,
-    x_test: Tensor | None = None,
-    t: float | Sequence[float] | Tensor = math.inf,
+    x_train: ArrayLike,
+    y_train: ArrayLike,
+    x_test: ArrayLike | None = None,
+    t: float | ArrayLike = math.inf,
     ridge: float = 0.0,
     initial: RandomInitial | ZeroInitial = RANDOM,
 ) -> Prediction:
@@ -122,15 +122,19 @@ def gradient_flow(
         )
     net = as_network(net, "ntk")
     data = Regression.of(x_train, y_train, x_test)
-    times, ridge = _times(t, data.y), require_nonnegative("ridge", ridge)
-    spectrum = GramSpectrum.of(net.ntk(x_train), ridge)
+    times, ridge = _times(t, data.y), positive("ridge", ridge, zero=True)
+    spectrum = GramSpectrum.of(net.ntk(data.x), ridge)
     if not spectrum.early(times).all():
         spectrum.warn("tangent kernel", "ridge")
     return data.predict(net, net.ntk, spectrum, spectrum.filters(times), initial)
 
 
 def posterior(
-    net: HasKernels | Kernel, x_train: Tensor, y_train: Tensor, x_test: Tensor | None, noise: float
+    net: HasKernels | Kernel,
+    x_train: ArrayLike,
+    y_train: ArrayLike,
+    x_test: ArrayLike | None,
+    noise: float,
 ) -> Prediction:
     r"""The Bayesian posterior of f ~ GP(0, NNGP) given $y = f + \varepsilon$; `noise` is the variance.
 
@@ -141,8 +145,8 @@ def posterior(
     """
     net = as_network(net, "nngp")
     data = Regression.of(x_train, y_train, x_test)
-    noise = require_nonnegative("noise", noise)
-    spectrum = GramSpectrum.of(net.nngp(x_train), noise)
+    noise = positive("noise", noise, zero=True)
+    spectrum = GramSpectrum.of(net.nngp(data.x), noise)
     if spectrum.excludes(data.y):
         raise InputError(
             f"With noise = {noise:g} no posterior exists: the targets contradict each other in "
@@ -164,16 +168,16 @@ class Regression:
     shape: tuple[int, ...]  # of the outputs at one point: (k,) or ()
 
     @classmethod
-    def of(cls, x: Tensor, y: Tensor, x_test: Tensor | None = None) -> Regression:
-        _require_tensor("The training points", x)
-        _require_tensor("The targets", y, x)
+    def of(cls, x: ArrayLike, y: ArrayLike, x_test: ArrayLike | None = None) -> Regression:
+        x = _float_tensor("The training points", x)
+        y = _float_tensor("The targets", y, x)
         if y.ndim not in (1, 2) or len(y) != len(x):
             raise InputError(
                 f"Targets of shape {tuple(y.shape)} were given for {len(x)} training points: "
                 f"they must have shape ({len(x)},) or ({len(x)}, outputs)."
             )
         if x_test is not None:
-            _require_tensor("The test points", x_test, x)
+            x_test = _float_tensor("The test points", x_test, x)
         return cls(x, y.reshape(len(x), -1), x_test, tuple(y.shape[1:]))
 
     def predict(
@@ -212,24 +216,8 @@ class Regression:
         return whole[: len(self.x)], whole[len(self.x) :]
 
 
-def require_nonnegative(name: str, value: Any) -> float:
-    """A ridge or a noise variance as a float."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError, RuntimeError):
-        number = math.nan
-    if not 0 <= number < math.inf:
-        raise InputError(
-            f"{name} = {value!r} was given, but it must be a finite number at least 0."
-        )
-    return number
-
-
-def _times(t: Any, like: Tensor) -> Tensor:
-    try:
-        times = torch.as_tensor(t, dtype=like.dtype, device=like.device)
-    except (TypeError, ValueError, RuntimeError):
-        times = like.new_full((1, 1), math.nan)
+def _times(t: float | ArrayLike, like: Tensor) -> Tensor:
+    times = as_numbers("t", t, "() or (times,)").to(like)
     if times.ndim > 1 or times.numel() == 0 or not (times >= 0).all():
         raise InputError(
             f"t = {t!r} was given, but a time must be at least 0, possibly infinite: "
@@ -250,19 +238,24 @@ def as_network(net: Any, kernel: str) -> HasKernels:
     return net
 
 
-def _require_tensor(name: str, value: Tensor, like: Tensor | None = None) -> None:
-    """Refuse all but finite float32 or float64 tensors with the dtype and device of the training points."""
-    if not isinstance(value, Tensor) or value.dtype not in (torch.float32, torch.float64):
-        kind = value.dtype if isinstance(value, Tensor) else type(value).__name__
+def _float_tensor(name: str, values: ArrayLike, like: Tensor | None = None) -> Tensor:
+    """Finite numbers, in float32 or float64, with the dtype and device of the training points."""
+    tensor = as_numbers(name, values, "(n, ...)")
+    if like is not None and not isinstance(values, Tensor):
+        tensor = tensor.to(like)
+    if tensor.dtype not in (torch.float32, torch.float64):
         raise InputError(
-            f"{name} are {kind}, but must be a torch tensor of float32 or float64: convert them."
+            f"{name} are {tensor.dtype}, but must be float32 or float64: convert them."
         )
-    if like is not None and (value.dtype, value.device) != (like.dtype, like.device):
+    if like is not None and (tensor.dtype, tensor.device) != (like.dtype, like.device):
         raise InputError(
-            f"{name} are {value.dtype} on {value.device}, but the training points {like.dtype} on "
+            f"{name} are {tensor.dtype} on {tensor.device}, but the training points {like.dtype} on "
             f"{like.device}: convert one of them."
         )
-    if value.ndim == 0 or value.numel() == 0:
-        raise InputError(f"{name} have shape {tuple(value.shape)}, but there must be at least one.")
-    if not torch.isfinite(value).all():
+    if tensor.ndim == 0 or tensor.numel() == 0:
+        raise InputError(
+            f"{name} have shape {tuple(tensor.shape)}, but there must be at least one."
+        )
+    if not torch.isfinite(tensor).all():
         raise InputError(f"{name} have entries that are NaN or infinite: remove those points.")
+    return tensor

@@ -9,7 +9,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from numeric.inputs import InputError, positive
+from numeric.inputs import (
+    ArrayLike,
+    InputError,
+    positive,
+    require_finite,
+    require_instance,
+    require_points,
+    whole,
+)
 from numeric.kernels.jets import Jet, jet_by_autograd
 
 
@@ -29,28 +37,28 @@ class Kernel(ABC):
     """
 
     @abstractmethod
-    def __call__(self, x: Tensor, y: Tensor | None = None) -> Tensor:
+    def __call__(self, x: ArrayLike, y: ArrayLike | None = None) -> Tensor:
         """The Gram matrix, (n, d), (m, d) -> (n, m)."""
 
     @abstractmethod
-    def diagonal(self, x: Tensor) -> Tensor:
+    def diagonal(self, x: ArrayLike) -> Tensor:
         """k(x, x), (n, d) -> (n,)."""
 
-    def jet(self, x: Tensor) -> Jet:
+    def jet(self, x: ArrayLike) -> Jet:
         """k and its derivatives by y, and by x and y, at y = x; here by automatic differentiation."""
-        return jet_by_autograd(self, x)
+        return jet_by_autograd(self, require_points(x)[0])
 
-    def metric(self, x: Tensor) -> Tensor:
+    def metric(self, x: ArrayLike) -> Tensor:
         """The metric that the kernel induces, d^2k/dx dy at y = x: (n, d) -> (n, d, d)."""
         return self.jet(x).metric
 
     def __add__(self, other: Kernel) -> Kernel:
-        return Sum(self, other) if isinstance(other, Kernel) else NotImplemented
+        return Sum(self, other)
 
     def __mul__(self, other: Kernel | float) -> Kernel:
         if isinstance(other, Kernel):
             return Product(self, other)
-        return Scaled(self, positive("A factor of a kernel", other, zero=True))
+        return Scaled(self, other)
 
     def __rmul__(self, other: float) -> Kernel:
         return self * other
@@ -63,13 +71,17 @@ class Sum(Kernel):
     left: Kernel
     right: Kernel
 
-    def __call__(self, x: Tensor, y: Tensor | None = None) -> Tensor:
+    def __post_init__(self) -> None:
+        _require_kernel(self.left)
+        _require_kernel(self.right)
+
+    def __call__(self, x: ArrayLike, y: ArrayLike | None = None) -> Tensor:
         return self.left(x, y) + self.right(x, y)
 
-    def diagonal(self, x: Tensor) -> Tensor:
+    def diagonal(self, x: ArrayLike) -> Tensor:
         return self.left.diagonal(x) + self.right.diagonal(x)
 
-    def jet(self, x: Tensor) -> Jet:
+    def jet(self, x: ArrayLike) -> Jet:
         return self.left.jet(x) + self.right.jet(x)
 
 
@@ -80,13 +92,17 @@ class Product(Kernel):
     left: Kernel
     right: Kernel
 
-    def __call__(self, x: Tensor, y: Tensor | None = None) -> Tensor:
+    def __post_init__(self) -> None:
+        _require_kernel(self.left)
+        _require_kernel(self.right)
+
+    def __call__(self, x: ArrayLike, y: ArrayLike | None = None) -> Tensor:
         return self.left(x, y) * self.right(x, y)
 
-    def diagonal(self, x: Tensor) -> Tensor:
+    def diagonal(self, x: ArrayLike) -> Tensor:
         return self.left.diagonal(x) * self.right.diagonal(x)
 
-    def jet(self, x: Tensor) -> Jet:
+    def jet(self, x: ArrayLike) -> Jet:
         return self.left.jet(x) * self.right.jet(x)
 
 
@@ -97,13 +113,18 @@ class Scaled(Kernel):
     kernel: Kernel
     factor: float
 
-    def __call__(self, x: Tensor, y: Tensor | None = None) -> Tensor:
+    def __post_init__(self) -> None:
+        _require_kernel(self.kernel)
+        factor = positive("factor", self.factor, zero=True)
+        object.__setattr__(self, "factor", factor)
+
+    def __call__(self, x: ArrayLike, y: ArrayLike | None = None) -> Tensor:
         return self.factor * self.kernel(x, y)
 
-    def diagonal(self, x: Tensor) -> Tensor:
+    def diagonal(self, x: ArrayLike) -> Tensor:
         return self.factor * self.kernel.diagonal(x)
 
-    def jet(self, x: Tensor) -> Jet:
+    def jet(self, x: ArrayLike) -> Jet:
         return self.kernel.jet(x).scaled(self.factor)
 
 
@@ -117,8 +138,8 @@ class FunctionKernel(Kernel):
         if not callable(self.function):
             raise InputError(f"A kernel needs a function of two tensors, not {self.function!r}.")
 
-    def __call__(self, x: Tensor, y: Tensor | None = None) -> Tensor:
-        y = x if y is None else y
+    def __call__(self, x: ArrayLike, y: ArrayLike | None = None) -> Tensor:
+        x, y = _finite_points(x, y)
         gram = self.function(x, y)
         if not isinstance(gram, Tensor) or gram.shape != (len(x), len(y)):
             shape = tuple(gram.shape) if isinstance(gram, Tensor) else type(gram).__name__
@@ -128,8 +149,9 @@ class FunctionKernel(Kernel):
             )
         return gram
 
-    def diagonal(self, x: Tensor) -> Tensor:
-        return torch.cat([self(point[None]).flatten() for point in x])
+    def diagonal(self, x: ArrayLike) -> Tensor:
+        points, _ = require_points(x)
+        return torch.cat([self(point[None]).flatten() for point in points])
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,14 +162,36 @@ class Tiled(Kernel):
     rows: int = 1024
     columns: int = 1024
 
-    def __call__(self, x: Tensor, y: Tensor | None = None) -> Tensor:
+    def __post_init__(self) -> None:
+        _require_kernel(self.kernel)
+        whole("rows", self.rows)
+        whole("columns", self.columns)
+
+    def __call__(self, x: ArrayLike, y: ArrayLike | None = None) -> Tensor:
+        x, y = require_points(x, y)
         columns = (x if y is None else y).split(self.columns)
         return torch.cat(
             [torch.cat([self.kernel(a, b) for b in columns], 1) for a in x.split(self.rows)]
         )
 
-    def diagonal(self, x: Tensor) -> Tensor:
-        return torch.cat([self.kernel.diagonal(some) for some in x.split(self.rows)])
+    def diagonal(self, x: ArrayLike) -> Tensor:
+        return torch.cat(
+            [self.kernel.diagonal(some) for some in require_points(x)[0].split(self.rows)]
+        )
 
-    def jet(self, x: Tensor) -> Jet:
-        return Jet.cat([self.kernel.jet(some) for some in x.split(self.rows)])
+    def jet(self, x: ArrayLike) -> Jet:
+        return Jet.cat([self.kernel.jet(some) for some in require_points(x)[0].split(self.rows)])
+
+
+def _finite_points(x: ArrayLike, y: ArrayLike | None) -> tuple[Tensor, Tensor]:
+    """Points x and y, where y = None is y = x."""
+    x, y = require_points(x, y)
+    require_finite("x", x)
+    if y is None:
+        return x, x
+    require_finite("y", y)
+    return x, y
+
+
+def _require_kernel(value: Kernel) -> None:
+    require_instance("A part of a kernel", value, Kernel, "FunctionKernel(function)")
