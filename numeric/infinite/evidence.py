@@ -55,8 +55,17 @@ def log_marginal_likelihood(
     $\log p = -\frac12\mathrm{tr}(y^T C^{-1} y) - \frac k2\log\det C - \frac{nk}2\log 2\pi$, and its
     derivative by any entry of C is that of $W = \frac12(\alpha\alpha^T - k\,C^{-1})$,
     $\alpha = C^{-1} y$, whose rounding, $\epsilon|\alpha|^2$, is what the gradient can lose. Three
-    n x n matrices are held at most, besides those of the network. A covariance that is singular to
-    rounding has no density, and is refused.
+    n x n matrices are held at most, besides those of the network.
+
+    Parameters: `net` has nngp(x, y), as a FullyConnected has, or is a Kernel; `x` (n, ...); `y` (n,) or
+    (n, k); `noise` s at least 0. Returned is a LogEvidence with `value`, `condition`, and when asked for the
+    `gradient` by scales and noise, which a Kernel alone does not have. A covariance that is singular to
+    rounding has no density, and is refused, as are other shapes, NaN and numbers out of range.
+
+    >>> from numeric.kernels import FunctionKernel
+    >>> linear = FunctionKernel(lambda x, y: x @ y.T)
+    >>> round(log_marginal_likelihood(linear, [[1.0]], [0.0], noise=1.0).value, 4)
+    -1.2655
     """
     net = as_network(net, "nngp")
     data, noise = Regression.of(x, y), positive("noise", noise, zero=True)

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -47,7 +47,11 @@ class OneKernel:
 
 @dataclass(frozen=True)
 class RandomInitial:
-    """Training starts from a random network: f_0 is a Gaussian process with the NNGP kernel."""
+    """Training starts from a random network: f_0 is a Gaussian process with the NNGP kernel.
+
+    >>> RandomInitial()
+    RandomInitial()
+    """
 
     def root(self, net: HasKernels, x: Tensor) -> Tensor:
         """L with L L^T the covariance of f_0 at x."""
@@ -56,9 +60,14 @@ class RandomInitial:
 
 @dataclass(frozen=True)
 class ZeroInitial:
-    """Training starts from f_0 = 0, as when the initial network is subtracted from the output."""
+    """Training starts from f_0 = 0, as when the initial network is subtracted from the output.
+
+    >>> ZeroInitial()
+    ZeroInitial()
+    """
 
     def root(self, net: HasKernels, x: Tensor) -> Tensor:
+        """L with L L^T = 0, of no columns."""
         return x.new_zeros(len(x), 0)
 
 
@@ -112,6 +121,21 @@ def gradient_flow(
     well defined however singular T is, and its limit is the least-squares fit. So a singular T is
     no error here: directions lost to rounding stay as initialised from t = 1/floor on, which for
     coincident points means fitting their average target, and a SingularGram warning says how many.
+
+    Parameters: `net` has nngp(x, y) and ntk(x, y), as a FullyConnected has, or is a Kernel that serves as
+    tangent kernel; `x_train` (n, ...), `y_train` (n,) or (n, k), `x_test` (m, ...) or None; `t` one time or
+    several, at least 0 and possibly infinite; `ridge` r at least 0; `initial` says what f_0 is, and must be
+    ZeroInitial() for a Kernel. Tensors share one dtype and device; arrays and lists take theirs.
+
+    Returned is a Prediction with `mean`, and `covariance` and `std` when asked for. Other shapes, NaN and
+    numbers out of range are refused.
+
+    >>> from analytic.activations import relu
+    >>> from numeric.infinite import FullyConnected
+    >>> x, y = [[0.0, 1.0], [1.0, 0.0]], [1.0, -1.0]
+    >>> trained = gradient_flow(FullyConnected(relu), x, y, t=[0.0, float("inf")])
+    >>> trained.mean.round(decimals=6).tolist()
+    [[0.0, 0.0], [1.0, -1.0]]
     """
     if not isinstance(initial, RandomInitial | ZeroInitial):
         raise InputError(f"initial must be RandomInitial() or ZeroInitial(), not {initial!r}.")
@@ -142,6 +166,16 @@ def posterior(
     noise and with K singular to rounding, the prior is conditioned on those components of y that K
     resolves, and a SingularGram warning says so; if the others are none that the prior could give,
     as when one point has two targets, no posterior exists and that is an InputError.
+
+    Parameters: `net` has nngp(x, y), as a FullyConnected has, or is a Kernel; `x_train` (n, ...), `y_train`
+    (n,) or (n, k), `x_test` (m, ...) or None for the training points; `noise` s at least 0. Returned is a
+    Prediction. Other shapes, NaN and numbers out of range are refused.
+
+    >>> from analytic.activations import relu
+    >>> from numeric.infinite import FullyConnected
+    >>> fit = posterior(FullyConnected(relu), [[0.0, 1.0], [1.0, 0.0]], [1.0, -1.0], [[1.0, 1.0]], noise=0.1)
+    >>> fit.mean.shape, fit.covariance.shape
+    (torch.Size([1]), torch.Size([1, 1]))
     """
     net = as_network(net, "nngp")
     data = Regression.of(x_train, y_train, x_test)
@@ -226,7 +260,7 @@ def _times(t: float | ArrayLike, like: Tensor) -> Tensor:
     return times
 
 
-def as_network(net: Any, kernel: str) -> HasKernels:
+def as_network(net: HasKernels | Kernel, kernel: str) -> HasKernels:
     """The network itself, or a Kernel as `OneKernel`; refuse objects without a method `kernel`."""
     if isinstance(net, Kernel):
         return OneKernel(net)

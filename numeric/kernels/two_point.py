@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from numeric.inputs import InputError
-from numeric.kernels.jets import Jet, derivative, jet_by_autograd, outer
+from numeric.kernels.jets import Jet, derivative, outer
+from numeric.kernels.kernel import Kernel
 
 CHUNK = 2**22  # numbers held at once, 32 MB
 CLOSE = 1e-3  # relative to the squared norm: below it |x|^2 + |y|^2 - 2 x.y loses three digits
@@ -68,19 +69,39 @@ def squared_distances(x: Tensor, y: Tensor) -> Tensor:
     return t
 
 
+class OfDistance(Protocol):
+    """h(t) of a squared distance t, and its derivative."""
+
+    def value(self, t: Tensor) -> Tensor: ...
+
+    def slope(self, t: Tensor) -> Tensor: ...
+
+    def slope_at_zero(self) -> float: ...
+
+
+class OfInnerProduct(Protocol):
+    """h(t) of an inner product t, and its first two derivatives."""
+
+    def value(self, t: Tensor) -> Tensor: ...
+
+    def slope(self, t: Tensor) -> Tensor: ...
+
+    def bend(self, t: Tensor) -> Tensor: ...
+
+
 class SquaredDistance:
     """k(x, y) = h(|x - y|^2)."""
 
     @staticmethod
-    def diagonal(h: Any, x: Tensor) -> Tensor:
+    def diagonal(h: OfDistance, x: Tensor) -> Tensor:
         return h.value(x.new_zeros(len(x)))
 
     @staticmethod
-    def gram(h: Any, x: Tensor, y: Tensor) -> Tensor:
+    def gram(h: OfDistance, x: Tensor, y: Tensor) -> Tensor:
         return h.value(squared_distances(x, y))
 
     @staticmethod
-    def gradient(h: Any, x: Tensor, centres: Tensor, weights: Tensor) -> Tensor:
+    def gradient(h: OfDistance, x: Tensor, centres: Tensor, weights: Tensor) -> Tensor:
         """2 sum_b w_b h'(t_b) (x - c_b), with x and c_b apart, so that it is a matrix product."""
         middle = centres.mean(0)
         x, centres = x - middle, centres - middle
@@ -89,7 +110,7 @@ class SquaredDistance:
         return 2 * ((slope @ weights)[..., None] * x[:, None, :] - pull)
 
     @staticmethod
-    def jet(h: Any, x: Tensor) -> Jet:
+    def jet(h: OfDistance, x: Tensor) -> Jet:
         n, d = x.shape
         size = h.value(x.new_zeros(())).expand(n)
         metric = (-2 * h.slope_at_zero() * _unit(x)).expand(n, d, d)
@@ -100,46 +121,46 @@ class InnerProduct:
     """k(x, y) = h(x.y)."""
 
     @staticmethod
-    def diagonal(h: Any, x: Tensor) -> Tensor:
+    def diagonal(h: OfInnerProduct, x: Tensor) -> Tensor:
         return h.value(x.square().sum(1))
 
     @staticmethod
-    def gram(h: Any, x: Tensor, y: Tensor) -> Tensor:
+    def gram(h: OfInnerProduct, x: Tensor, y: Tensor) -> Tensor:
         return h.value(x @ y.T)
 
     @staticmethod
-    def gradient(h: Any, x: Tensor, centres: Tensor, weights: Tensor) -> Tensor:
+    def gradient(h: OfInnerProduct, x: Tensor, centres: Tensor, weights: Tensor) -> Tensor:
         return _products(h.slope(x @ centres.T), weights, centres)
 
     @staticmethod
-    def jet(h: Any, x: Tensor) -> Jet:
+    def jet(h: OfInnerProduct, x: Tensor) -> Jet:
         s = x.square().sum(1)[:, None, None]
         slope = h.slope(s)
         metric = slope * _unit(x) + h.bend(s) * outer(x, x)
         return Jet(h.value(s).flatten(), slope[..., 0] * x, metric)
 
 
-class Autograd:
-    """Any k(x, y) that torch can differentiate; row i of a Gram matrix must depend on x_i alone."""
+class AnyKernel:
+    """Any Kernel h; torch differentiates it, unless it knows its jet."""
 
     @staticmethod
-    def diagonal(h: Any, x: Tensor) -> Tensor:
-        return torch.cat([h.value(point[None], point[None]).flatten() for point in x])
+    def diagonal(h: Kernel, x: Tensor) -> Tensor:
+        return h.diagonal(x)
 
     @staticmethod
-    def gram(h: Any, x: Tensor, y: Tensor) -> Tensor:
-        return h.value(x, y)
+    def gram(h: Kernel, x: Tensor, y: Tensor) -> Tensor:
+        return h(x, y)
 
     @staticmethod
-    def gradient(h: Any, x: Tensor, centres: Tensor, weights: Tensor) -> Tensor:
+    def gradient(h: Kernel, x: Tensor, centres: Tensor, weights: Tensor) -> Tensor:
         x = x.detach().requires_grad_()
         with torch.enable_grad():
-            each = (h.value(x, centres) @ weights).sum(0)
+            each = (h(x, centres) @ weights).sum(0)
             return torch.stack([derivative(f, x) for f in each], 1).detach()
 
     @staticmethod
-    def jet(h: Any, x: Tensor) -> Jet:
-        return jet_by_autograd(h.value, x)
+    def jet(h: Kernel, x: Tensor) -> Jet:
+        return h.jet(x)
 
 
 def _products(slope: Tensor, weights: Tensor, centres: Tensor) -> Tensor:
