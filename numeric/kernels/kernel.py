@@ -6,7 +6,7 @@ import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -21,6 +21,8 @@ from numeric.inputs import (
     whole,
 )
 from numeric.kernels.jets import Jet, jet_by_autograd
+
+T = TypeVar("T", Tensor, Jet)
 
 
 class Kernel(ABC):
@@ -83,7 +85,7 @@ class Combined(Kernel):
 
     left: Kernel
     right: Kernel
-    operation: Callable[[Any, Any], Any]  # operator.add or operator.mul
+    operation: Callable[[T, T], T]  # operator.add or operator.mul
 
     def __post_init__(self) -> None:
         _require_kernel(self.left)
