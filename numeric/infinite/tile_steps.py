@@ -25,9 +25,11 @@ class TileState:
     memory: Scratch | Fresh
     near: Tensor | None = None  # (n, m): True where a pair is to be recomputed by itself
 
-    def variances(self, l: int) -> tuple[Tensor, Tensor]:
-        """Before layer l: (n, 1), (1, m)."""
-        return self.rows.variances[l, :, None], self.columns.variances[l, None, :]
+    def __post_init__(self) -> None:
+        rows, columns = self.rows.variances[..., None], self.columns.variances[:, None]
+        self.variances = list(
+            zip(rows.unbind(), columns.unbind(), strict=True)
+        )  # (n, 1), (1, m) by layer
 
 
 Determinant = Callable[[TileState], Tensor | None]
@@ -45,7 +47,7 @@ class PlainDeterminant:
     l: int
 
     def __call__(self, state: TileState) -> Tensor:
-        kxx, kyy = state.variances(self.l)
+        kxx, kyy = state.variances[self.l]
         state.memory.keep(state.k, state.theta)
         return torch.mul(kxx, kyy, out=state.memory[0]).addcmul_(state.k, state.k, value=-1)
 
@@ -61,7 +63,7 @@ class CheckedDeterminant:
         l, det = self.plain.l, self.plain(state)
         if det.amin().item() >= self.near * state.rows.most[l] * state.columns.most[l]:
             return det
-        kxx, kyy = state.variances(l)
+        kxx, kyy = state.variances[l]
         both = kxx * kyy
         near = ~(det >= self.near * both)  # True for NaN as well, from a layer without this check
         state.near = near if state.near is None else state.near | near
@@ -94,7 +96,7 @@ class FusedAdvance:
         state.memory.keep(k, theta, det)
         (scale, bias), (weights, biases) = self.covariance, self.rates
         bias, biases = (constant(c, k.dtype, k.device) for c in (bias, biases))
-        kxx, kyy = state.variances(self.l)
+        kxx, kyy = state.variances[self.l]
         numbers = scale, bias, weights, biases
         parts = self.program(kxx, k, kyy, det, theta, *numbers, state.memory)
         state.k, *tangent = (full(part, k) for part in parts)
