@@ -46,8 +46,8 @@ def run(sizes: tuple[int, ...] = (1000, 2000), d: int = 784) -> Iterator[str]:
     torch.set_num_threads(threads)
     for n, d in ((4000, 784), (10_000, 100)):
         command = [sys.executable, "-m", "bench.gram", str(n), str(d)]
-        told = subprocess.run(command, capture_output=True, text=True, check=True)
-        yield told.stdout.strip()
+        printed = subprocess.run(command, capture_output=True, text=True, check=True)
+        yield printed.stdout.strip()
 
 
 def floor(x: Tensor) -> Tensor:
@@ -96,16 +96,16 @@ def memory(n: int, d: int) -> str:
 
 
 def _resident() -> int:
-    return _told_by_linux("VmRSS") or peak()
+    return _process_status("VmRSS") or peak()
 
 
 def peak() -> int:
     """Linux counts the process that started this one into ru_maxrss, but not into VmHWM."""
     unit = 1 if sys.platform == "darwin" else 1024
-    return _told_by_linux("VmHWM") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    return _process_status("VmHWM") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
-def _told_by_linux(name: str) -> int:
+def _process_status(name: str) -> int:
     status = Path("/proc/self/status")
     lines = status.read_text().splitlines() if status.exists() else []
     return sum(1024 * int(line.split()[1]) for line in lines if line.startswith(name))

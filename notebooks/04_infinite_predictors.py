@@ -49,7 +49,7 @@ from notebooks.topics.statistics import Mean, PowerLaw
 from numeric.estimate import Estimate
 from numeric.infinite import FullyConnected, gradient_flow, log_marginal_likelihood, posterior
 from numeric.inputs import resolve
-from numeric.kernels.spectrum import SingularGram, Spectrum
+from numeric.kernels.spectrum import GramSpectrum, SingularGram
 
 if profile == "quick":
     torch.set_num_threads(1)  # the matrices are small: threads would wait for each other
@@ -338,7 +338,9 @@ with mp.workdps(60):  # three times the digits that the worst of them loses
         spectra = [
             mp.eigsy(shallow(average, *[exactly(x)] * 2), eigvals_only=True) for x in crowd.values()
         ]
-        rounded = [Spectrum.of(FullyConnected(act, 1, 1.5, 1.0).nngp(x)) for x in crowd.values()]
+        rounded = [
+            GramSpectrum.of(FullyConnected(act, 1, 1.5, 1.0).nngp(x)) for x in crowd.values()
+        ]
         true = [float(values[len(values) - 1] / values[0]) for values in spectra]
         conditions[name] = true, [one.condition for one in rounded]
         if name == "erf":

@@ -30,8 +30,10 @@ __all__ = [
     "number",
     "points",
     "positive",
+    "require_finite",
     "require_float_dtype",
     "require_instance",
+    "require_points",
     "require_writable",
     "resolve",
     "samples_on_a_line",
@@ -225,8 +227,48 @@ def points(
     x = as_numbers(name, x, f"(n, {d or 'd'})").to(place, torch.float64)
     if x.ndim != 2 or not x.numel() or x.shape[1] != (d or x.shape[1]):
         raise InputError(f"{name} must have shape (n, {d or 'd'}), but {tuple(x.shape)} was given.")
-    _require_finite(name, x)
+    require_finite(name, x)
     return x
+
+
+def require_points(x: ArrayLike, y: ArrayLike | None = None) -> tuple[Tensor, Tensor | None]:
+    """The points of a kernel, (n, d) and (m, d) or None: tensors stay as they are, in float32 or float64.
+
+    Arrays and lists become float64 tensors on the host, or what the other argument is if that is a tensor.
+    Refused are texts, other shapes and dtypes, and an x and y that differ in dimension, dtype or device.
+
+    >>> x, y = require_points([[0, 1], [2, 3]], torch.ones(1, 2))
+    >>> x.dtype, x.shape
+    (torch.float32, torch.Size([2, 2]))
+    """
+    if y is None:
+        return _require_float_points("x", x), None
+    one, other = _require_float_points("x", x), _require_float_points("y", y)
+    if isinstance(x, Tensor) and not isinstance(y, Tensor):
+        other = other.to(one)
+    elif isinstance(y, Tensor) and not isinstance(x, Tensor):
+        one = one.to(other)
+    if one.shape[1] != other.shape[1]:
+        raise InputError(
+            f"x has dimension {one.shape[1]} and y has {other.shape[1]}: they must be the same."
+        )
+    if one.dtype != other.dtype or one.device != other.device:
+        raise InputError(
+            f"x is {one.dtype} on {one.device} and y is {other.dtype} on {other.device}: convert one of them."
+        )
+    return one, other
+
+
+def _require_float_points(name: str, x: ArrayLike) -> Tensor:
+    points = as_numbers(name, x, "(n, d)")
+    if points.ndim != 2 or 0 in points.shape:
+        shape = tuple(points.shape)
+        raise InputError(f"{name} must be points of shape (n, d), but shape {shape} was given.")
+    if points.layout != torch.strided:
+        raise InputError(f"{name} is {points.layout}: convert it by {name}.to_dense().")
+    if points.dtype not in (torch.float32, torch.float64):
+        raise InputError(f"{name} is {points.dtype}: convert it to torch.float64 or float32.")
+    return points
 
 
 def values_on_a_line(name: str, values: ArrayLike, like: Tensor, least: int = 1) -> Tensor:
@@ -237,7 +279,7 @@ def values_on_a_line(name: str, values: ArrayLike, like: Tensor, least: int = 1)
         raise InputError(
             f"{name} must have shape (n,) with n at least {least}, but {shape} was given."
         )
-    _require_finite(name, numbers)
+    require_finite(name, numbers)
     return numbers
 
 
@@ -255,6 +297,7 @@ def samples_on_a_line(x: ArrayLike, y: ArrayLike, like: Tensor) -> tuple[Tensor,
     return x, y
 
 
-def _require_finite(name: str, values: Tensor) -> None:
+def require_finite(name: str, values: Tensor) -> None:
+    """Refuse NaN and infinite entries."""
     if not values.isfinite().all():
         raise InputError(f"{name} has entries that are NaN or infinite: remove those points.")

@@ -9,12 +9,12 @@ from sklearn.utils.estimator_checks import check_estimator
 from torch import Tensor
 
 from analytic.expressions.arguments import InputError
+from numeric.kernels import FunctionKernel
 from numeric.learned import (
     AmariWuClassifier,
     Conformal,
     Gaussian,
     Mahalanobis,
-    Own,
     Polynomial,
     SmoothedLaplace,
 )  # fmt: skip
@@ -50,7 +50,7 @@ BASES = [
     SmoothedLaplace(1.3, 0.2),
     Gaussian(0.7),
     Polynomial(3, 0.5),
-    Own(lambda x, y: (x @ y.T).exp()),
+    FunctionKernel(lambda x, y: (x @ y.T).exp()),
 ]
 
 

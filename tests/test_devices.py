@@ -24,7 +24,7 @@ from analytic.expressions.symbols import z
 from device_checks import F64, Call, Device, check, network, normal
 from numeric import geodesics, geometry, infinite
 from numeric.infinite.finite_width import FiniteNetwork
-from numeric.kernels.spectrum import Spectrum
+from numeric.kernels.spectrum import GramSpectrum
 from numeric.models import ResNet
 from numeric.models.shallow import ShallowNetwork
 
@@ -53,6 +53,11 @@ def kernel(act: Any, device: Device, n: int) -> Any:
     return net.nngp(x, y), net.ntk(x, y), net.nngp(x)
 
 
+def kernel_metrics(device: Device, n: int) -> Any:
+    net, x = infinite.FullyConnected(A.erf, 2, 1.4, 0.2), normal(device, 3 * n, 2)
+    return geometry.metric(net.nngp, x), geometry.metric(0.5 * net.ntk * net.nngp + net.ntk, x)
+
+
 def quadrature(device: Device, n: int) -> Tensor:
     net = infinite.FullyConnected(activation("arc", sp.atan(z)), 1, 0.5, 0.2)
     return net.nngp(normal(device, 2, 2).repeat(n, 1), normal(device, 1, 2, seed=1))
@@ -72,7 +77,7 @@ def evidence(device: Device, n: int) -> Any:
 
 def spectrum(device: Device, n: int) -> Any:
     x = normal(device, 5 * n, 3 * n)
-    result = Spectrum.of(x @ x.T, 0.1)
+    result = GramSpectrum.of(x @ x.T, 0.1)
     return result.values, result.filters(normal(device, 2, seed=1).abs())
 
 
@@ -84,12 +89,13 @@ INFINITE: dict[str, Call] = {
     "nngp.erf.ricci, mixed": mixed,
     "FullyConnected, relu": partial(kernel, A.relu),
     "FullyConnected, erf": partial(kernel, A.erf),
+    "FullyConnected, metrics": kernel_metrics,
     "FullyConnected, quadrature": quadrature,
     "gradient_flow": partial(predicted, infinite.gradient_flow),
     "gradient_flow, early": partial(predicted, partial(infinite.gradient_flow, t=2.0, ridge=0.1)),
     "posterior": partial(predicted, partial(infinite.posterior, noise=0.3)),
     "log_marginal_likelihood": evidence,
-    "Spectrum": spectrum,
+    "GramSpectrum": spectrum,
 }
 
 
@@ -218,7 +224,7 @@ def test_calls_run_where_their_inputs_are(name: str, device: Device) -> None:
 ON_HOST = {
     "estimate.py", "experiments/bayes/dataset.py", "experiments/decision_boundaries/curves.py",
     "experiments/decision_boundaries/tasks.py", "experiments/deep_width/bias.py",
-    "experiments/knots/gathering.py", "experiments/width.py", "geometry/gauss_equation.py",
+    "experiments/knots/gathering.py", "experiments/width.py", "geometry/gauss_equation.py", "inputs.py",
     "learned/amari_wu.py", "models/memory.py", "relu_dynamics/descent.py",
     "relu_dynamics/mean_field.py", "relu_dynamics/readout.py", "relu_dynamics/record.py",
     "runs/training_state.py",

@@ -27,6 +27,7 @@ from numeric.experiments.deep_width import KernelSweep
 from numeric.experiments.knots import Gathering, clustering
 from numeric.experiments.random_features import FeatureSweep, RandomFeatures
 from numeric.experiments.width import WidthSweep
+from numeric.kernels import FunctionKernel
 from numeric.relu_dynamics import Descent, Flow, MeanField, Neurons, variation
 from numeric.runs import train
 from numeric.splines import SplineInterpolant
@@ -72,7 +73,7 @@ LEARNED: dict[str, Call] = {
     "SelfSupervisedKernel": self_supervised, "SplineInterpolant": spline,
     "Mahalanobis, distance": partial(mahalanobis, learned.SmoothedLaplace(2.0, 0.5)),
     "Mahalanobis, product": partial(mahalanobis, learned.Polynomial(2)),
-    "Mahalanobis, own": partial(mahalanobis, learned.Own(lambda x, y: (x @ y.T / 9).exp())),
+    "Mahalanobis, function": partial(mahalanobis, FunctionKernel(lambda x, y: (x @ y.T / 9).exp())),
 }  # fmt: skip
 
 

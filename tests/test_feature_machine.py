@@ -11,19 +11,23 @@ from sklearn.utils.estimator_checks import check_estimator
 from torch import Tensor
 
 from analytic.expressions.arguments import InputError
+from numeric.kernels import FunctionKernel
 from numeric.learned import (
     FeatureMachine,
     Gaussian,
     Laplace,
     Mahalanobis,
-    Own,
     Polynomial,
     SmoothedLaplace,
     kernels,
 )  # fmt: skip
+from test_progress import terminal_for
 
 STATIONARY = [Laplace(3.0), SmoothedLaplace(3.0, 0.2), Gaussian(2.0)]
-GENERAL = [Polynomial(3, 1.0), Own(lambda x, y: (0.1 * x @ y.T).exp() + x.sin() @ y.sin().T)]
+GENERAL = [
+    Polynomial(3, 1.0),
+    FunctionKernel(lambda x, y: (0.1 * x @ y.T).exp() + x.sin() @ y.sin().T),
+]
 
 
 def named(values: list) -> dict:
@@ -182,12 +186,13 @@ def test_arrays_and_tensors_give_the_same_and_come_back_as_they_went() -> None:
     assert machine.gradient(x).shape == (40, 3)
 
 
-def test_the_progress_bar_shows(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_progress_bar_shows_unless_it_is_not_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
     x, y, _ = single_index(20, 3)
-    FeatureMachine(progress=True, iterations=2).fit(x, y)
-    assert "features" in capsys.readouterr().err
+    shown = terminal_for(monkeypatch)
+    FeatureMachine(progress=False, iterations=2).fit(x, y)
+    assert shown.getvalue() == ""
     FeatureMachine(iterations=2).fit(x, y)
-    assert capsys.readouterr().err == ""
+    assert "updates of M" in shown.getvalue()
 
 
 def test_it_keeps_the_conventions_of_scikit_learn() -> None:

@@ -12,7 +12,7 @@ from analytic import activations as A
 from analytic.activations.gram_tiles import Tile
 from analytic.activations.gram_tiles import det as DET
 from analytic.expressions import symbols
-from numeric.infinite.fused_layers import layer
+from numeric.infinite.fused_layers import allocate, layer, source, translate
 from numeric.infinite.layers import Layer
 from numeric.kernels.scratch_memory import USUAL, Fresh, Scratch
 
@@ -21,6 +21,7 @@ CLOSED = {
     "absolute": A.absolute, "affine": A.affine(A.erf, 2, 1), "cosine": A.cosine(1), "erf": A.erf,
     "exponential": A.exponential("1/2"), "gabor": A.gabor, "gaussian": A.gaussian, "gelu": A.gelu,
     "hermite": A.hermite(3), "leaky": A.leaky_relu("1/5"), "line": A.monomial(1), "cube": A.monomial(3),
+    "shifted relu": A.affine(A.relu, 2, "1/2"),
     "polynomial": A.polynomial([1, 2, "1/2"]), "rbf": A.rbf(1), "relu": A.relu,
     "relu^2": A.relu_power(2), "sign": A.sign, "sine": A.sine(2), "snake": A.snake(1), "step": A.step,
 }  # fmt: skip
@@ -96,6 +97,17 @@ def test_conditions_may_be_shared_and_sums_may_lack_a_side() -> None:
         torch.testing.assert_close(
             tangent, scale * (kernel + slope * theta), rtol=1e-14, atol=1e-14
         )
+
+
+def test_results_take_the_place_of_operands_that_are_not_needed_again() -> None:
+    program = translate([sp.exp(S) + sp.sin(S) * DET, sp.exp(S) * symbols.kxx])
+    places = allocate(program)
+    assert len({place.variable for place in places.values()}) == 2
+    first = [step for step in program.instructions if places[step.result].out.startswith("free")]
+    assert len(first) == 2
+    text = source(program, places)
+    assert text.count("exp(kxy, out=free[") == 1
+    assert text.count("out=scratch") == len(program.instructions) - 2
 
 
 def test_memory_is_taken_again_unless_it_is_kept() -> None:

@@ -227,9 +227,10 @@ BAD: dict[str, tuple[Any, ...]] = {
     "x is torch.float16: convert": (X.half(),),
     "y is torch.float16: convert": (X, X.half()),
     "x is torch.float64 on cpu and y is torch.float32 on cpu: convert one": (X, X.float()),
-    r"x must be a tensor of points \(n, d\), but \(3,\) was": (X[0],),
-    r"x must be a tensor .* but \(0, 3\) was": (X[:0],),
-    "x must be a tensor .* but list was": (X.tolist(),),
+    r"x must be points of shape \(n, d\), but shape \(3,\) was": (X[0],),
+    r"x must be points .* but shape \(0, 3\) was": (X[:0],),
+    "x is no array of numbers": ("points",),
+    "y is no array of numbers": (X, [["a"]]),
     "1 of 5 points have NaN, infinite or too large": (torch.cat([X, NAN]),),
     "1 of 1 points have NaN": (X, NAN),
     "4 of 4 points .* too large": (1e200 * X,),
@@ -243,7 +244,7 @@ def test_bad_points_are_refused(message: str) -> None:
             call(*BAD[message])
 
 
-@pytest.mark.parametrize("weights", [torch.ones(3, 4), torch.ones(4, 4), [[1.0] * 4] * 4])
+@pytest.mark.parametrize("weights", [torch.ones(3, 4), torch.ones(4, 4), [[1.0] * 3] * 4, "ones"])
 def test_bad_weights_are_refused(weights: Any) -> None:
     with pytest.raises(InputError, match="weights"):
         NETS["erf"].nngp_gradient(X, weights)

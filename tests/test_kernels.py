@@ -17,7 +17,6 @@ from numeric.learned import (
     Gaussian,
     Laplace,
     Mahalanobis,
-    Own,
     Polynomial,
     SelfSupervisedKernel,
     SmoothedLaplace,
@@ -57,7 +56,7 @@ KERNELS: dict[str, Callable[[], Kernel]] = {
     "smoothed Laplace": lambda: Mahalanobis(SmoothedLaplace(2.0, 0.1)),
     "Gaussian": lambda: Mahalanobis(Gaussian(1.5), M),
     "polynomial": lambda: Mahalanobis(Polynomial(3, 0.5)),
-    "one's own": lambda: Mahalanobis(Own(quadratic), M),
+    "one's own": lambda: Mahalanobis(FunctionKernel(quadratic), M),
     "conformal": conformal,
     "self-supervised": self_supervised,
     "function": lambda: FunctionKernel(quadratic),
@@ -66,6 +65,9 @@ KERNELS: dict[str, Callable[[], Kernel]] = {
     "scaled": lambda: 0.3 * NET.nngp,
     "tiled": lambda: Tiled(NET.ntk, 2, 3),
 }  # fmt: skip
+
+
+FITTED = ["Laplace", "Gaussian", "polynomial", "one's own", "conformal", "self-supervised"]
 
 
 @pytest.mark.parametrize("name", KERNELS)
@@ -83,9 +85,21 @@ def test_spline_kernels_obey_the_law(init: str, readout: float) -> None:
     assert_kernel(kernel, X[:, :1].abs(), Y[:, :1].abs() + 0.01)
 
 
-@pytest.mark.parametrize("name", ["NNGP", "NTK", "function"])
+@pytest.mark.parametrize(
+    "name", ["NNGP", "NTK", "function", "sum", "product", "scaled", "tiled", *FITTED]
+)
 def test_single_precision_is_kept(name: str) -> None:
     assert_kernel(KERNELS[name](), X.float(), Y.float())
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_arrays_and_lists_are_points(name: str) -> None:
+    kernel = KERNELS[name]()
+    expected = kernel(X, Y), kernel.diagonal(X)
+    for x, y in ((X.numpy(), Y.numpy()), (X.tolist(), Y.tolist()), (X, Y.tolist())):
+        for one, other in zip((kernel(x, y), kernel.diagonal(x)), expected, strict=True):
+            torch.testing.assert_close(one, other, rtol=0, atol=0)
+    assert kernel(X.float(), Y.tolist()).dtype == torch.float32
 
 
 WRONG: dict[str, tuple[Callable[[Tensor, Tensor], Tensor], str]] = {
@@ -112,7 +126,7 @@ def test_bad_parts_of_kernels_are_refused() -> None:
         FunctionKernel(lambda x, y: x)(X)
     with pytest.raises(InputError, match="function"):
         FunctionKernel("rbf")
-    with pytest.raises(TypeError):
+    with pytest.raises(InputError, match="part of a kernel"):
         NET.nngp + 1.0
     with pytest.raises(InputError, match=r"\(n, 1\)"):
         SplineKernel(INITIALISATIONS["onesided"])(X)

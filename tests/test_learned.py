@@ -9,8 +9,9 @@ from mpmath import mp
 from torch import Tensor
 
 from analytic.expressions.arguments import InputError
+from numeric.kernels import FunctionKernel
 from numeric.kernels.two_point import squared_distances
-from numeric.learned import Gaussian, Laplace, Mahalanobis, Own, Polynomial, SmoothedLaplace
+from numeric.learned import Gaussian, Laplace, Mahalanobis, Polynomial, SmoothedLaplace
 
 M = torch.tensor([[2.0, 0.3, -0.2], [0.3, 0.5, 0.1], [-0.2, 0.1, 1.1]], dtype=torch.float64)
 X = torch.tensor([[0.3, -0.8, 0.5], [1.2, 0.4, -0.1], [0.0, 0.0, 0.0]], dtype=torch.float64)
@@ -68,7 +69,7 @@ def difference_metric(k: Callable, x: Tensor) -> np.ndarray:
 
 
 BASES = [SmoothedLaplace(1.3, 0.2), Gaussian(0.7), Polynomial(3, 0.5), Polynomial(1, 0.0)]
-ALL = [*BASES, Own(symmetric_waves)]
+ALL = [*BASES, FunctionKernel(symmetric_waves)]
 
 
 @pytest.mark.parametrize("base", ALL, ids=lambda base: type(base).__name__)
@@ -154,13 +155,25 @@ def asymmetric() -> Tensor:
         (lambda: Mahalanobis(Gaussian())(X[0]), r"\(n, d\)"),
         (lambda: Mahalanobis(Gaussian())(X / 0), "NaN"),
         (lambda: Mahalanobis(Gaussian())([["a"]]), "numbers"),
-        (lambda: Mahalanobis(Own(waves)).metric(X), "symmetric"),
-        (lambda: Mahalanobis(Own(lambda x, y: -x @ y.T)).volume(X), "positive semi-definite"),
+        (lambda: Mahalanobis(FunctionKernel(waves)).metric(X), "symmetric"),
+        (
+            lambda: Mahalanobis(FunctionKernel(lambda x, y: -x @ y.T)).volume(X),
+            "positive semi-definite",
+        ),
         (lambda: Mahalanobis(Gaussian(), M / 0), "M has entries"),
-        (lambda: Mahalanobis(Own(lambda x, y: x.sum(1)))(X), "shape"),
-        (lambda: Mahalanobis(Own(lambda x, y: (x @ y.T).detach())).metric(X), "torch operations"),
-        (lambda: Mahalanobis(Own(lambda x, y: (-torch.cdist(x, y)).exp())).metric(X), "twice"),
-        (lambda: Mahalanobis(Own(lambda x, y: -difference(x, y).sqrt())).metric(X), "no metric"),
+        (lambda: Mahalanobis(FunctionKernel(lambda x, y: x.sum(1)))(X), "shape"),
+        (
+            lambda: Mahalanobis(FunctionKernel(lambda x, y: (x @ y.T).detach())).metric(X),
+            "torch operations",
+        ),
+        (
+            lambda: Mahalanobis(FunctionKernel(lambda x, y: (-torch.cdist(x, y)).exp())).metric(X),
+            "twice",
+        ),
+        (
+            lambda: Mahalanobis(FunctionKernel(lambda x, y: -difference(x, y).sqrt())).metric(X),
+            "no metric",
+        ),
     ],
 )
 def test_bad_kernels_and_points_are_refused(bad: Callable, match: str) -> None:
@@ -190,7 +203,7 @@ SMOOTH = {
 def test_a_kink_that_torch_does_not_see_is_seen(scale: float) -> None:
     """torch says that |t| has slope 0 at 0, so that a metric of 0 would come out."""
     for name, kernel in (KINKED | SMOOTH).items():
-        own = Mahalanobis(Own(lambda x, y, k=kernel: k(x / scale, y / scale)))
+        own = Mahalanobis(FunctionKernel(lambda x, y, k=kernel: k(x / scale, y / scale)))
         if name in SMOOTH:
             assert own.metric(X * scale).abs().max() > 0, name
         else:

@@ -213,7 +213,7 @@ def test_sixty_close_points_are_stable(dtype: torch.dtype) -> None:
 
 BAD = {
     "training points are torch.int64, .* convert": {"x_train": torch.ones(8, 2, dtype=torch.int64)},
-    "training points are list, .* tensor": {"x_train": X.tolist()},
+    "training points is no array of numbers": {"x_train": "data.csv"},
     r"training points have shape \(0, 2\), .* at least one": {"x_train": X[:0]},
     "training points have entries that are NaN": {"x_train": X / 0},
     "targets have entries that are NaN": {"y_train": Y * math.inf},
@@ -226,9 +226,9 @@ BAD = {
     "test points are torch.float32": {"x_test": NEW.float()},
     "t = -1 .* at least 0": {"t": -1},
     r"t = \[1.0, nan\]": {"t": [1.0, math.nan]},
-    "t = 'long'": {"t": "long"},
+    "t is no array of numbers, but 'long'": {"t": "long"},
     r"t = \[\]": {"t": []},
-    "ridge = -0.1 .* finite number at least 0": {"ridge": -0.1},
+    "ridge = -0.1 .* number at least 0": {"ridge": -0.1},
     "ridge = nan": {"ridge": math.nan},
     "noise = -1 .* at least 0": {"noise": -1},
     "noise = inf": {"noise": math.inf},

@@ -86,27 +86,13 @@ def compile_torch(args: Sequence[sp.Symbol], expr: sp.Expr) -> Callback:
     return call
 
 
-def compile_together(
-    args: Sequence[sp.Symbol],
-    exprs: Sequence[sp.Expr],
-    printer: type[ArrayPrinter] = ArrayPrinter,
-    **names: Callback,
-) -> Callback:
-    """Several expressions as one function of tensors, with shared subexpressions; nothing is converted.
-
-    `names` are further functions that a printer of one's own may call.
-    """
-    torch = import_module("torch")
-    names = torch_names() | names
-    return compile_array(args, sp.Tuple(*exprs), torch, names, printer)[0]
+def compile_together(args: Sequence[sp.Symbol], exprs: Sequence[sp.Expr]) -> Callback:
+    """Several expressions as one function of tensors, with shared subexpressions; nothing is converted."""
+    return compile_array(args, sp.Tuple(*exprs), import_module("torch"), torch_names())[0]
 
 
 def compile_array(
-    args: Sequence[sp.Symbol],
-    expr: sp.Expr,
-    xp: Any,
-    names: dict[str, Any],
-    printer: type[ArrayPrinter] = ArrayPrinter,
+    args: Sequence[sp.Symbol], expr: sp.Expr, xp: Any, names: dict[str, Any]
 ) -> tuple[Callback, set[sp.Symbol]]:
     """The compiled body, and the arguments that must stay plain numbers."""
     expr, averages = _name_expectations(sp.sympify(expr))
@@ -119,7 +105,7 @@ def compile_array(
     table = partial(_table, xp, names)
     running = {name: node.on_arrays(xp, table) for name, node in programs.items()}
     host = host_symbols(expr).union(*(node.host for node in programs.values()))
-    return _lambdify(args, expr, names | averaging | running, printer), host
+    return _lambdify(args, expr, names | averaging | running), host
 
 
 COMPILERS = {"mpmath": compile_mpmath, "numpy": compile_numpy, "torch": compile_torch}
@@ -135,20 +121,15 @@ def _table(xp: Any, names: dict[str, Any], args: Sequence[sp.Symbol], exprs: sp.
     return compile_array(args, exprs, xp, names)[0]
 
 
-def _lambdify(
-    args: Sequence[sp.Symbol],
-    expr: sp.Expr,
-    names: dict[str, Any],
-    printer: type[ArrayPrinter] = ArrayPrinter,
-) -> Callback:
+def _lambdify(args: Sequence[sp.Symbol], expr: sp.Expr, names: dict[str, Any]) -> Callback:
     expr = fold(expr)
     for node in expr.atoms(sp.Function):
         if (name := node.func.__name__) not in names and not isinstance(node, sp.Piecewise):
             raise NotImplementedError(
                 f"{name} has no form for arrays: evaluate it with mpmath, or give a `stable` form."
             )
-    write = printer({"fully_qualified_modules": False})
-    return sp.lambdify(args, expr, modules=[names], printer=write, cse=printer.share)
+    write = ArrayPrinter({"fully_qualified_modules": False})
+    return sp.lambdify(args, expr, modules=[names], printer=write, cse=ArrayPrinter.share)
 
 
 def _on_arrays(xp: Any, body: Callback, head: Any = None) -> Callback:

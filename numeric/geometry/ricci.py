@@ -42,7 +42,6 @@ from numeric.geometry.gauss_equation import (
 from numeric.geometry.kinks import layers_with_kinks, piecewise_affine, require_no_kinks
 from numeric.inputs import ArrayLike, InputError
 from numeric.kernels import Kernel
-from numeric.kernels.two_point import metric_of_kernel
 from numeric.models.arguments import as_tensor
 from numeric.models.hidden_layers import HiddenLayer
 from numeric.models.model import EvaluatedMap, Model, ModelLike
@@ -99,7 +98,7 @@ def metric(
                 f"layer = {layer!r} was given, but a kernel has no layers: leave it out."
             )
         Model.of(model).check_points(x)
-        return metric_of_kernel(model, x)
+        return model.metric(x)
     opened = Model.of(model, layer)
     hidden = HiddenLayer.at(opened, x)
     if hidden is None:

@@ -11,10 +11,10 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from numeric.infinite.prediction import OneKernel, Regression, as_network, require_nonnegative
-from numeric.inputs import InputError
+from numeric.infinite.prediction import OneKernel, Regression, as_network
+from numeric.inputs import ArrayLike, InputError, positive
 from numeric.kernels import Kernel
-from numeric.kernels.spectrum import Spectrum, require_finite
+from numeric.kernels.spectrum import GramSpectrum, require_finite
 
 
 class ScaledNetwork(Protocol):
@@ -48,28 +48,38 @@ class LogEvidence:
 
 
 def log_marginal_likelihood(
-    net: ScaledNetwork | Kernel, x: Tensor, y: Tensor, noise: float
+    net: ScaledNetwork | Kernel, x: ArrayLike, y: ArrayLike, noise: float
 ) -> LogEvidence:
     r"""The log density of targets (n,) or (n, k) under $N(0, C)$, $C = K + s I$, noise variance s.
 
     $\log p = -\frac12\mathrm{tr}(y^T C^{-1} y) - \frac k2\log\det C - \frac{nk}2\log 2\pi$, and its
     derivative by any entry of C is that of $W = \frac12(\alpha\alpha^T - k\,C^{-1})$,
     $\alpha = C^{-1} y$, whose rounding, $\epsilon|\alpha|^2$, is what the gradient can lose. Three
-    n x n matrices are held at most, besides those of the network. A covariance that is singular to
-    rounding has no density, and is refused.
+    n x n matrices are held at most, besides those of the network.
+
+    Parameters: `net` has nngp(x, y), as a FullyConnected has, or is a Kernel; `x` (n, ...); `y` (n,) or
+    (n, k); `noise` s at least 0. Returned is a LogEvidence with `value`, `condition`, and when asked for the
+    `gradient` by scales and noise, which a Kernel alone does not have. A covariance that is singular to
+    rounding has no density, and is refused, as are other shapes, NaN and numbers out of range.
+
+    >>> from numeric.kernels import FunctionKernel
+    >>> linear = FunctionKernel(lambda x, y: x @ y.T)
+    >>> round(log_marginal_likelihood(linear, [[1.0]], [0.0], noise=1.0).value, 4)
+    -1.2655
     """
     net = as_network(net, "nngp")
-    data, noise = Regression.of(x, y), require_nonnegative("noise", noise)
+    data, noise = Regression.of(x, y), positive("noise", noise, zero=True)
+    x = data.x
     (n, k), covariance = data.y.shape, require_finite(net.nngp(x)).clone()
     covariance.diagonal().add_(noise)
     factor, failed = torch.linalg.cholesky_ex(covariance)
     if failed:
-        raise _no_density(Spectrum.of(net.nngp(x), noise))
+        raise _no_density(GramSpectrum.of(net.nngp(x), noise))
     inverse = torch.cholesky_inverse(factor)
     condition = (_norm(covariance) * _norm(inverse)).item()
     del covariance
     if condition * n * torch.finfo(x.dtype).eps >= 1:  # the 1-norm bounds the eigenvalues' ratio
-        spectrum = Spectrum.of(net.nngp(x), noise)
+        spectrum = GramSpectrum.of(net.nngp(x), noise)
         if spectrum.rank < n:
             raise _no_density(spectrum)
     alpha = torch.cholesky_solve(data.y, factor)
@@ -91,7 +101,7 @@ def _norm(matrix: Tensor) -> Tensor:
     return torch.linalg.matrix_norm(matrix, 1)
 
 
-def _no_density(spectrum: Spectrum) -> InputError:
+def _no_density(spectrum: GramSpectrum) -> InputError:
     return InputError(
         f"With noise = {spectrum.ridge:g} the targets have no density: their covariance is singular "
         f"({spectrum.account}); take noise = {spectrum.remedy:.1g} or more."

@@ -1,25 +1,37 @@
-"""One layer on a tile in few torch operations, in place: sums become chains of multiply-adds."""
+"""One layer on a tile as a short program of torch calls, in scratch memory that is used again.
+
+Three passes make it: `translate` writes closed forms as instructions, each with a tile as its result;
+`allocate` chooses the memory of each result; `source` prints them. Sums become chains of multiply-adds.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from itertools import count
-from typing import Any
 
 import sympy as sp
 import torch
 from torch import Tensor
 
 from analytic.activations.gram_tiles import ARGS, Tile, det
-from analytic.expressions.backends import compile_together
-from analytic.expressions.printer import ArrayPrinter
+from analytic.expressions.backends import compile_together, fold
+from analytic.expressions.expectation import Moment
 from analytic.expressions.symbols import kxx, kyy
 
 theta = sp.Symbol("theta", real=True)
 NUMBERS = scale, bias, weights, biases = sp.symbols("scale bias weights biases", real=True)
-free = sp.Symbol("free", real=True)
-PLACED = ("asin", "atan", "cos", "cosh", "exp", "rsqrt", "sin", "sinh", "sqrt", "tanh")
-CHAINED = ("add", "addcmul", "mul")
+INPUTS = (*ARGS, theta, *NUMBERS)
+FREE = "free"
+FUNCTIONS = ("asin", "atan", "cos", "cosh", "exp", "sin", "sinh", "tanh")  # with torch's names
+CALLS = {
+    name: getattr(torch, name)
+    for name in (*FUNCTIONS, "add", "addcmul", "mul", "pow", "rsqrt", "sqrt")
+}
+FACTOR = {
+    "add": "alpha",
+    "addcmul": "value",
+}  # keyword of the number that multiplies the last operands
 
 
 def layer(tile: Tile, tangent: bool, plain: bool) -> Callable[..., tuple[Tensor, ...]]:
@@ -34,110 +46,156 @@ def layer(tile: Tile, tangent: bool, plain: bool) -> Callable[..., tuple[Tensor,
     if tangent:
         own = k if plain else _distribute_constants(weights * tile.kernel) + biases
         outputs.append(own + scale * tile.slope * theta)
-    names = {name: getattr(torch, name) for name in (*PLACED, *CHAINED)}
-    return compile_together((*ARGS, theta, *NUMBERS, free), outputs, FusedPrinter, **names)
+    program = translate(outputs)
+    return compile_program(program, allocate(program))
 
 
-class FusedPrinter(ArrayPrinter):
-    """Prints c f g + d h + e as in-place torch calls: constants are merged, smaller operands come first.
+@dataclass(frozen=True)
+class Instruction:
+    """result = call(*operands), where `factor` multiplies the last operand, or the last two of addcmul.
 
-    An intermediate result without a name is overwritten by the next operation on it, and its tile is
-    free afterwards; so expressions are printed in the order in which they will run.
+    Without a call, the result is the value of `expr`, in memory that torch chooses.
     """
 
-    def __init__(self, settings: dict[str, Any]) -> None:
-        super().__init__(settings)
-        self._held: set[int] = set()  # indices of scratch tiles in use
-        self._place: int | None = None  # the scratch tile that holds what was printed last, if any
+    result: sp.Symbol
+    call: str | None
+    operands: tuple[sp.Symbol, ...]
+    factor: sp.Symbol | None = None
+    expr: sp.Basic | None = None
 
-    @staticmethod
-    def share(exprs: sp.Tuple) -> tuple[list[tuple[sp.Symbol, sp.Expr]], sp.Tuple]:
-        """Common subexpressions, without constant factors, and without rows or columns, which are cheap."""
-        common, reduced = ArrayPrinter.share(exprs)
-        replaced: dict[sp.Symbol, sp.Expr] = {}
-        assignments = []
-        for name, expr in common:
-            if not isinstance(expr, sp.Expr):  # a condition
-                assignments.append((name, expr.xreplace(replaced)))
-                continue
-            number, rest = _split_constant(expr.xreplace(replaced))
-            if rest.is_Symbol or _is_small(rest):
-                replaced[name] = number * rest
-            else:
-                assignments.append((name, rest))
-                replaced[name] = number * name
-        return assignments, reduced.xreplace(replaced)
 
-    def _print(self, expr: sp.Basic, **settings: Any) -> str:
-        before = self._held
-        text = super()._print(expr, **settings)
-        if not _is_placed(expr):
-            self._place = None
-        self._held = before if self._place is None else before | {self._place}
-        return text
+@dataclass
+class Program:
+    """Small expressions (numbers, rows and columns), computed first; then instructions on tiles."""
 
-    def _print_Function(self, expr: sp.Function) -> str:
-        if (name := expr.func.__name__) not in PLACED:
-            return super()._print_Function(expr)
-        return self._one(name, *expr.args)
+    small: dict[sp.Expr, sp.Symbol] = field(default_factory=dict)
+    instructions: list[Instruction] = field(default_factory=list)
+    outputs: tuple[sp.Symbol, ...] = ()
 
-    def _print_Pow(self, expr: sp.Pow, rational: bool = False) -> str:
-        if abs(expr.exp) != sp.S.Half:
-            return super()._print_Pow(expr, rational)
-        return self._one("sqrt" if expr.exp > 0 else "rsqrt", expr.base)
 
-    def _one(self, name: str, arg: sp.Expr) -> str:
-        text = self._print(arg)
-        if _is_temporary(arg):
-            return f"({text}).{name}_()"
-        return f"{name}({text})" if _is_small(arg) else f"{name}({text}, {self._new()})"
+# First pass: expressions become instructions.
 
-    def _print_Mul(self, expr: sp.Mul) -> str:
-        if not _is_placed(expr):
-            return super()._print_Mul(expr)
-        number, factors = _split(expr)
-        first = next((k for k, factor in enumerate(factors) if _is_temporary(factor)), None)
-        rest = factors if number == 1 else [*factors, number]
-        if first is None:
-            one, other, *rest = rest
-            text = f"mul({self._print(one)}, {self._print(other)}, {self._new()})"
-        else:
-            text = f"({self._print(rest.pop(first))})"
-        place = self._place
-        text += "".join(f".mul_({self._print(part)})" for part in rest)
-        self._place = place
-        return text
 
-    def _print_Add(self, expr: sp.Add) -> str:
-        if not _is_placed(expr):
-            return super()._print_Add(expr)
+def translate(exprs: Sequence[sp.Expr]) -> Program:
+    """Expressions in INPUTS as a program; what they have in common is computed once."""
+    whole = sp.Tuple(*exprs)
+    averages = {  # over one variance: cse must not look into an average, whose variable is bound
+        average: sp.Function(f"average{k}")(*average.free_symbols)
+        for k, average in enumerate(sorted(whole.atoms(Moment), key=sp.default_sort_key))
+    }
+    shared, reduced = _share(fold(whole.xreplace(averages)))
+    translation = _Translation()
+    for name, expr in shared:
+        translation.symbols[name] = translation.operand(expr)
+    program = translation.program
+    program.outputs = tuple(map(translation.operand, reduced))
+    written_out = {call: average for average, call in averages.items()}
+    program.small = {expr.xreplace(written_out): name for expr, name in program.small.items()}
+    return program
+
+
+class _Translation:
+    """Appends instructions to a program; `operand` returns the symbol that holds an expression's value."""
+
+    def __init__(self) -> None:
+        self.program = Program()
+        self.symbols: dict[sp.Basic, sp.Symbol] = {symbol: symbol for symbol in INPUTS}
+
+    def operand(self, expr: sp.Basic) -> sp.Symbol:
+        if expr not in self.symbols:
+            small = isinstance(expr, sp.Expr) and _is_small(expr)
+            self.symbols[expr] = self._small(expr) if small else self._tile(expr)
+        return self.symbols[expr]
+
+    def _small(self, expr: sp.Expr) -> sp.Symbol:
+        symbol = sp.Symbol(f"small{len(self.program.small)}", real=True)
+        return self.program.small.setdefault(expr, symbol)
+
+    def _tile(self, expr: sp.Basic) -> sp.Symbol:
+        match expr:
+            case sp.Add():
+                return self._sum(expr)
+            case sp.Mul():
+                number, factors = _split(expr)
+                return self._product([*factors, number] if number != 1 else factors)
+            case sp.Pow(base=base, exp=exponent) if exponent.is_number:
+                if abs(exponent) == sp.S.Half:
+                    return self._call("sqrt" if exponent > 0 else "rsqrt", base)
+                return self._call("pow", base, exponent)
+        if type(expr).__name__ in FUNCTIONS:
+            return self._call(type(expr).__name__, *expr.args)
+        return self._evaluated(expr)
+
+    def _sum(self, expr: sp.Add) -> sp.Symbol:
         first, *rest = _terms(expr)
-        text, fresh = f"({self._print(first)})", _is_temporary(first)
-        place = self._place
+        total = first
         for term in rest:
-            name, arguments = self._link(term)
-            if fresh:
-                text = f"{text}.{name}_({arguments})"
+            number, factors = _split(term)
+            if _is_small(term) or not factors:
+                total = self._call("add", total, term)
+            elif len(factors) == 1:
+                total = self._call("add", total, *factors, factor=number)
             else:
-                text, fresh = f"{name}({text}, {arguments}, {self._new()})", True
-                place = self._place
-        self._place = place
-        return text
+                one, *others = factors
+                total = self._call("addcmul", total, one, sp.Mul(*others), factor=number)
+        return self.operand(total)
 
-    def _link(self, term: sp.Expr) -> tuple[str, str]:
-        """The torch function and arguments that add a number, or a multiple of a tensor or product."""
-        if not term.free_symbols:
-            return "add", self._print(term)
-        number, (one, *more) = _split(term)
-        arguments = ", ".join(map(self._print, (one, *([sp.Mul(*more)] if more else []))))
-        name, option = ("addcmul", "value") if more else ("add", "alpha")
-        return name, arguments if number == 1 else f"{arguments}, {option}={self._print(number)}"
+    def _product(self, factors: Sequence[sp.Expr]) -> sp.Symbol:
+        # a result of the program comes first, since the next one may take its place
+        computed = [factor for factor in factors if not (factor in INPUTS or _is_small(factor))]
+        total, *rest = (*computed, *(factor for factor in factors if factor not in computed))
+        for factor in rest:
+            total = self._call("mul", total, factor)
+        return self.operand(total)
 
-    def _new(self) -> str:
-        """The output argument for the first scratch tile that is not in use."""
-        self._place = next(k for k in count() if k not in self._held)
-        self._held = self._held | {self._place}
-        return f"out=free[{self._place}]"
+    def _call(self, call: str, *args: sp.Expr, factor: sp.Expr = sp.S.One) -> sp.Symbol:
+        operands = tuple(map(self.operand, args))
+        number = None if factor == 1 else self.operand(factor)
+        return self._append(call, operands, number)
+
+    def _evaluated(self, expr: sp.Basic) -> sp.Symbol:
+        """A function, a condition or cases, of operands that are symbols or numbers."""
+        if isinstance(expr, sp.Piecewise):
+            cases = [(self._argument(value), self._argument(when)) for value, when in expr.args]
+            reduced = sp.Piecewise(*cases, evaluate=False)
+        else:
+            reduced = expr.func(*map(self._argument, expr.args))
+        operands = sorted(reduced.free_symbols, key=str)
+        return self._append(None, tuple(operands), expr=reduced)
+
+    def _argument(self, expr: sp.Basic) -> sp.Basic:
+        constant = expr.is_number if isinstance(expr, sp.Expr) else expr in (sp.true, sp.false)
+        return expr if constant else self.operand(expr)
+
+    def _append(
+        self,
+        call: str | None,
+        operands: tuple[sp.Symbol, ...],
+        factor: sp.Symbol | None = None,
+        expr: sp.Basic | None = None,
+    ) -> sp.Symbol:
+        result = sp.Symbol(f"tile{len(self.program.instructions)}", real=True)
+        self.symbols[result] = result
+        self.program.instructions.append(Instruction(result, call, operands, factor, expr))
+        return result
+
+
+def _share(exprs: sp.Tuple) -> tuple[list[tuple[sp.Symbol, sp.Basic]], sp.Tuple]:
+    """Common subexpressions, without constant factors, and without rows or columns, which are cheap."""
+    common, reduced = sp.cse(exprs, list=False)
+    replaced: dict[sp.Symbol, sp.Expr] = {}
+    assignments = []
+    for name, expr in common:
+        if not isinstance(expr, sp.Expr):  # a condition
+            assignments.append((name, expr.xreplace(replaced)))
+            continue
+        number, rest = _split_constant(expr.xreplace(replaced))
+        if rest.is_Symbol or _is_small(rest):
+            replaced[name] = number * rest
+        else:
+            assignments.append((name, rest))
+            replaced[name] = number * name
+    return assignments, reduced.xreplace(replaced)
 
 
 def _terms(expr: sp.Add) -> list[sp.Expr]:
@@ -148,16 +206,21 @@ def _terms(expr: sp.Add) -> list[sp.Expr]:
     large = sorted((term for term in expr.args if term not in small), key=_size)
     if rows.has(kxx):
         parts = [rows, columns, *large]
-    else:
-        parts = [rows, *large, columns] if rows.free_symbols else [columns, *large, rows]
+    else:  # a sum can start from a bias, which is a tensor, but not from a number
+        parts = [rows, *large, columns] if rows.has(bias, biases) else [columns, *large, rows]
     return [part for part in parts if part != 0]
 
 
 def _split(term: sp.Expr) -> tuple[sp.Expr, list[sp.Expr]]:
-    """The constant factor, and the factors that are tensors."""
+    """The constant factor, and the factors that are tensors: a row, a column, then tiles."""
     number, rest = _split_constant(term)
-    parts = [part for factor in sp.Mul.make_args(rest) for part in _factors(factor)]
-    return number, sorted(parts, key=_size)
+    parts = [
+        part for factor in sp.Mul.make_args(rest) for part in _ROOT_OF_DET.get(factor, (factor,))
+    ]
+    row = sp.Mul(*(part for part in parts if _is_small(part) and not part.has(kyy)))
+    column = sp.Mul(*(part for part in parts if _is_small(part) and part.has(kyy)))
+    tiles = sorted((part for part in parts if not _is_small(part)), key=_size)
+    return number, [part for part in (row, column, *tiles) if part != 1]
 
 
 def _split_constant(expr: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
@@ -166,12 +229,9 @@ def _split_constant(expr: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
     return sp.Mul(*plain), sp.Mul(*(part for part in parts if part not in plain))
 
 
-def _factors(factor: sp.Expr) -> tuple[sp.Expr, ...]:
-    """The root of the determinant, which is above 0 wherever a tile is trusted, as two of them.
-
-    torch hands sqrt to a vector library that takes twice as long as rsqrt.
-    """
-    return (det, 1 / sp.sqrt(det)) if factor == sp.sqrt(det) else (factor,)
+# In a product, the root of the determinant is two factors, as it is above 0 wherever a tile is trusted: torch
+# hands sqrt to a vector library that takes twice as long as rsqrt.
+_ROOT_OF_DET = {sp.sqrt(det): (det, 1 / sp.sqrt(det))}
 
 
 def _distribute_constants(expr: sp.Expr) -> sp.Expr:
@@ -187,20 +247,83 @@ def _is_small(expr: sp.Expr) -> bool:
     return any(expr.free_symbols <= {side, *NUMBERS} for side in (kxx, kyy))
 
 
-def _is_placed(expr: Any) -> bool:
-    """Whether it is a tile whose output memory can be chosen."""
-    if isinstance(expr, sp.Pow):
-        known = abs(expr.exp) == sp.S.Half
-    else:
-        known = isinstance(expr, sp.Add | sp.Mul) or type(expr).__name__ in PLACED
-    return known and not _is_small(expr)
+def _size(expr: sp.Expr) -> int:
+    """A tile is simpler than a product of them."""
+    return len(sp.Mul.make_args(expr))
 
 
-def _is_temporary(expr: sp.Expr) -> bool:
-    """Whether it is a temporary tile that may be overwritten."""
-    return _is_placed(expr) or (expr.is_Pow and not _is_small(expr))
+# Second pass: results get memory.
 
 
-def _size(expr: sp.Expr) -> tuple[bool, int]:
-    """Rows and columns are smaller than tiles, and a tile is simpler than a product of them."""
-    return not _is_small(expr), len(sp.Mul.make_args(expr))
+@dataclass(frozen=True)
+class Place:
+    """Where a result is: the variable that holds it, and the tile it is written to, unless torch chooses."""
+
+    variable: str
+    out: str | None
+
+
+def allocate(program: Program) -> dict[sp.Symbol, Place]:
+    """The place of each result: that of an operand needed no more, else the first free scratch tile."""
+    last_use = {
+        operand: k for k, step in enumerate(program.instructions) for operand in step.operands
+    }
+    last_use |= dict.fromkeys(program.outputs, len(program.instructions))
+    places: dict[sp.Symbol, Place] = {}
+    used: dict[sp.Symbol, int] = {}  # scratch tiles in use, by the result that each holds
+    for k, step in enumerate(program.instructions):
+        operands = dict.fromkeys(step.operands)
+        over = [operand for operand in operands if operand in used and last_use[operand] == k]
+        if step.call is None:
+            places[step.result] = Place(str(step.result), None)
+        elif over:
+            used[step.result] = used[over[0]]
+            variable = places[over[0]].variable
+            places[step.result] = Place(variable, variable)
+        else:
+            number = next(n for n in count() if n not in used.values())
+            used[step.result] = number
+            places[step.result] = Place(f"scratch{number}", f"{FREE}[{number}]")
+        for operand in over:
+            del used[operand]
+    return places
+
+
+# Third pass: instructions become Python.
+
+
+def source(program: Program, places: dict[sp.Symbol, Place]) -> str:
+    """The text of a function `layer` of INPUTS and the free tiles."""
+
+    def name(symbol: sp.Symbol) -> str:
+        return places[symbol].variable if symbol in places else symbol.name
+
+    lines = [f"def layer({', '.join(symbol.name for symbol in INPUTS)}, {FREE}):"]
+    if program.small:
+        names = ", ".join(symbol.name for symbol in program.small.values())
+        lines.append(f"({names},) = small({', '.join(symbol.name for symbol in INPUTS)})")
+    for k, step in enumerate(program.instructions):
+        place, operands = places[step.result], list(map(name, step.operands))
+        if step.call is None:
+            lines.append(f"({place.variable},) = evaluate[{k}]({', '.join(operands)})")
+            continue
+        if step.factor is not None:
+            operands.append(f"{FACTOR[step.call]}={name(step.factor)}")
+        lines.append(f"{place.variable} = {step.call}({', '.join(operands)}, out={place.out})")
+    lines.append(f"return ({', '.join(map(name, program.outputs))},)")
+    return "\n    ".join(lines)
+
+
+def compile_program(
+    program: Program, places: dict[sp.Symbol, Place]
+) -> Callable[..., tuple[Tensor, ...]]:
+    """The program as a function of INPUTS and the free tiles."""
+    evaluate = {
+        k: compile_together(step.operands, [step.expr])
+        for k, step in enumerate(program.instructions)
+        if step.call is None
+    }
+    small = compile_together(INPUTS, list(program.small))
+    names = {**CALLS, "evaluate": evaluate, "small": small}
+    exec(source(program, places), names)
+    return names["layer"]

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from numeric.infinite import jets
 from numeric.infinite.points import Points
 from numeric.infinite.recursion import Recursion
-from numeric.inputs import InputError
+from numeric.inputs import ArrayLike, InputError, as_numbers, require_points
+from numeric.kernels.jets import Jet
 from numeric.kernels.scratch_memory import Fresh, Scratch
 from numeric.kernels.threads import each, once, sharing
 
@@ -23,12 +25,12 @@ GRAPH = 800  # side of a tile that is differentiated
 VECTOR = 8  # tile sizes are multiples of this: matrix products of other sizes are slower
 
 
-def matrix(net: FullyConnected, x: Tensor, y: Tensor | None, tangent: bool) -> Tensor:
+def matrix(net: FullyConnected, x: ArrayLike, y: ArrayLike | None, tangent: bool) -> Tensor:
     """NNGP or NTK on (n, d) and (m, d); for y = None one triangle is computed, and mirrored.
 
     Without biases and with phi(0) = 0 the output at x = 0 is always 0, and so are its row and column.
     """
-    require_points(x, y)
+    x, y = require_points(x, y)
     recursion, symmetric = Recursion.of(net, tangent), y is None
     height, width = TILE if x.device.type == "cpu" else LARGE
     plain = torch.inference_mode(False)  # other threads may not write to inference tensors
@@ -70,28 +72,34 @@ def matrix(net: FullyConnected, x: Tensor, y: Tensor | None, tangent: bool) -> T
     return out
 
 
-def diagonal(net: FullyConnected, x: Tensor, tangent: bool) -> Tensor:
+def diagonal(net: FullyConnected, x: ArrayLike, tangent: bool) -> Tensor:
     """k(x, x), (n, d) -> (n,): the diagonal of `matrix`, without the rest of it."""
-    require_points(x, None)
+    x, _ = require_points(x)
     with torch.inference_mode(False), torch.no_grad():
         points = Recursion.of(net, tangent).points(x)
         return torch.where(points.still, 0.0, points.diagonal)
+
+
+def jet(net: FullyConnected, x: ArrayLike, tangent: bool) -> Jet:
+    """The kernel and its derivatives at y = x, in closed form: (n,), (n, d), (n, d, d)."""
+    x, _ = require_points(x)
+    with torch.inference_mode(False), torch.no_grad():
+        return jets.jet(Recursion.of(net, tangent), x)
 
 
 def _memory(cells: int, like: Tensor) -> Scratch | Fresh:
     return Scratch(cells, like) if like.device.type == "cpu" else Fresh()
 
 
-def gradient(net: FullyConnected, x: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+def gradient(net: FullyConnected, x: ArrayLike, weights: ArrayLike) -> tuple[Tensor, Tensor]:
     """d/d(sigma_w, sigma_b) of sum(weights * NNGP), with the graph of one tile at a time."""
-    require_points(x, None)
-    fits = torch.is_tensor(weights) and weights.shape == (len(x), len(x))
-    if not fits or weights.dtype != x.dtype:
-        received = (
-            f"{tuple(weights.shape)} of {weights.dtype}" if torch.is_tensor(weights) else weights
-        )
+    x, _ = require_points(x)
+    converted = as_numbers("weights", weights, f"({len(x)}, {len(x)})")
+    weights = weights if converted is weights else converted.to(x)
+    if weights.shape != (len(x), len(x)) or weights.dtype != x.dtype:
         raise InputError(
-            f"weights must be a tensor ({len(x)}, {len(x)}) of {x.dtype}, but {received} was given."
+            f"weights must have shape ({len(x)}, {len(x)}) and be {x.dtype}, but shape "
+            f"{tuple(weights.shape)} of {weights.dtype} was given."
         )
     kind = {"dtype": x.dtype, "device": x.device, "requires_grad": True}
     sigma_w, sigma_b = (torch.tensor(part, **kind) for part in (net.sigma_w, net.sigma_b))
@@ -106,30 +114,6 @@ def gradient(net: FullyConnected, x: Tensor, weights: Tensor) -> tuple[Tensor, T
         parts = torch.autograd.grad((weight * value).sum(), (sigma_w, sigma_b))
         total = [sum_ + part for sum_, part in zip(total, parts, strict=True)]
     return total[0], total[1]
-
-
-def require_points(x: Tensor, y: Tensor | None) -> None:
-    """Refuse wrong shapes, dtypes other than float32 and float64, and an x and y that do not match."""
-    for name, points in (("x", x), ("y", y)):
-        if points is None and name == "y":
-            continue
-        if not torch.is_tensor(points) or points.ndim != 2 or 0 in points.shape:
-            what = tuple(points.shape) if torch.is_tensor(points) else type(points).__name__
-            raise InputError(f"{name} must be a tensor of points (n, d), but {what} was given.")
-        if points.layout != torch.strided:
-            raise InputError(f"{name} is {points.layout}: convert it by {name}.to_dense().")
-        if points.dtype not in (torch.float32, torch.float64):
-            raise InputError(f"{name} is {points.dtype}: convert it to torch.float64 or float32.")
-    if y is None:
-        return
-    if x.shape[1] != y.shape[1]:
-        raise InputError(
-            f"x has dimension {x.shape[1]} and y has {y.shape[1]}: they must be the same."
-        )
-    if x.dtype != y.dtype or x.device != y.device:
-        raise InputError(
-            f"x is {x.dtype} on {x.device} and y is {y.dtype} on {y.device}: convert one of them."
-        )
 
 
 def _cuts(start: int, stop: int, most: int) -> list[slice]:

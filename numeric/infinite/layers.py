@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -13,10 +14,12 @@ from torch import Tensor
 
 from analytic.activations.activation import Activation
 from analytic.activations.gram_tiles import ARGS, Tile, tile
+from analytic.activations.log_derivatives import log_derivatives
 from analytic.expressions.backends import compile_together
 from analytic.expressions.expectation import Moment, one_sided
 from analytic.expressions.formula import Formula
-from analytic.expressions.symbols import z
+from analytic.expressions.symbols import V, z
+from analytic.geometry.layer_moments import require_finite_G2
 from numeric.infinite import fused_layers
 from numeric.infinite.mehler import Mehler
 from numeric.infinite.mehler.expansion import TOLERANCE, attainable
@@ -30,6 +33,30 @@ class Pairs:
     kernel: Tensor
     slope: Tensor | None = None
     after: tuple[Tensor, Tensor] | None = None
+
+
+@dataclass(frozen=True)
+class OnePointMoments:
+    """F = E[f^2] and G = E[f'^2] of a function f, and their derivatives, as functions of the variance V."""
+
+    F: Callable[[Tensor], Tensor]
+    dF: Callable[[Tensor], Tensor]
+    G: Callable[[Tensor], Tensor]
+    dG: Callable[[Tensor], Tensor]
+    zero_at_zero: bool  # whether F is 0 at V = 0 exactly
+
+    @classmethod
+    def of(cls, F: Formula, G: Formula, zero_at_zero: bool) -> OnePointMoments:
+        return cls(F.torch, _derivative(F).torch, G.torch, _derivative(G).torch, zero_at_zero)
+
+
+@lru_cache  # compiled once for all networks
+def _derivative(moment: Formula) -> Formula:
+    """d/dV of a moment, in a form for floats."""
+    name, expr = f"d({moment.name})/dV", sp.S.Zero
+    if V in moment.expr.free_symbols:
+        expr = moment.floating * log_derivatives(moment).eps_over_V
+    return Formula(name, (V,), expr)
 
 
 @dataclass(frozen=True)
@@ -71,6 +98,23 @@ class Layer:
     def square_slope(self) -> Callable[[Tensor], Tensor]:
         """V -> E[phi'^2]."""
         return self.activation.require("G").torch
+
+    @cached_property
+    def moments(self) -> OnePointMoments:
+        """Those of phi, with derivatives by V."""
+        act = self.activation
+        return OnePointMoments.of(act.F, act.require("G"), self.keeps_zero)
+
+    @cached_property
+    def slope_moments(self) -> OnePointMoments:
+        """Those of phi', with derivatives by V; refused where phi' jumps."""
+        act = self.activation
+        return OnePointMoments.of(act.require("G"), require_finite_G2(act), False)
+
+    def clamped(self, variances: Tensor) -> Tensor:
+        """Variances at least so large that the limit of small ones stands for 0, unless phi jumps there."""
+        least = math.sqrt(torch.finfo(variances.dtype).tiny)
+        return variances if self.jumps else variances.clamp_min(least)
 
     @cached_property
     def closed(self) -> bool:

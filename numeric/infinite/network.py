@@ -18,8 +18,9 @@ from analytic.activations.activation import Activation
 from numeric.infinite import gram
 from numeric.infinite.layers import Layer
 from numeric.infinite.parametrisation import NTK, Parametrisation
-from numeric.inputs import InputError, whole
+from numeric.inputs import ArrayLike, InputError, require_instance, whole
 from numeric.kernels import Kernel
+from numeric.kernels.jets import Jet
 
 
 @dataclass(frozen=True)
@@ -32,9 +33,9 @@ class FullyConnected:
     for all layers or one for each of the depth + 1; `parametrisation` says how fast each parameter is
     trained, NTK() or Standard(width).
 
-    `nngp` and `ntk` are Kernels on points (n, d), float32 or float64 on any device, with no gradient by
-    the points. Refused are other activations than those of `analytic`, scales that are negative or not
-    finite, and counts that do not fit.
+    `nngp` and `ntk` are Kernels on points (n, d), float32 or float64 on any device, with a metric in closed
+    form, but no other gradient by the points. Refused are other activations than those of `analytic`, scales
+    that are negative or not finite, and counts that do not fit.
 
     >>> import torch
     >>> from analytic.activations import gelu, relu
@@ -107,6 +108,7 @@ class FullyConnected:
 
     @property
     def activations(self) -> tuple[Activation, ...]:
+        """Those of the hidden layers."""
         return tuple(layer.activation for layer in self.layers)
 
     @property
@@ -116,39 +118,76 @@ class FullyConnected:
 
     @property
     def ntk(self) -> TangentKernel:
-        """The tangent kernel, a Kernel: (n, d), (m, d) -> (n, m)."""
+        """The tangent kernel, a Kernel: (n, d), (m, d) -> (n, m); refused where E[phi'^2] diverges."""
         return TangentKernel(self)
 
-    def nngp_gradient(self, x: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-        """d/d(sigma_w, sigma_b) of sum(weights * nngp(x)), tile by tile: (depth + 1), (depth + 1)."""
+    def nngp_gradient(self, x: ArrayLike, weights: ArrayLike) -> tuple[Tensor, Tensor]:
+        """d/d(sigma_w, sigma_b) of sum(weights * nngp(x)), tile by tile.
+
+        Points (n, d) and weights (n, n) of the same dtype give two tensors of shape (depth + 1,). Weights of
+        another shape or dtype are refused.
+
+        >>> from analytic.activations import erf
+        >>> by_w, by_b = FullyConnected(erf, 2).nngp_gradient([[1.0], [2.0]], [[1.0, 0.0], [0.0, 1.0]])
+        >>> by_w.shape, by_b.shape
+        (torch.Size([3]), torch.Size([3]))
+        """
         return gram.gradient(self, x, weights)
 
 
 @dataclass(frozen=True)
 class NNGPKernel(Kernel):
-    """The covariance of a network's outputs at initialisation."""
+    r"""The covariance of a network's outputs at initialisation, $\sigma_w^2 E[\phi\phi] + \sigma_b^2$.
 
-    network: FullyConnected
+    Called as (n, d), (m, d) -> (n, m), with y = x where y is None; `metric` is in closed form. Refused are
+    points that are NaN, infinite, or too large for their dtype.
 
-    def __call__(self, x: Tensor, y: Tensor | None = None) -> Tensor:
-        return gram.matrix(self.network, x, y, tangent=False)
-
-    def diagonal(self, x: Tensor) -> Tensor:
-        return gram.diagonal(self.network, x, tangent=False)
-
-
-@dataclass(frozen=True)
-class TangentKernel(Kernel):
-    """The neural tangent kernel of a network; refused where an activation's slope has no variance."""
+    >>> from analytic.activations import relu
+    >>> kernel = FullyConnected(relu, 2).nngp
+    >>> kernel([[1.0, 0.0], [0.0, 1.0]]).shape, kernel.metric([[1.0, 0.0]]).shape
+    (torch.Size([2, 2]), torch.Size([1, 2, 2]))
+    """
 
     network: FullyConnected
 
     def __post_init__(self) -> None:
+        require_instance("network", self.network, FullyConnected, "FullyConnected(relu)")
+
+    def __call__(self, x: ArrayLike, y: ArrayLike | None = None) -> Tensor:
+        return gram.matrix(self.network, x, y, tangent=False)
+
+    def diagonal(self, x: ArrayLike) -> Tensor:
+        return gram.diagonal(self.network, x, tangent=False)
+
+    def jet(self, x: ArrayLike) -> Jet:
+        return gram.jet(self.network, x, tangent=False)
+
+
+@dataclass(frozen=True)
+class TangentKernel(Kernel):
+    r"""The neural tangent kernel, $\Theta \leftarrow \text{rates}\cdot(k, 1) + \sigma_w^2 \dot k\,\Theta$.
+
+    Called as (n, d), (m, d) -> (n, m), with y = x where y is None; `metric` is in closed form. Refused are
+    activations whose slope has no variance, such as a sign, and metrics where phi' jumps, as that of ReLU.
+
+    >>> from analytic.activations import erf
+    >>> kernel = FullyConnected(erf, 2).ntk
+    >>> kernel.diagonal([[1.0, 0.0], [0.0, 1.0]]).shape, kernel.metric([[1.0, 0.0]]).shape
+    (torch.Size([2]), torch.Size([1, 2, 2]))
+    """
+
+    network: FullyConnected
+
+    def __post_init__(self) -> None:
+        require_instance("network", self.network, FullyConnected, "FullyConnected(erf)")
         for act in self.network.activations:
             act.require("slope")
 
-    def __call__(self, x: Tensor, y: Tensor | None = None) -> Tensor:
+    def __call__(self, x: ArrayLike, y: ArrayLike | None = None) -> Tensor:
         return gram.matrix(self.network, x, y, tangent=True)
 
-    def diagonal(self, x: Tensor) -> Tensor:
+    def diagonal(self, x: ArrayLike) -> Tensor:
         return gram.diagonal(self.network, x, tangent=True)
+
+    def jet(self, x: ArrayLike) -> Jet:
+        return gram.jet(self.network, x, tangent=True)

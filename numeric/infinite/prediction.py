@@ -9,17 +9,17 @@ variance, however singular the kernels are.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from numeric.inputs import InputError
+from numeric.inputs import ArrayLike, InputError, as_numbers, positive
 from numeric.kernels import Kernel
-from numeric.kernels.spectrum import Spectrum, root
+from numeric.kernels.spectrum import GramSpectrum, root
 
 BLOCK = 512  # test points whose joint covariance is held at once for standard deviations
 
@@ -47,7 +47,11 @@ class OneKernel:
 
 @dataclass(frozen=True)
 class RandomInitial:
-    """Training starts from a random network: f_0 is a Gaussian process with the NNGP kernel."""
+    """Training starts from a random network: f_0 is a Gaussian process with the NNGP kernel.
+
+    >>> RandomInitial()
+    RandomInitial()
+    """
 
     def root(self, net: HasKernels, x: Tensor) -> Tensor:
         """L with L L^T the covariance of f_0 at x."""
@@ -56,9 +60,14 @@ class RandomInitial:
 
 @dataclass(frozen=True)
 class ZeroInitial:
-    """Training starts from f_0 = 0, as when the initial network is subtracted from the output."""
+    """Training starts from f_0 = 0, as when the initial network is subtracted from the output.
+
+    >>> ZeroInitial()
+    ZeroInitial()
+    """
 
     def root(self, net: HasKernels, x: Tensor) -> Tensor:
+        """L with L L^T = 0, of no columns."""
         return x.new_zeros(len(x), 0)
 
 
@@ -94,10 +103,10 @@ class Prediction:
 
 def gradient_flow(
     net: HasKernels | Kernel,
-    x_train: Tensor,
-    y_train: Tensor,
-    x_test: Tensor | None = None,
-    t: float | Sequence[float] | Tensor = math.inf,
+    x_train: ArrayLike,
+    y_train: ArrayLike,
+    x_test: ArrayLike | None = None,
+    t: float | ArrayLike = math.inf,
     ridge: float = 0.0,
     initial: RandomInitial | ZeroInitial = RANDOM,
 ) -> Prediction:
@@ -112,6 +121,21 @@ def gradient_flow(
     well defined however singular T is, and its limit is the least-squares fit. So a singular T is
     no error here: directions lost to rounding stay as initialised from t = 1/floor on, which for
     coincident points means fitting their average target, and a SingularGram warning says how many.
+
+    Parameters: `net` has nngp(x, y) and ntk(x, y), as a FullyConnected has, or is a Kernel that serves as
+    tangent kernel; `x_train` (n, ...), `y_train` (n,) or (n, k), `x_test` (m, ...) or None; `t` one time or
+    several, at least 0 and possibly infinite; `ridge` r at least 0; `initial` says what f_0 is, and must be
+    ZeroInitial() for a Kernel. Tensors share one dtype and device; arrays and lists take theirs.
+
+    Returned is a Prediction with `mean`, and `covariance` and `std` when asked for. Other shapes, NaN and
+    numbers out of range are refused.
+
+    >>> from analytic.activations import relu
+    >>> from numeric.infinite import FullyConnected
+    >>> x, y = [[0.0, 1.0], [1.0, 0.0]], [1.0, -1.0]
+    >>> trained = gradient_flow(FullyConnected(relu), x, y, t=[0.0, float("inf")])
+    >>> trained.mean.round(decimals=6).tolist()
+    [[0.0, 0.0], [1.0, -1.0]]
     """
     if not isinstance(initial, RandomInitial | ZeroInitial):
         raise InputError(f"initial must be RandomInitial() or ZeroInitial(), not {initial!r}.")
@@ -122,15 +146,19 @@ def gradient_flow(
         )
     net = as_network(net, "ntk")
     data = Regression.of(x_train, y_train, x_test)
-    times, ridge = _times(t, data.y), require_nonnegative("ridge", ridge)
-    spectrum = Spectrum.of(net.ntk(x_train), ridge)
+    times, ridge = _times(t, data.y), positive("ridge", ridge, zero=True)
+    spectrum = GramSpectrum.of(net.ntk(data.x), ridge)
     if not spectrum.early(times).all():
         spectrum.warn("tangent kernel", "ridge")
     return data.predict(net, net.ntk, spectrum, spectrum.filters(times), initial)
 
 
 def posterior(
-    net: HasKernels | Kernel, x_train: Tensor, y_train: Tensor, x_test: Tensor | None, noise: float
+    net: HasKernels | Kernel,
+    x_train: ArrayLike,
+    y_train: ArrayLike,
+    x_test: ArrayLike | None,
+    noise: float,
 ) -> Prediction:
     r"""The Bayesian posterior of f ~ GP(0, NNGP) given $y = f + \varepsilon$; `noise` is the variance.
 
@@ -138,11 +166,21 @@ def posterior(
     noise and with K singular to rounding, the prior is conditioned on those components of y that K
     resolves, and a SingularGram warning says so; if the others are none that the prior could give,
     as when one point has two targets, no posterior exists and that is an InputError.
+
+    Parameters: `net` has nngp(x, y), as a FullyConnected has, or is a Kernel; `x_train` (n, ...), `y_train`
+    (n,) or (n, k), `x_test` (m, ...) or None for the training points; `noise` s at least 0. Returned is a
+    Prediction. Other shapes, NaN and numbers out of range are refused.
+
+    >>> from analytic.activations import relu
+    >>> from numeric.infinite import FullyConnected
+    >>> fit = posterior(FullyConnected(relu), [[0.0, 1.0], [1.0, 0.0]], [1.0, -1.0], [[1.0, 1.0]], noise=0.1)
+    >>> fit.mean.shape, fit.covariance.shape
+    (torch.Size([1]), torch.Size([1, 1]))
     """
     net = as_network(net, "nngp")
     data = Regression.of(x_train, y_train, x_test)
-    noise = require_nonnegative("noise", noise)
-    spectrum = Spectrum.of(net.nngp(x_train), noise)
+    noise = positive("noise", noise, zero=True)
+    spectrum = GramSpectrum.of(net.nngp(data.x), noise)
     if spectrum.excludes(data.y):
         raise InputError(
             f"With noise = {noise:g} no posterior exists: the targets contradict each other in "
@@ -164,23 +202,23 @@ class Regression:
     shape: tuple[int, ...]  # of the outputs at one point: (k,) or ()
 
     @classmethod
-    def of(cls, x: Tensor, y: Tensor, x_test: Tensor | None = None) -> Regression:
-        _require_tensor("The training points", x)
-        _require_tensor("The targets", y, x)
+    def of(cls, x: ArrayLike, y: ArrayLike, x_test: ArrayLike | None = None) -> Regression:
+        x = _float_tensor("The training points", x)
+        y = _float_tensor("The targets", y, x)
         if y.ndim not in (1, 2) or len(y) != len(x):
             raise InputError(
                 f"Targets of shape {tuple(y.shape)} were given for {len(x)} training points: "
                 f"they must have shape ({len(x)},) or ({len(x)}, outputs)."
             )
         if x_test is not None:
-            _require_tensor("The test points", x_test, x)
+            x_test = _float_tensor("The test points", x_test, x)
         return cls(x, y.reshape(len(x), -1), x_test, tuple(y.shape[1:]))
 
     def predict(
         self,
         net: HasKernels,
         kernel: Callable[..., Tensor],
-        spectrum: Spectrum,
+        spectrum: GramSpectrum,
         filters: Tensor,  # (..., n)
         initial: RandomInitial | ZeroInitial,
         noise: float = 0.0,
@@ -212,24 +250,8 @@ class Regression:
         return whole[: len(self.x)], whole[len(self.x) :]
 
 
-def require_nonnegative(name: str, value: Any) -> float:
-    """A ridge or a noise variance as a float."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError, RuntimeError):
-        number = math.nan
-    if not 0 <= number < math.inf:
-        raise InputError(
-            f"{name} = {value!r} was given, but it must be a finite number at least 0."
-        )
-    return number
-
-
-def _times(t: Any, like: Tensor) -> Tensor:
-    try:
-        times = torch.as_tensor(t, dtype=like.dtype, device=like.device)
-    except (TypeError, ValueError, RuntimeError):
-        times = like.new_full((1, 1), math.nan)
+def _times(t: float | ArrayLike, like: Tensor) -> Tensor:
+    times = as_numbers("t", t, "() or (times,)").to(like)
     if times.ndim > 1 or times.numel() == 0 or not (times >= 0).all():
         raise InputError(
             f"t = {t!r} was given, but a time must be at least 0, possibly infinite: "
@@ -238,7 +260,7 @@ def _times(t: Any, like: Tensor) -> Tensor:
     return times
 
 
-def as_network(net: Any, kernel: str) -> HasKernels:
+def as_network(net: HasKernels | Kernel, kernel: str) -> HasKernels:
     """The network itself, or a Kernel as `OneKernel`; refuse objects without a method `kernel`."""
     if isinstance(net, Kernel):
         return OneKernel(net)
@@ -250,19 +272,24 @@ def as_network(net: Any, kernel: str) -> HasKernels:
     return net
 
 
-def _require_tensor(name: str, value: Tensor, like: Tensor | None = None) -> None:
-    """Refuse all but finite float32 or float64 tensors with the dtype and device of the training points."""
-    if not isinstance(value, Tensor) or value.dtype not in (torch.float32, torch.float64):
-        kind = value.dtype if isinstance(value, Tensor) else type(value).__name__
+def _float_tensor(name: str, values: ArrayLike, like: Tensor | None = None) -> Tensor:
+    """Finite numbers, in float32 or float64, with the dtype and device of the training points."""
+    tensor = as_numbers(name, values, "(n, ...)")
+    if like is not None and not isinstance(values, Tensor):
+        tensor = tensor.to(like)
+    if tensor.dtype not in (torch.float32, torch.float64):
         raise InputError(
-            f"{name} are {kind}, but must be a torch tensor of float32 or float64: convert them."
+            f"{name} are {tensor.dtype}, but must be float32 or float64: convert them."
         )
-    if like is not None and (value.dtype, value.device) != (like.dtype, like.device):
+    if like is not None and (tensor.dtype, tensor.device) != (like.dtype, like.device):
         raise InputError(
-            f"{name} are {value.dtype} on {value.device}, but the training points {like.dtype} on "
+            f"{name} are {tensor.dtype} on {tensor.device}, but the training points {like.dtype} on "
             f"{like.device}: convert one of them."
         )
-    if value.ndim == 0 or value.numel() == 0:
-        raise InputError(f"{name} have shape {tuple(value.shape)}, but there must be at least one.")
-    if not torch.isfinite(value).all():
+    if tensor.ndim == 0 or tensor.numel() == 0:
+        raise InputError(
+            f"{name} have shape {tuple(tensor.shape)}, but there must be at least one."
+        )
+    if not torch.isfinite(tensor).all():
         raise InputError(f"{name} have entries that are NaN or infinite: remove those points.")
+    return tensor

@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from numeric.infinite.layers import Layer, Pairs, full
+from numeric.infinite.layers import Layer, Pairs
 from numeric.infinite.parametrisation import Parametrisation
 from numeric.infinite.points import Points, PointSubset
 from numeric.infinite.separation import separate
+from numeric.infinite.tile_steps import (
+    Advance,
+    CheckedDeterminant,
+    Determinant,
+    FusedAdvance,
+    PlainDeterminant,
+    PositiveDeterminant,
+    SeparateAdvance,
+    TileState,
+    constant,
+    no_determinant,
+)
 from numeric.inputs import InputError
 from numeric.kernels.scratch_memory import Fresh, Scratch
 
@@ -44,27 +56,18 @@ class Recursion:
     def points(self, x: Tensor) -> Points:
         """Variances of all layers at single points (n, d); NaN and infinite points are refused."""
         V = self._first_covariance(torch.linalg.vecdot(x, x), x.shape[1])
-        if bad := int((~torch.isfinite(V * V)).sum()):
-            raise InputError(
-                f"{bad} of {len(x)} points have NaN, infinite or too large entries: remove them."
-            )
-        theta, least = self._first(V, x.shape[1]), math.sqrt(torch.finfo(x.dtype).tiny)
+        require_finite_variances(V)
+        theta = self._first(V, x.shape[1])
         variances, squares, rows, still = [], [], [], V == 0
         for l, layer in enumerate(self.layers):
-            V = (
-                V if layer.jumps else V.clamp_min(least)
-            )  # at the origin the limit of small variances is taken
+            V = layer.clamped(V)
             variances.append(V)
             rows.append(layer.rows(V, self.tangent))
             squares.append(F := layer.square(V))
             slope = layer.square_slope(V) if self.tangent else None
             V, theta = self._next(l, Pairs(F, slope), theta)
             still = still & (layer.keeps_zero and self.sigma_b[l + 1] == 0)
-            if not torch.isfinite(V * V).all() or (V.max() < least and x.any()):
-                raise InputError(
-                    f"After layer {l + 1} variances are too large or too small for {x.dtype}: "
-                    "choose other scales, or float64."
-                )
+            require_representable(V, x, l)
         diagonal = theta if self.tangent else V
         return Points(
             x, torch.stack([*variances, V]), torch.stack(squares), tuple(rows), diagonal, still
@@ -74,7 +77,7 @@ class Recursion:
         scale, bias = self.sigma_w[0] ** 2 / d, self.sigma_b[0] ** 2
         if torch.is_tensor(scale):
             return scale * xy + bias
-        return torch.add(_constant(bias, xy.dtype, xy.device), xy, alpha=scale, out=out)
+        return torch.add(constant(bias, xy.dtype, xy.device), xy, alpha=scale, out=out)
 
     def tile(
         self,
@@ -93,46 +96,33 @@ class Recursion:
         k = self._first_covariance(xy, a.d, memory[0])
         if same:
             k.fill_diagonal_(0)  # overwritten later: any value away from +-1 avoids a NaN here
-        theta, again = self._first(k, a.d), None
-        sides = zip(a.variances[..., None].unbind(), b.variances[:, None].unbind(), strict=True)
-        for l, (layer, (kxx, kyy)) in enumerate(
-            zip(self.layers, sides)
-        ):  # the readout has no activation
-            det = None
-            if layer.needs_det:
-                memory.keep(k, theta)
-                det = torch.mul(kxx, kyy, out=memory[0]).addcmul_(k, k, value=-1)
-                least = self._near * a.most[l] * b.most[l]
-                if self._loses_digits(l) and not det.amin().item() >= least:
-                    both = kxx * kyy
-                    near = ~(
-                        det >= self._near * both
-                    )  # True for NaN as well, from a layer without this check
-                    again = near if again is None else again | near
-                    k, det = k.masked_fill(near, 0.0), torch.where(near, both, det)
-                if layer.jumps or not self._closed:
-                    det = det.clamp_min(torch.finfo(k.dtype).tiny)
-            if torch.is_tensor(self.sigma_w[l + 1]) or not self._closed:
-                pairs = layer.pairs(a.rows[l], b.rows[l], k, det, self.tangent)
-                k, theta = self._next(l, pairs, theta)
-            else:
-                memory.keep(k, theta, det)
-                step, scale, bias, weights, biases = self._steps[l]
-                bias, biases = (_constant(b, k.dtype, k.device) for b in (bias, biases))
-                parts = step(kxx, k, kyy, det, theta, scale, bias, weights, biases, memory)
-                k, *tangent = (full(part, k) for part in parts)
-                theta = tangent[0] if tangent else theta
-        out = theta if self.tangent else k
-        return out if again is None else self._repair_near_collinear(out, again, a, b, xy)
+        state = TileState(a, b, k, self._first(k, a.d), memory)
+        for determinant, advance in self._steps:
+            advance(state, determinant(state))
+        out = state.theta if self.tangent else state.k
+        return out if state.near is None else self._repair_near_collinear(out, state.near, a, b, xy)
 
     @cached_property
-    def _steps(self) -> list[tuple[Callable[..., tuple[Tensor, ...]], float, float, float, float]]:
-        """For scales that are floats: the fused version of `_next` for each layer, with its constants."""
-        steps = []
-        for layer, w, b in zip(self.layers, self.sigma_w[1:], self.sigma_b[1:], strict=True):
-            own, rates = (w**2, b**2), self.parametrisation.rates(None, w, b)
-            steps.append((layer.step(self.tangent, rates == own), *own, *rates))
-        return steps
+    def _steps(self) -> tuple[tuple[Determinant, Advance], ...]:
+        """How a tile passes each hidden layer."""
+        return tuple((self._determinant(l), self._advance(l)) for l in range(len(self.layers)))
+
+    def _determinant(self, l: int) -> Determinant:
+        layer = self.layers[l]
+        if not layer.needs_det:
+            return no_determinant
+        determinant = PlainDeterminant(l)
+        if self._loses_digits(l):
+            determinant = CheckedDeterminant(determinant, self._near)
+        positive = layer.jumps or not self._closed
+        return PositiveDeterminant(determinant) if positive else determinant
+
+    def _advance(self, l: int) -> Advance:
+        layer, w, b = self.layers[l], self.sigma_w[l + 1], self.sigma_b[l + 1]
+        if torch.is_tensor(w) or not self._closed:
+            return SeparateAdvance(l, layer, self.tangent, self._next)
+        covariance, rates = (w**2, b**2), self.parametrisation.rates(None, w, b)
+        return FusedAdvance(l, layer.step(self.tangent, rates == covariance), covariance, rates)
 
     @cached_property
     def _closed(self) -> bool:
@@ -249,9 +239,22 @@ class Recursion:
         return k, torch.addcmul(own, pairs.slope, theta, value=scale**2)
 
 
-@lru_cache
-def _constant(value: float, dtype: torch.dtype, device: torch.device) -> Tensor:
-    return torch.tensor(value, dtype=dtype, device=device)
+def require_finite_variances(V: Tensor) -> None:
+    """Refuse points whose variances in the first layer, or their squares, are not finite."""
+    if bad := int((~torch.isfinite(V * V)).sum()):
+        raise InputError(
+            f"{bad} of {len(V)} points have NaN, infinite or too large entries: remove them."
+        )
+
+
+def require_representable(V: Tensor, x: Tensor, l: int) -> None:
+    """Refuse variances after layer l that overflow, or that are all too small to be told from 0."""
+    least = math.sqrt(torch.finfo(x.dtype).tiny)
+    if not torch.isfinite(V * V).all() or (V.max() < least and x.any()):
+        raise InputError(
+            f"After layer {l + 1} variances are too large or too small for {x.dtype}: "
+            "choose other scales, or float64."
+        )
 
 
 def _orthogonal(p: Tensor, q: Tensor) -> Tensor:

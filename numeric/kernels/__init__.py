@@ -1,10 +1,11 @@
 """Kernels: callables (x, y=None) -> (n, m), and what works on any of them."""
 
-from numeric.kernels.kernel import FunctionKernel, Kernel, Product, Scaled, Sum, Tiled
+from numeric.kernels.jets import Jet
+from numeric.kernels.kernel import Combined, FunctionKernel, Kernel, Scaled, Tiled
 from numeric.kernels.laws import assert_kernel
-from numeric.kernels.spectrum import SingularGram, Spectrum
+from numeric.kernels.spectrum import GramSpectrum, SingularGram
 
 __all__ = [
-    "FunctionKernel", "Kernel", "Product", "Scaled", "SingularGram", "Spectrum", "Sum", "Tiled",
+    "Combined", "FunctionKernel", "GramSpectrum", "Jet", "Kernel", "Scaled", "SingularGram", "Tiled",
     "assert_kernel",
 ]  # fmt: skip

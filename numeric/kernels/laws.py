@@ -5,19 +5,30 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from numeric.inputs import ArrayLike, positive, require_instance, require_points
 from numeric.kernels.kernel import Kernel, Tiled
 
 ULPS = 64  # roundings in one entry, relative to sqrt(k(x, x) k(y, y))
 
 
-def assert_kernel(kernel: Kernel, x: Tensor, y: Tensor, ulps: float = ULPS) -> None:
+def assert_kernel(kernel: Kernel, x: ArrayLike, y: ArrayLike, ulps: float = ULPS) -> None:
     """Raise an AssertionError where a kernel breaks a law at points x (n, d) and y (m, d).
 
     Laws: the shape is (n, m), on the device and with the dtype of x; k(x, y) = k(y, x)^T; k(x) is
     k(x, x), positive semidefinite to rounding, with `diagonal` as its diagonal; neither tiles nor the
     order of points change an entry. Entries are compared relative to sqrt(k(x, x) k(y, y)), with so many
-    `ulps` of the dtype; eigenvalues may be negative by n times that of the largest.
+    `ulps` of the dtype; eigenvalues may be negative by n times that of the largest. What is no Kernel, and
+    points of other shapes, are refused by an InputError.
+
+    >>> from numeric.kernels import FunctionKernel
+    >>> assert_kernel(FunctionKernel(lambda x, y: x @ y.T), [[1.0], [2.0]], [[3.0]])
+    >>> assert_kernel(FunctionKernel(lambda x, y: -x @ y.T), [[1.0], [2.0]], [[3.0]])
+    Traceback (most recent call last):
+    AssertionError: k(x, x) below 0
     """
+    require_instance("kernel", kernel, Kernel, "FunctionKernel(function)")
+    x, y = require_points(x, y)
+    ulps = positive("ulps", ulps)
     cross, own = kernel(x, y), kernel(x)
     assert cross.shape == (len(x), len(y)), f"shape {tuple(cross.shape)}"
     assert own.shape == (len(x), len(x)), f"shape {tuple(own.shape)}"

@@ -10,7 +10,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from numeric.inputs import InputError
+from numeric.inputs import ArrayLike, InputError, positive, require_points
 
 
 class SingularGram(UserWarning):
@@ -18,11 +18,16 @@ class SingularGram(UserWarning):
 
 
 @dataclass(frozen=True, eq=False)
-class Spectrum:
+class GramSpectrum:
     r"""$G = U \lambda U^T$, to be used as $G + r I$.
 
     An eigenvalue of $G + rI$ counts only above `floor`, the larger of $n\,\epsilon\,\lambda_{\max}$
-    and twice the most negative eigenvalue, which a Gram matrix can owe to rounding alone.
+    and twice the most negative eigenvalue, which a Gram matrix can owe to rounding alone. Made by
+    `GramSpectrum.of(gram, ridge)`.
+
+    >>> spectrum = GramSpectrum.of([[2.0, 0.0], [0.0, 0.0]], ridge=1.0)
+    >>> spectrum.shifted.tolist(), spectrum.rank
+    ([1.0, 3.0], 2)
     """
 
     values: Tensor  # (n,), ascending, at least 0, without the ridge
@@ -32,7 +37,15 @@ class Spectrum:
     condition: float  # of G + rI, as rounding left it
 
     @classmethod
-    def of(cls, gram: Tensor, ridge: float = 0.0) -> Spectrum:
+    def of(cls, gram: ArrayLike, ridge: float = 0.0) -> GramSpectrum:
+        """The spectrum of a symmetric matrix (n, n), to be used with a ridge r at least 0 on its diagonal.
+
+        Refused are other shapes, NaN and infinite entries, and eigenvalues below 0 by more than rounding.
+        """
+        ridge = positive("ridge", ridge, zero=True)
+        gram, _ = require_points(gram)
+        if gram.shape[0] != gram.shape[1]:
+            raise InputError(f"A Gram matrix is square, but shape {tuple(gram.shape)} was given.")
         values, vectors = torch.linalg.eigh(require_finite(gram))
         least, most = values[0].item(), values[-1].item()
         eps = torch.finfo(gram.dtype).eps
@@ -48,6 +61,7 @@ class Spectrum:
 
     @cached_property
     def shifted(self) -> Tensor:
+        """The eigenvalues of G + rI, (n,)."""
         return self.values + self.ridge
 
     @cached_property
@@ -57,6 +71,7 @@ class Spectrum:
 
     @property
     def rank(self) -> int:
+        """How many eigenvalues are above the rounding error."""
         return int(self.resolved.sum())
 
     @property
@@ -109,7 +124,7 @@ def root(gram: Tensor) -> Tensor:
     factor, failed = torch.linalg.cholesky_ex(require_finite(gram))
     if not failed:
         return factor
-    spectrum = Spectrum.of(gram)
+    spectrum = GramSpectrum.of(gram)
     return spectrum.vectors * spectrum.values.sqrt()
 
 

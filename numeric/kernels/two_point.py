@@ -1,32 +1,21 @@
-r"""Calculus of two-point functions: Gram matrices, gradients of predictors, jets on the diagonal, volumes.
-
-The jet of k at x is $k(x,x)$, $\partial_y k(x,y)|_{y=x}$ and the metric
-$g = \partial_x\partial_y k(x,y)|_{y=x}$, which is (F.5) for a symmetric kernel.
-"""
+"""Calculus of two-point functions: Gram matrices, gradients of predictors, jets on the diagonal, volumes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from numeric.inputs import InputError
+from numeric.kernels.jets import Jet, derivative, outer
 from numeric.kernels.kernel import Kernel
 
 CHUNK = 2**22  # numbers held at once, 32 MB
 CLOSE = 1e-3  # relative to the squared norm: below it |x|^2 + |y|^2 - 2 x.y loses three digits
 EPSILON = torch.finfo(torch.float64).eps
-SYMMETRIC = 1e-9  # relative; rounding of a user's function stays far below
 NEGATIVE = 1e-9  # relative; an eigenvalue below 0 by less is rounding
-ROWS = 64  # points that torch differentiates at once
-KINK = 1e-6  # relative to the slope: smaller changes are rounding
-STEP = (
-    2.0**-26
-)  # of the size of the points: where a kink is seen, and a smooth kernel is still flat
-
-Jet = tuple[Tensor, Tensor, Tensor]  # (n,), (n, d), (n, d, d)
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,19 +69,39 @@ def squared_distances(x: Tensor, y: Tensor) -> Tensor:
     return t
 
 
+class OfDistance(Protocol):
+    """h(t) of a squared distance t, and its derivative."""
+
+    def value(self, t: Tensor) -> Tensor: ...
+
+    def slope(self, t: Tensor) -> Tensor: ...
+
+    def slope_at_zero(self) -> float: ...
+
+
+class OfInnerProduct(Protocol):
+    """h(t) of an inner product t, and its first two derivatives."""
+
+    def value(self, t: Tensor) -> Tensor: ...
+
+    def slope(self, t: Tensor) -> Tensor: ...
+
+    def bend(self, t: Tensor) -> Tensor: ...
+
+
 class SquaredDistance:
     """k(x, y) = h(|x - y|^2)."""
 
     @staticmethod
-    def diagonal(h: Any, x: Tensor) -> Tensor:
+    def diagonal(h: OfDistance, x: Tensor) -> Tensor:
         return h.value(x.new_zeros(len(x)))
 
     @staticmethod
-    def gram(h: Any, x: Tensor, y: Tensor) -> Tensor:
+    def gram(h: OfDistance, x: Tensor, y: Tensor) -> Tensor:
         return h.value(squared_distances(x, y))
 
     @staticmethod
-    def gradient(h: Any, x: Tensor, centres: Tensor, weights: Tensor) -> Tensor:
+    def gradient(h: OfDistance, x: Tensor, centres: Tensor, weights: Tensor) -> Tensor:
         """2 sum_b w_b h'(t_b) (x - c_b), with x and c_b apart, so that it is a matrix product."""
         middle = centres.mean(0)
         x, centres = x - middle, centres - middle
@@ -101,104 +110,57 @@ class SquaredDistance:
         return 2 * ((slope @ weights)[..., None] * x[:, None, :] - pull)
 
     @staticmethod
-    def jet(h: Any, x: Tensor) -> Jet:
+    def jet(h: OfDistance, x: Tensor) -> Jet:
         n, d = x.shape
         size = h.value(x.new_zeros(())).expand(n)
-        return size, torch.zeros_like(x), (-2 * h.slope_at_zero() * _unit(x)).expand(n, d, d)
+        metric = (-2 * h.slope_at_zero() * _unit(x)).expand(n, d, d)
+        return Jet(size, torch.zeros_like(x), metric)
 
 
 class InnerProduct:
     """k(x, y) = h(x.y)."""
 
     @staticmethod
-    def diagonal(h: Any, x: Tensor) -> Tensor:
+    def diagonal(h: OfInnerProduct, x: Tensor) -> Tensor:
         return h.value(x.square().sum(1))
 
     @staticmethod
-    def gram(h: Any, x: Tensor, y: Tensor) -> Tensor:
+    def gram(h: OfInnerProduct, x: Tensor, y: Tensor) -> Tensor:
         return h.value(x @ y.T)
 
     @staticmethod
-    def gradient(h: Any, x: Tensor, centres: Tensor, weights: Tensor) -> Tensor:
+    def gradient(h: OfInnerProduct, x: Tensor, centres: Tensor, weights: Tensor) -> Tensor:
         return _products(h.slope(x @ centres.T), weights, centres)
 
     @staticmethod
-    def jet(h: Any, x: Tensor) -> Jet:
+    def jet(h: OfInnerProduct, x: Tensor) -> Jet:
         s = x.square().sum(1)[:, None, None]
-        slope, outer = h.slope(s), x[:, :, None] * x[:, None, :]
-        return h.value(s).flatten(), slope[..., 0] * x, slope * _unit(x) + h.bend(s) * outer
+        slope = h.slope(s)
+        metric = slope * _unit(x) + h.bend(s) * outer(x, x)
+        return Jet(h.value(s).flatten(), slope[..., 0] * x, metric)
 
 
-class Autograd:
-    """Any k(x, y) that torch can differentiate; row i of a Gram matrix must depend on x_i alone."""
-
-    @staticmethod
-    def diagonal(h: Any, x: Tensor) -> Tensor:
-        return torch.cat([h.value(point[None], point[None]).flatten() for point in x])
+class AnyKernel:
+    """Any Kernel h; torch differentiates it, unless it knows its jet."""
 
     @staticmethod
-    def gram(h: Any, x: Tensor, y: Tensor) -> Tensor:
-        return h.value(x, y)
+    def diagonal(h: Kernel, x: Tensor) -> Tensor:
+        return h.diagonal(x)
 
     @staticmethod
-    def gradient(h: Any, x: Tensor, centres: Tensor, weights: Tensor) -> Tensor:
+    def gram(h: Kernel, x: Tensor, y: Tensor) -> Tensor:
+        return h(x, y)
+
+    @staticmethod
+    def gradient(h: Kernel, x: Tensor, centres: Tensor, weights: Tensor) -> Tensor:
         x = x.detach().requires_grad_()
         with torch.enable_grad():
-            each = (h.value(x, centres) @ weights).sum(0)
-            return torch.stack([_slope(f, x) for f in each], 1).detach()
+            each = (h(x, centres) @ weights).sum(0)
+            return torch.stack([derivative(f, x) for f in each], 1).detach()
 
     @staticmethod
-    def jet(h: Any, x: Tensor) -> Jet:
-        """Refuse a kink at y = x, where torch returns the slope 0 or NaN."""
-        parts = [Autograd._jet(h, some) for some in x.detach().split(ROWS)]
-        size, drift, metric = (torch.cat(part).detach() for part in zip(*parts, strict=True))
-        kinked = any(Autograd._kinked(h, some) for some in x.detach().split(ROWS))
-        if kinked or not (metric.isfinite().all() and drift.isfinite().all()):
-            raise InputError(
-                "The kernel has no metric at some points: its derivatives at y = x jump, or are NaN or "
-                "infinite there: smooth it, as SmoothedLaplace does."
-            )
-        return size, drift, metric
-
-    @staticmethod
-    def _kinked(h: Any, x: Tensor) -> bool:
-        """Whether the slope in y jumps at y = x: its change then does not shrink with the step."""
-        way = torch.arange(1, x.shape[1] + 1, dtype=x.dtype, device=x.device).sin()
-        step = STEP * x.abs().max().clamp_min(torch.finfo(x.dtype).tiny) * way
-
-        def slope(shift: Tensor) -> Tensor:
-            y = (x + shift).requires_grad_()
-            with torch.enable_grad():
-                return _slope(h.value(x, y).diagonal().sum(), y).detach()
-
-        wide, narrow = ((slope(k * step) - slope(-k * step)).norm(dim=1) for k in (16, 1))
-        size = slope(step).norm(dim=1)
-        return bool(((narrow > wide / 4) & (narrow > KINK * size)).any())
-
-    @staticmethod
-    def _jet(h: Any, x: Tensor) -> Jet:
-        left, right = x.clone().requires_grad_(), x.clone().requires_grad_()
-        with torch.enable_grad():
-            gram = h.value(left, right)
-            if (gram - gram.T).abs().max() > SYMMETRIC * gram.abs().max():
-                raise InputError("The kernel is not symmetric: k(x, y) and k(y, x) must be equal.")
-            size = gram.diagonal()
-            slopes = _slope(size.sum(), left)
-            mixed = torch.stack([_slope(column, right) for column in slopes.sum(0)], 1)
-            return size, _slope(size.sum(), right), (mixed + mixed.mT) / 2
-
-
-@dataclass(frozen=True)
-class _Value:
-    """A kernel under the attribute name that `Autograd` calls."""
-
-    value: Kernel
-
-
-def metric_of_kernel(kernel: Kernel, x: Tensor) -> Tensor:
-    """(n, d) -> (n, d, d): the kernel's own `metric` if it has one, else by automatic differentiation."""
-    known = getattr(kernel, "metric", None)
-    return known(x) if known is not None else Autograd.jet(_Value(kernel), x)[2]
+    def jet(h: Kernel, x: Tensor) -> Jet:
+        return h.jet(x)
 
 
 def _products(slope: Tensor, weights: Tensor, centres: Tensor) -> Tensor:
@@ -208,15 +170,3 @@ def _products(slope: Tensor, weights: Tensor, centres: Tensor) -> Tensor:
 
 def _unit(x: Tensor) -> Tensor:
     return torch.eye(x.shape[1], dtype=x.dtype, device=x.device)
-
-
-def _slope(f: Tensor, x: Tensor) -> Tensor:
-    if not f.requires_grad:
-        raise InputError(
-            "torch finds no way from the kernel's value back to the points: write the function "
-            "with torch operations, without detach or numpy."
-        )
-    try:
-        return torch.autograd.grad(f, x, create_graph=True, materialize_grads=True)[0]
-    except NotImplementedError as error:
-        raise InputError(f"torch cannot differentiate the kernel twice: {error}") from None

@@ -7,13 +7,12 @@ from numeric.learned.kernels import (
     Gaussian,
     Laplace,
     Mahalanobis,
-    Own,
     Polynomial,
     SmoothedLaplace,
 )
 from numeric.learned.self_supervised import SelfSupervisedKernel
 
 __all__ = [
-    "AmariWuClassifier", "Conformal", "FeatureMachine", "Gaussian", "Laplace", "Mahalanobis", "Own",
+    "AmariWuClassifier", "Conformal", "FeatureMachine", "Gaussian", "Laplace", "Mahalanobis",
     "Polynomial", "SelfSupervisedKernel", "SmoothedLaplace", "Volume",
 ]  # fmt: skip

@@ -1,33 +1,61 @@
-"""Validation of X and y by scikit-learn's conventions, and results in the type of the input."""
+"""What estimators share: X and y by scikit-learn's conventions, results like X, sums over chunks."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+import torch
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
-from numeric.inputs import InputError
+from numeric.inputs import ArrayLike, InputError, points
+from numeric.kernels import Kernel
+from numeric.kernels.two_point import CHUNK
+
+Array = np.ndarray | Tensor
 
 
 def validated(
-    estimator: BaseEstimator, x: Any, y: Any = None, *, name: str = "X", **checks: Any
+    estimator: BaseEstimator, x: ArrayLike, y: Any = None, *, name: str = "X", **checks: Any
 ) -> Any:
     """X, or X and y, validated by scikit-learn; its refusals become an InputError."""
+    if isinstance(x, str):
+        raise InputError(f"{name} = {x!r} was given, but points are an array of shape (n, d).")
     targets = {} if y is None else {"y": _array(y)}
     checks |= {"dtype": np.float64, "ensure_all_finite": False}
     try:
         _require_finite("y", np.asarray(targets.get("y", 0)))
         checked = validate_data(estimator, _array(x), **targets, **checks)
         _require_finite(name, checked if y is None else checked[0])
-    except ValueError as error:
+    except ValueError as error:  # a TypeError is what scikit-learn asks for of objects
         raise InputError(" ".join(str(error).split())) from None
     return checked
 
 
-def returned(result: Tensor, inputs: Any) -> Any:
+def require_targets(estimator: BaseEstimator, y: Any) -> None:
+    """Refuse a fit without y."""
+    if y is None:
+        raise InputError(
+            f"{type(estimator).__name__} requires y to be passed, but the target y is None: give it."
+        )
+
+
+def fitted_points(estimator: BaseEstimator, x: ArrayLike) -> Tensor:
+    """New points (m, d) for a fitted estimator, in float64 where its training points are."""
+    check_is_fitted(estimator)
+    return points(validated(estimator, x, reset=False), estimator.points_.device)
+
+
+def gram_in_chunks(kernel: Kernel, x: Tensor, centres: Tensor, weights: Tensor | None) -> Tensor:
+    """k(x, centres) @ weights, or k(x, centres) for None, with few rows of the Gram matrix at a time."""
+    rows = max(1, CHUNK // len(centres))
+    grams = (kernel(some, centres) for some in x.split(rows))
+    return torch.cat([gram if weights is None else gram @ weights for gram in grams])
+
+
+def returned(result: Tensor, inputs: ArrayLike) -> Array:
     """The result as a tensor on the device of a tensor input, else as an array."""
     return result.to(inputs.device) if isinstance(inputs, Tensor) else result.cpu().numpy()
 

@@ -7,26 +7,38 @@ bandwidth its meaning.
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
-from tqdm import trange
 
-from numeric.inputs import InputError, points, positive, resolve, whole
-from numeric.kernels.two_point import CHUNK, EPSILON
-from numeric.learned.estimator_inputs import returned, validated
+from numeric.inputs import ArrayLike, InputError, points, positive, resolve, whole
+from numeric.kernels.two_point import EPSILON
+from numeric.learned.estimator_inputs import (
+    Array,
+    fitted_points,
+    gram_in_chunks,
+    require_targets,
+    returned,
+    validated,
+)
 from numeric.learned.kernels import Base, Laplace, Mahalanobis
+from numeric.progress import progress_bar
 
 
 class FeatureMachine(RegressorMixin, BaseEstimator):
-    """Regression with a learned M; after fit, `kernel_` holds the last M and `matrices_` all of them.
+    r"""Kernel ridge regression that learns M of $k(M^{1/2}x, M^{1/2}y)$ from the gradients of its predictor.
 
-    Iterations count the updates of M, and a last fit follows them: with 0 of them it is plain kernel
-    ridge regression. With ridge 0 the machine interpolates, as (F.3) does.
+    `kernel` is the base kernel k, Laplace(10.0) by default, or any Kernel that torch differentiates; `ridge`,
+    at least 0, is added to the Gram matrix, and with 0 the machine interpolates, as (F.3) does; `iterations`
+    counts the updates of M, and a last fit follows them: with 0 of them it is plain kernel ridge regression.
+    After `fit`, `kernel_` holds the last M and `matrices_` all of them, (iterations + 1, d, d). Refused are
+    numbers out of range, kernels that hold an M already, and Gram matrices that are singular to rounding.
+
+    >>> x = [[0.0, 1.0], [1.0, 0.0], [2.0, 5.0], [3.0, 1.0]]
+    >>> machine = FeatureMachine(iterations=2, device="cpu").fit(x, [0.0, 1.0, 2.0, 3.0])
+    >>> machine.predict(x).shape, machine.matrices_.shape
+    ((4,), torch.Size([3, 2, 2]))
     """
 
     def __init__(
@@ -36,7 +48,7 @@ class FeatureMachine(RegressorMixin, BaseEstimator):
         ridge: float = 1e-3,
         iterations: int = 5,
         device: str = "auto",
-        progress: bool = False,
+        progress: bool = True,
     ) -> None:
         self.kernel = kernel
         self.ridge = ridge
@@ -44,16 +56,13 @@ class FeatureMachine(RegressorMixin, BaseEstimator):
         self.device = device
         self.progress = progress
 
-    def fit(self, X: Any, y: Any) -> FeatureMachine:
+    def fit(self, X: ArrayLike, y: ArrayLike) -> FeatureMachine:
         """(n, d) points and (n,) or (n, o) targets."""
         ridge = positive("ridge", self.ridge, zero=True)
         turns = whole("iterations", self.iterations, 0)
         if isinstance(self.kernel, Mahalanobis):
             raise InputError("The machine learns M by itself: give it a base kernel without one.")
-        if y is None:
-            raise InputError(
-                "FeatureMachine requires y to be passed, but the target y is None: give it."
-            )
+        require_targets(self, y)
         X, y = validated(self, X, y, multi_output=True, y_numeric=True, ensure_min_samples=2)
         if y.dtype.kind not in "biuf":
             raise InputError(
@@ -64,7 +73,7 @@ class FeatureMachine(RegressorMixin, BaseEstimator):
         base = Laplace(10.0) if self.kernel is None else self.kernel
         kernel = Mahalanobis(base, torch.eye(x.shape[1], dtype=x.dtype, device=x.device))
         matrices, weights = [kernel.matrix], solve(kernel, x, targets, ridge)
-        for _ in trange(turns, desc="features", disable=not self.progress, leave=False):
+        for _ in progress_bar(range(turns), of="updates of M", show=self.progress):
             kernel = Mahalanobis(base, outer_product(kernel, x, weights))
             matrices.append(kernel.matrix)
             weights = solve(kernel, x, targets, ridge)
@@ -72,23 +81,17 @@ class FeatureMachine(RegressorMixin, BaseEstimator):
         self.matrices_ = torch.stack(matrices)
         return self
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: ArrayLike) -> Array:
         """(m, d) -> (m,) or (m, o), an array or a tensor as X is."""
-        x = self._fitted_points(X)
-        rows = max(1, CHUNK // len(self.points_))
-        parts = [self.kernel_(some, self.points_) @ self.weights_ for some in x.split(rows)]
-        return returned(torch.cat(parts), X)
+        x = fitted_points(self, X)
+        return returned(gram_in_chunks(self.kernel_, x, self.points_, self.weights_), X)
 
-    def gradient(self, X: Any) -> Any:
+    def gradient(self, X: ArrayLike) -> Array:
         """The gradient of the predictor: (m, d) -> (m, d), or (m, o, d) for several targets."""
-        x = self._fitted_points(X)
+        x = fitted_points(self, X)
         weights = self.weights_.reshape(len(self.weights_), -1)
         slopes = self.kernel_.gradient(x, self.points_, weights)
         return returned(slopes if self.weights_.ndim > 1 else slopes[:, 0], X)
-
-    def _fitted_points(self, X: Any) -> Tensor:
-        check_is_fitted(self)
-        return points(validated(self, X, reset=False), self.points_.device)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -7,30 +7,38 @@ $K^{-1/2}u = SK^{1/2}u/(2p\gamma)$ up to a null vector of K, which no kernel val
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from numeric.inputs import InputError, points, resolve, whole
-from numeric.kernels import Kernel
-from numeric.kernels.two_point import (
-    CHUNK,
-    EPSILON,
-    Volume,
-    symmetric_root,
-    volume_of_jacobian,
-)  # fmt: skip
-from numeric.learned.estimator_inputs import returned, validated
-from numeric.learned.kernels import Base, Mahalanobis, framed
+from numeric.inputs import ArrayLike, InputError, points, resolve, whole
+from numeric.kernels import Jet, Kernel
+from numeric.kernels.two_point import EPSILON, Volume, symmetric_root, volume_of_jacobian
+from numeric.learned.estimator_inputs import (
+    Array,
+    fitted_points,
+    gram_in_chunks,
+    returned,
+    validated,
+)
+from numeric.learned.kernels import Base, Mahalanobis, as_mahalanobis, like_input
 
 TIED = 1e-9  # relative gap below which two eigenvalues count as one
 
 
 class SelfSupervisedKernel(TransformerMixin, BaseEstimator, Kernel):
-    """Features f with k_ss(x, y) = f(x).f(y); over the pairs, the symmetrised mean of f(x) f(x')^T is 1."""
+    """Features f with k_ss(x, y) = f(x).f(y); over the pairs, the symmetrised mean of f(x) f(x')^T is 1.
+
+    `kernel` is the kernel that features are functions of, Gaussian(1.0) by default; `components` is the
+    number of features. `fit` takes points and their partners, and leaves `spectrum_`, the eigenvalues of
+    (F.15), and `weights_`. As a transformer it returns arrays for arrays; as a Kernel it returns tensors.
+    Refused are more components than there are eigenvalues above 0, and a choice between equal eigenvalues.
+
+    >>> x = [[0.0, 1.0], [1.0, 0.0], [2.0, 5.0], [3.0, 1.0]]
+    >>> kernel = SelfSupervisedKernel(components=2, device="cpu").fit(x, [[a + 0.1, b] for a, b in x])
+    >>> kernel.transform(x).shape, kernel(x).shape
+    ((4, 2), torch.Size([4, 4]))
+    """
 
     def __init__(
         self,
@@ -43,7 +51,7 @@ class SelfSupervisedKernel(TransformerMixin, BaseEstimator, Kernel):
         self.components = components
         self.device = device
 
-    def fit(self, X: Any, positives: Any) -> SelfSupervisedKernel:
+    def fit(self, X: ArrayLike, positives: ArrayLike) -> SelfSupervisedKernel:
         """(p, d) points and (p, d) partners; `spectrum_` then holds the eigenvalues of (F.15)."""
         components = whole("components", self.components, 1)
         if positives is None:
@@ -56,7 +64,7 @@ class SelfSupervisedKernel(TransformerMixin, BaseEstimator, Kernel):
                 f"Each point needs its partner, but X of shape {tuple(x.shape)} and positives of "
                 f"shape {tuple(partners.shape)} were given."
             )
-        self.kernel_, self.points_ = framed(self.kernel), torch.cat([x, partners])
+        self.kernel_, self.points_ = as_mahalanobis(self.kernel), torch.cat([x, partners])
         root = symmetric_root(self.kernel_(self.points_))
         swapped = root.roll(len(x), 0) / (2 * len(x))
         values, vectors = torch.linalg.eigh(root @ swapped)
@@ -69,45 +77,42 @@ class SelfSupervisedKernel(TransformerMixin, BaseEstimator, Kernel):
         self.weights_ = swapped @ u / top**1.5
         return self
 
-    def transform(self, X: Any) -> Any:
+    def transform(self, X: ArrayLike) -> Array:
         """(n, d) -> (n, components), an array or a tensor as X is."""
         return returned(self._features(X), X)
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: ArrayLike) -> Array:
         """The representation, the same as `transform`: scikit-learn's name for it."""
         return self.transform(X)
 
-    def __call__(self, X: Any, Y: Any = None) -> Any:
+    def __call__(self, x: ArrayLike, y: ArrayLike | None = None) -> Tensor:
         """k_ss (F.19): (n, d), (m, d) -> (n, m)."""
-        left = self._features(X)
-        return returned(left @ (left if Y is None else self._features(Y)).T, X)
+        left = self._features(x)
+        return like_input(left @ (left if y is None else self._features(y)).T, x)
 
-    def diagonal(self, X: Any) -> Any:
-        return returned(self._features(X).square().sum(1), X)
+    def diagonal(self, x: ArrayLike) -> Tensor:
+        """|f(x)|^2, (n, d) -> (n,)."""
+        return like_input(self._features(x).square().sum(1), x)
 
-    def metric(self, X: Any) -> Any:
-        """(F.21): (n, d) -> (n, d, d), of rank `components` at most."""
-        slopes = self._jacobian(X)
-        return returned(slopes.mT @ slopes, X)
+    def jet(self, x: ArrayLike) -> Jet:
+        """Its metric is (F.21), of rank `components` at most; refused at a cone of the kernel."""
+        features, slopes = self._features(x), self._jacobian(x)
+        drift = (slopes.mT @ features[..., None])[..., 0]
+        parts = features.square().sum(1), drift, slopes.mT @ slopes
+        return Jet(*(like_input(part, x) for part in parts))
 
-    def volume(self, X: Any) -> Volume:
+    def volume(self, x: ArrayLike) -> Volume:
         """sqrt(det g) in logs, with the rank: fewer components than dimensions flatten the rest."""
-        return volume_of_jacobian(self._jacobian(X))
+        return volume_of_jacobian(self._jacobian(x))
 
-    def _features(self, X: Any) -> Tensor:
-        x = self._fitted_points(X)
-        rows = max(1, CHUNK // len(self.points_))
-        parts = [self.kernel_(some, self.points_) @ self.weights_ for some in x.split(rows)]
-        return torch.cat(parts)
+    def _features(self, x: ArrayLike) -> Tensor:
+        at = fitted_points(self, x)
+        return gram_in_chunks(self.kernel_, at, self.points_, self.weights_)
 
-    def _jacobian(self, X: Any) -> Tensor:
-        x = self._fitted_points(X)
-        self.kernel_.require_no_kink(x, self.points_)
-        return self.kernel_.gradient(x, self.points_, self.weights_)
-
-    def _fitted_points(self, X: Any) -> Tensor:
-        check_is_fitted(self)
-        return points(validated(self, X, reset=False), self.points_.device)
+    def _jacobian(self, x: ArrayLike) -> Tensor:
+        at = fitted_points(self, x)
+        self.kernel_.require_no_kink(at, self.points_)
+        return self.kernel_.gradient(at, self.points_, self.weights_)
 
     def _require_components(self, components: int) -> None:
         """Refuse unless so many eigenvalues are above 0, with a gap after the last of them."""
