@@ -193,21 +193,27 @@ def require_writable(path: str | Path) -> Path:
     return path
 
 
-def as_numbers(name: str, values: ArrayLike, shape: str) -> Tensor:
+def as_numbers(name: str, values: ArrayLike, shape: str = "(n, ...)") -> Tensor:
     """Real numbers as a tensor: one stays as it is, arrays and lists become float64 on the host.
 
-    `shape` says in a refusal what is needed. Truth values, complex numbers and texts are refused.
+    A list of tensors is stacked. `shape` says in a refusal what is needed. Truth values, complex numbers,
+    texts and rows of several lengths are refused.
 
     >>> as_numbers("x", [0, 1], "(n,)")
     tensor([0., 1.], dtype=torch.float64)
     """
     if isinstance(values, Tensor):
         if values.dtype == torch.bool or values.is_complex():
-            raise InputError(f"{name} must be real numbers of shape {shape}, not {values.dtype}.")
+            raise InputError(
+                f"{name} must be real numbers of shape {shape}, not {values.dtype}: write "
+                f"{name}.{'real' if values.is_complex() else 'double()'}."
+            )
         return values
     try:
+        if isinstance(values, list | tuple) and any(isinstance(part, Tensor) for part in values):
+            return torch.stack([*values])
         array = np.asarray(values)
-    except (TypeError, ValueError, RuntimeError) as error:  # ragged, or on another device
+    except (TypeError, ValueError, RuntimeError) as error:  # ragged, or on several devices
         reason = str(error).splitlines()[0]
         raise InputError(
             f"{name} is no array of numbers ({reason}): give one of shape {shape}."

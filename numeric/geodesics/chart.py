@@ -20,8 +20,7 @@ from torch import Tensor
 from numeric.geodesics.elements import Array
 from numeric.geodesics.maps import AutodiffMap, HiddenLayerMap, Map
 from numeric.geometry.kinks import layers_with_kinks
-from numeric.inputs import ArrayLike, InputError
-from numeric.models.arguments import as_tensor
+from numeric.inputs import ArrayLike, InputError, as_numbers
 from numeric.models.hidden_layers import HiddenLayer
 from numeric.models.model import Model, ModelLike
 from numeric.models.output_checks import (
@@ -176,7 +175,7 @@ def stack_points(**arrays: ArrayLike) -> Tensor:
 
 def as_point(name: str, values: ArrayLike) -> Tensor:
     """One point as a tensor; refuse what has no coordinates."""
-    point = as_tensor(name, values)
+    point = as_numbers(name, values)
     if point.ndim < 1 or not point.numel():
         raise InputError(
             f"{name} = {values!r} was given, but a point has at least one coordinate, in the shape that the "

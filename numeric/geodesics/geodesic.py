@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from numeric.geodesics.elements import Array, Curve
-from numeric.inputs import ArrayLike, InputError
-from numeric.models.arguments import as_tensor
+from numeric.inputs import ArrayLike, InputError, as_numbers
 
 CONJUGATE = 1e-6  # |stability| up to which ends count as conjugate: rounding and discretisation
 TINY = 1e-300  # avoids a division by 0
@@ -84,7 +83,7 @@ class Geodesic:
 
 def times(t: ArrayLike | float, last: float) -> Array:
     """Times as an array; those outside [0, last] are refused."""
-    t = as_tensor("t", t).detach().cpu().double().numpy()
+    t = as_numbers("t", t).detach().cpu().double().numpy()
     if not ((t >= 0) & (t <= last)).all():
         raise InputError(f"t = {t} was given, but the path runs from t = 0 to t = {last:g}.")
     return t

@@ -27,8 +27,7 @@ from numeric.geodesics.search import (
     require_search,
 )
 from numeric.geodesics.variation import Variation
-from numeric.inputs import ArrayLike, InputError
-from numeric.models.arguments import as_tensor
+from numeric.inputs import ArrayLike, InputError, as_numbers
 from numeric.models.model import ModelLike
 from numeric.progress import progress_bar
 
@@ -72,7 +71,7 @@ def mean(
     4.194528
     """
     require_search(search)
-    points = as_tensor("points", points)
+    points = as_numbers("points", points)
     with open_chart(model, points, layer) as (chart, flat):
         share = _shares(weights, len(flat))
         start = torch.as_tensor(share).to(flat) @ (flat - flat[0]) + flat[0]
@@ -186,7 +185,7 @@ class _Candidate:
 def _shares(weights: ArrayLike | None, n: int) -> Array:
     if weights is None:
         return np.full(n, 1 / n)
-    weights = array(as_tensor("weights", weights))
+    weights = array(as_numbers("weights", weights))
     if weights.shape != (n,) or not np.isfinite(weights).all() or (weights < 0).any():
         raise InputError(
             f"weights = {weights} were given, but {n} points need {n} finite weights of 0 or above."

@@ -19,8 +19,7 @@ from numeric.geodesics.search import (
     relaxed_geodesic,
     require_search,
 )
-from numeric.inputs import ArrayLike, whole
-from numeric.models.arguments import as_tensor
+from numeric.inputs import ArrayLike, as_numbers, whole
 from numeric.models.model import ModelLike
 from numeric.progress import progress_bar
 
@@ -103,7 +102,7 @@ def distances(
     [[0.0, 2.0, 6.0], [2.0, 0.0, 4.0], [6.0, 4.0, 0.0]]
     """
     require_search(search)
-    points = as_tensor("points", points)
+    points = as_numbers("points", points)
     with open_chart(model, points, layer) as (chart, flat):
         result = torch.zeros(len(flat), len(flat), dtype=flat.dtype, device=flat.device)
         pairs = [(i, j) for i in range(len(flat)) for j in range(i)]

@@ -18,8 +18,7 @@ from numeric.geodesics.chart import Chart, array, as_point, open_chart, require_
 from numeric.geodesics.elements import Array
 from numeric.geodesics.geodesic import like, times
 from numeric.geodesics.refinement import NotConverged
-from numeric.inputs import ArrayLike, InputError, positive
-from numeric.models.arguments import as_tensor
+from numeric.inputs import ArrayLike, InputError, as_numbers, positive
 from numeric.models.model import ModelLike
 from numeric.models.output_checks import format_point
 
@@ -82,7 +81,7 @@ def shoot(
     >>> [round(x, 6) for x in (ray.end[0].item() ** 2, ray.length.item())]
     [2.0, 1.0]
     """
-    p, v = as_point("p", p), as_tensor("v", v)
+    p, v = as_point("p", p), as_numbers("v", v)
     time = positive("time", time)
     _check_velocities(p, v, tolerance)
     require_single_point(model, layer, p=p)

@@ -30,8 +30,7 @@ from numeric.geometry.ricci import (
     require_wide_layer,
     whitening_frame,
 )
-from numeric.inputs import ArrayLike, whole
-from numeric.models.arguments import as_tensor
+from numeric.inputs import ArrayLike, as_numbers, whole
 from numeric.models.model import EvaluatedMap, Model, ModelLike
 from numeric.models.repaired_operations import ReplacedOperations
 from numeric.models.saturating_activations import SATURATION_SAFE
@@ -61,7 +60,7 @@ def ricci_estimate(
     >>> estimate.value.shape, estimate.stderr.shape
     (torch.Size([1]), torch.Size([1]))
     """
-    probes, opened, x = whole("probes", probes, 2), Model.of(model, layer), as_tensor("x", x)
+    probes, opened, x = whole("probes", probes, 2), Model.of(model, layer), as_numbers("x", x)
     generator = torch.Generator().manual_seed(whole("seed", seed, 0))
     with opened.on(x) as f:
         # before SATURATION_SAFE, whose operations would be suspected

@@ -40,9 +40,8 @@ from numeric.geometry.gauss_equation import (
     without_curvature,
 )
 from numeric.geometry.kinks import layers_with_kinks, piecewise_affine, require_no_kinks
-from numeric.inputs import ArrayLike, InputError
+from numeric.inputs import ArrayLike, InputError, as_numbers
 from numeric.kernels import Kernel
-from numeric.models.arguments import as_tensor
 from numeric.models.hidden_layers import HiddenLayer
 from numeric.models.model import EvaluatedMap, Model, ModelLike
 from numeric.models.repaired_operations import ReplacedOperations
@@ -91,7 +90,7 @@ def metric(
     >>> metric(lambda x: torch.cat([x, x**2], 1), [[0.0], [1.0]]).flatten().tolist()  # 1 + 4 x^2
     [1.0, 5.0]
     """
-    x = as_tensor("x", x)
+    x = as_numbers("x", x)
     if isinstance(model, Kernel):
         if layer is not None:
             raise InputError(
@@ -135,7 +134,7 @@ def ricci_scalar(
     >>> ricci_scalar(sphere, [[0.3, -0.2], [1.0, 2.0]]).value.round(decimals=6).tolist()
     [2.0, 2.0]
     """
-    opened, x = Model.of(model, layer), as_tensor("x", x)
+    opened, x = Model.of(model, layer), as_numbers("x", x)
     hidden = HiddenLayer.at(opened, x)
     if hidden is None:
         with opened.on(x) as f:

@@ -23,8 +23,7 @@ from torch import Tensor
 from numeric.geometry.jacobians import COPIES, ENTRY, Scaled, jacobians, tolerance
 from numeric.geometry.layerwise_volume import SAFE, recompute_layerwise
 from numeric.geometry.scaled_qr import Graded, graded
-from numeric.inputs import ArrayLike, InputError, whole
-from numeric.models.arguments import as_tensor
+from numeric.inputs import ArrayLike, InputError, as_numbers, whole
 from numeric.models.hidden_layers import HiddenLayer
 from numeric.models.memory import GIGABYTE
 from numeric.models.model import Model, ModelLike
@@ -100,7 +99,7 @@ def log_volume(
     >>> log_volume(polar, [[2.0, 0.3]]).value.exp().round(decimals=6).tolist()  # r dr dphi
     [2.0]
     """
-    opened, x = Model.of(model, layer), as_tensor("x", x)
+    opened, x = Model.of(model, layer), as_numbers("x", x)
     value, rank, condition = _over_all_points(_volumes, opened, x, memory, progress)
     for point, product in recompute_layerwise(opened, x, rank, condition, memory, progress):
         value[point], rank[point] = product.log_volume, product.rank
@@ -125,7 +124,7 @@ def spectrum(
     >>> result.log_singular.exp().round(decimals=6).tolist()
     [[5.0]]
     """
-    opened, x = Model.of(model, layer), as_tensor("x", x)
+    opened, x = Model.of(model, layer), as_numbers("x", x)
     values, rank, condition = _over_all_points(_spectra, opened, x, memory, progress)
     for point, product in recompute_layerwise(opened, x, rank, condition, memory, progress):
         if (log_values := product.log_singular()) is not None:

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from numeric.inputs import ArrayLike, InputError
+from numeric.inputs import ArrayLike, InputError, as_numbers
 from numeric.models.activation_derivatives import Slopes, slopes_of, slopes_of_activation
-from numeric.models.arguments import as_tensor
 from numeric.models.model import Model, ModelLike
 from numeric.models.shallow import ShallowNetwork
 
@@ -76,7 +75,7 @@ class HiddenLayer:
 
     def preactivations(self, x: ArrayLike) -> Tensor:
         """(m, d) -> (m, n)."""
-        x = as_tensor("x", x)
+        x = as_numbers("x", x)
         if x.ndim != 2:
             raise InputError(f"x must have shape (m, d), but {tuple(x.shape)} was given.")
         if x.shape[1] != self.weights.shape[1]:

@@ -27,8 +27,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from numeric.inputs import ArrayLike, InputError, whole
-from numeric.models.arguments import as_tensor
+from numeric.inputs import ArrayLike, InputError, as_numbers, whole
 from numeric.models.memory import GIGABYTE, Meter
 from numeric.models.output_checks import check_outputs, run_or_explain
 from numeric.models.repaired_operations import REPAIRED, ReplacedOperations
@@ -130,7 +129,7 @@ class Model:
         ...     f(f.points).shape
         torch.Size([4, 2])
         """
-        x = as_tensor("x", x)
+        x = as_numbers("x", x)
         points = self.check_points(x)
         with ExitStack() as stack:
             stack.enter_context(torch.inference_mode(False))
@@ -263,7 +262,7 @@ class Model:
 
         >>> Model.of(nn.Linear(2, 3)).require_separate_examples(torch.eye(2))
         """
-        x = as_tensor("x", x)
+        x = as_numbers("x", x)
         points = self.check_points(x)
         with ExitStack() as stack:
             stack.enter_context(torch.no_grad())
@@ -283,7 +282,7 @@ class Model:
         >>> Model.of(torch.sin).check_points([[0.0, 1.0], [2.0, 3.0]]).shape
         torch.Size([2, 2])
         """
-        x = as_tensor("x", x)
+        x = as_numbers("x", x)
         if x.ndim < 2 or x.numel() == 0:
             raise InputError(
                 f"x of shape {tuple(x.shape)} was given, but at least one point of one coordinate is "

@@ -14,8 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from numeric.inputs import InputError, generator_for, whole
-from numeric.models.arguments import require_real_dtype
+from numeric.inputs import InputError, generator_for, require_float_dtype, whole
 
 Shape = tuple[int, ...]  # widths of the hidden layers
 
@@ -46,7 +45,7 @@ def perceptron(
     torch.Size([4, 3])
     """
     widths = hidden(shape)
-    require_real_dtype(dtype)
+    require_float_dtype(dtype)
     if activation is not None and not isinstance(activation, nn.Module):
         raise InputError(
             f"activation = {activation!r} was given, but a torch module is needed, such as nn.Tanh()."

@@ -15,8 +15,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from numeric.inputs import InputError, whole
-from numeric.models.arguments import require_generator, require_real_dtype
+from numeric.inputs import InputError, require_float_dtype, require_instance, whole
 
 EXPANSION = 4  # channels that leave a block, over those of its 3 x 3 convolution
 
@@ -65,8 +64,10 @@ class ResNet(nn.Module):
             raise InputError(
                 f"blocks = {blocks!r} was given, but four stages are needed, as (3, 4, 6, 3)."
             )
-        require_generator(generator)
-        require_real_dtype(dtype)
+        require_instance(
+            "generator", generator, torch.Generator, "torch.Generator().manual_seed(0)"
+        )
+        require_float_dtype(dtype)
         for count in blocks:
             whole("blocks", count)
         self.features = 8 * EXPANSION * whole("width", width)

@@ -19,8 +19,15 @@ from torch import Tensor
 from analytic.activations.activation import Activation
 from analytic.expressions.formula import Formula
 from analytic.expressions.symbols import z
-from numeric.inputs import ArrayLike, InputError, positive, whole
-from numeric.models.arguments import as_tensor, require_generator, require_real_dtype
+from numeric.inputs import (
+    ArrayLike,
+    InputError,
+    as_numbers,
+    positive,
+    require_float_dtype,
+    require_instance,
+    whole,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,8 +49,8 @@ class ShallowNetwork:
 
     def __post_init__(self) -> None:
         for name in ("weights", "biases"):
-            tensor = as_tensor(name, getattr(self, name))
-            require_real_dtype(tensor.dtype)
+            tensor = as_numbers(name, getattr(self, name))
+            require_float_dtype(tensor.dtype)
             object.__setattr__(self, name, tensor)
         if not isinstance(self.activation, Activation):
             raise InputError(
@@ -83,8 +90,10 @@ class ShallowNetwork:
         >>> ShallowNetwork.gaussian(erf, 5, 2, 1.0, 0.5, generator=generator, stack=3).weights.shape
         torch.Size([3, 5, 2])
         """
-        require_generator(generator)
-        require_real_dtype(dtype)
+        require_instance(
+            "generator", generator, torch.Generator, "torch.Generator().manual_seed(0)"
+        )
+        require_float_dtype(dtype)
         for name, size in {"width": width, "d": d, "stack": 1 if stack is None else stack}.items():
             whole(name, size)
         sigma, zeta = positive("sigma", sigma), positive("zeta", zeta, zero=True)
@@ -103,7 +112,7 @@ class ShallowNetwork:
 
     def preactivations(self, x: ArrayLike) -> Tensor:
         """w_j.x + b_j: (m, d) -> (..., m, n); points of another shape or dtype, or NaN, are refused."""
-        x = as_tensor("x", x)
+        x = as_numbers("x", x)
         if x.ndim != 2 or x.shape[1] != self.weights.shape[-1]:
             need = self.weights.shape[-1]
             raise InputError(f"x must have shape (m, {need}), but {tuple(x.shape)} was given.")
