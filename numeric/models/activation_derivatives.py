@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cache
 
+import sympy as sp
 import torch
 from torch import Tensor, nn
 
@@ -132,7 +134,7 @@ def slopes_of(module: nn.Module) -> Slopes | None:
 
 def slopes_of_activation(activation: Activation) -> Slopes:
     """The derivatives of an `Activation`, from its formula if it is not in the table."""
-    if (known := EXPRESSIONS.get(activation.phi.expr)) is not None:
+    if (known := _by_expression().get(activation.phi.expr)) is not None:
         return known
     first, second = (
         Formula("slope", (symbol,), activation.derivative(order)).torch for order in (1, 2)
@@ -162,14 +164,11 @@ TABLE: dict[type[nn.Module], Slopes] = {
     nn.Tanhshrink: tanhshrink,
 }
 
-EXPRESSIONS = {
-    known.phi.expr: triple
-    for known, triple in (
-        (activations.sigmoid, sigmoid),
-        (activations.tanh, tanh),
-        (activations.gelu, gelu),
-        (activations.silu, silu),
-        (activations.softplus, softplus),
-        (activations.erf, erf),
-    )
-}
+
+@cache
+def _by_expression() -> dict[sp.Expr, Slopes]:
+    """The same for activations of `analytic`, whose moments take SymPy half a second: when first needed."""
+    known = {
+        "sigmoid": sigmoid, "tanh": tanh, "gelu": gelu, "silu": silu, "softplus": softplus, "erf": erf,
+    }  # fmt: skip
+    return {getattr(activations, name).phi.expr: triple for name, triple in known.items()}
