@@ -11,7 +11,7 @@ from numeric.inputs import ArrayLike, InputError
 REAL = "iuf"  # numpy's kinds of whole and real numbers; truth values, texts and complex numbers are none
 
 
-def as_tensor(name: str, values: ArrayLike) -> Tensor:
+def as_tensor(name: str, values: ArrayLike | float) -> Tensor:
     """A tensor as it is, in its dtype and on its device; an array or a list in float64, on the CPU.
 
     A list of tensors is stacked. What holds texts, truth values, complex numbers or rows of several lengths
@@ -23,8 +23,11 @@ def as_tensor(name: str, values: ArrayLike) -> Tensor:
     if isinstance(values, Tensor):
         return values
     try:
-        if isinstance(values, list | tuple) and any(isinstance(part, Tensor) for part in values):
-            return torch.stack(values)
+        parts = values if isinstance(values, list | tuple) else ()
+        if tensors := [part for part in parts if isinstance(part, Tensor)]:
+            if len(tensors) < len(parts):
+                raise TypeError("some of its parts are tensors, others are not")
+            return torch.stack(tensors)
         array = np.asarray(values)
         if array.dtype.kind not in REAL:
             raise ValueError(f"of {array.dtype}")
