@@ -32,6 +32,7 @@ portable: $(READY)
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/pyrefly check
 
 bench: $(READY)
 	$(BIN)/python -m bench

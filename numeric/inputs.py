@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from numbers import Real
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -17,7 +17,8 @@ from torch import Tensor
 
 from analytic.expressions.arguments import InputError, whole
 
-ArrayLike = Tensor | np.ndarray | Sequence[float] | Sequence[Sequence[float]]  # of numbers
+ArrayLike = Tensor | np.ndarray | Sequence[float] | Sequence[Sequence[float]] | Sequence[Tensor]
+Kind = TypeVar("Kind")  # a class that is needed
 
 __all__ = [
     "ArrayLike",
@@ -134,10 +135,11 @@ def require_float_dtype(dtype: torch.dtype) -> torch.dtype:
     return dtype
 
 
-def require_instance(name: str, value: Any, kind: type, example: str) -> None:
+def require_instance(name: str, value: object, kind: type[Kind], example: str) -> Kind:
     """Refuse what is no object of the class that is needed."""
     if not isinstance(value, kind):
         raise InputError(f"{name} must be a {kind.__name__} such as {example}, not {value!r}.")
+    return value
 
 
 def resolve(device: str | torch.device) -> torch.device:
@@ -193,7 +195,7 @@ def require_writable(path: str | Path) -> Path:
     return path
 
 
-def as_numbers(name: str, values: ArrayLike, shape: str = "(n, ...)") -> Tensor:
+def as_numbers(name: str, values: ArrayLike | float, shape: str = "(n, ...)") -> Tensor:
     """Real numbers as a tensor: one stays as it is, arrays and lists become float64 on the host.
 
     A list of tensors is stacked. `shape` says in a refusal what is needed. Truth values, complex numbers,
@@ -210,8 +212,11 @@ def as_numbers(name: str, values: ArrayLike, shape: str = "(n, ...)") -> Tensor:
             )
         return values
     try:
-        if isinstance(values, list | tuple) and any(isinstance(part, Tensor) for part in values):
-            return torch.stack([*values])
+        parts = values if isinstance(values, list | tuple) else ()
+        if tensors := [part for part in parts if isinstance(part, Tensor)]:
+            if len(tensors) < len(parts):
+                raise TypeError("some of its parts are tensors, others are not")
+            return torch.stack(tensors)
         array = np.asarray(values)
     except (TypeError, ValueError, RuntimeError) as error:  # ragged, or on several devices
         reason = str(error).splitlines()[0]

@@ -166,6 +166,8 @@ def test_rational_slopes_stay_exact_and_open_symbols_stay_open() -> None:
     )
     (w,) = sine().parameters
     assert Units.of(sine(), rows, (0, 0, 1), (1, 2)).slopes[0] == w * sp.cos(w)
+    tilted = activation("tilted", sp.sin(z) + w * z, parameters=(w,))  # phi'' is free of w
+    assert Units.of(tilted, rows, (0, 0, 1), (1, 2)).second_derivatives[0] == -sp.sin(1)
 
 
 def test_kinds_of_numbers() -> None:

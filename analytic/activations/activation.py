@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from numbers import Number as AnyNumber
-from typing import Any
 
 import sympy as sp
 from mpmath import mp
@@ -33,6 +32,7 @@ GRAM = (kxx, kxy, kyy)
 AVERAGES = (Moment, PairMoment, AngularAverage)  # integrals left to quadrature
 PARTS = ("kernel", "slope", "F", "G", "G2")
 PSD = Domain((sp.Le(kxy**2, kxx * kyy),))
+Form = RealNumber | tuple[sp.Expr, sp.Expr | None]  # an expression, or a pair (textbook, stable)
 
 
 @dataclass(frozen=True)
@@ -133,18 +133,16 @@ class Activation:
             if name not in names:
                 known = f": its parameters are {', '.join(names)}" if names else " to fix"
                 raise InputError(f"{self.name} has no argument {name}{known}.")
-        parts: dict[str, Formula | None] = {"phi": self.phi.at(**values)}
-        absent = dict(self.absent)
-        for part in PARTS:
-            formula = getattr(self, part)
+        phi, parts, absent = self.phi.at(**values), {}, dict(self.absent)
+        for part, formula in self.parts.items():
             try:
-                parts[part] = None if formula is None else formula.at(**values)
+                parts[part] = formula.at(**values)
             except OutsideDomain as refusal:  # the expectation diverges at these values
                 parts[part], absent[part] = None, str(refusal)
         by_symbol = {p: sp.sympify(values[p.name]) for p in self.parameters if p.name in values}
         eps = None if self.log_derivative is None else self.log_derivative.subs(by_symbol)
-        name, absences = parts["phi"].name, tuple(absent.items())
-        return replace(self, name=name, log_derivative=eps, absent=absences, **parts)
+        absences = tuple(absent.items())
+        return replace(self, name=phi.name, phi=phi, log_derivative=eps, absent=absences, **parts)
 
     def scaled(self, factor: RealNumber) -> Activation:
         r"""$\phi(c z)$: an erf, a sine or a Gaussian of any width, with all its closed forms.
@@ -159,30 +157,22 @@ class Activation:
         c = parameter("factor", factor, "a real number other than 0")
         if not (c.is_real and c.is_finite and c.is_nonzero):
             raise InputError(f"factor = {c} was given, but it must be a real number other than 0.")
-        variance = {V: c**2 * V}
-        covariances = {k: c**2 * k for k in GRAM}
+        variances = {k: c**2 * k for k in (V, *GRAM)}
+        fronts = {"kernel": sp.S.One, "slope": c**2, "F": sp.S.One, "G": c**2, "G2": c**4}
 
-        def rescaled(
-            formula: Formula | None, values: dict[sp.Symbol, sp.Expr], front: sp.Expr
-        ) -> Formula | None:
-            if formula is None:
-                return None
+        def rescaled(formula: Formula, values: dict[sp.Symbol, sp.Expr], front: sp.Expr) -> Formula:
             stable = None if formula.stable is None else front * formula.stable.subs(values)
             expr = front * formula.expr.subs(values)
             return replace(formula, name=f"{formula.name}({c} z)", expr=expr, stable=stable)
 
-        eps = None if self.log_derivative is None else self.log_derivative.subs(variance)
-        return Activation(
+        eps = None if self.log_derivative is None else self.log_derivative.subs(variances)
+        return replace(
+            self,
             name=f"{self.name}({c} z)",
             phi=rescaled(self.phi, {z: c * z}, sp.S.One),
-            kernel=rescaled(self.kernel, covariances, sp.S.One),
-            slope=rescaled(self.slope, covariances, c**2),
-            F=rescaled(self.F, variance, sp.S.One),
-            G=rescaled(self.G, variance, c**2),
-            G2=rescaled(self.G2, variance, c**4),
             kinks=tuple(b / c for b in self.kinks),
             log_derivative=eps,
-            absent=self.absent,
+            **{part: rescaled(f, variances, fronts[part]) for part, f in self.parts.items()},
         )
 
     @staticmethod
@@ -282,9 +272,13 @@ def activation(
     phi_stable: sp.Expr | None = None,
     domains: Mapping[str, tuple[sp.Basic, ...]] | None = None,
     absent: Mapping[str, str] | None = None,
-    **closed_forms: RealNumber | tuple[sp.Expr, sp.Expr | None],
+    kernel: Form | None = None,
+    slope: Form | None = None,
+    F: Form | None = None,
+    G: Form | None = None,
+    G2: Form | None = None,
 ) -> Activation:
-    """An Activation from its closed forms: the expectations without one become quadratures.
+    """An Activation from its closed forms: the expectations whose form is None become quadratures.
 
     Each of kernel, slope, F, G, G2 may be an expression or a pair (textbook, stable);
     `domains` holds conditions on the parameters of each, `absent` why some of them diverge.
@@ -294,6 +288,7 @@ def activation(
         raise InputError(f"The activation {phi} depends on {stray}: name them in `parameters`.")
     kinks = tuple(map(sp.sympify, kinks))
     first = cache(partial(derivative, phi))  # computed only if a quadrature needs it
+    closed_forms = {"kernel": kernel, "slope": slope, "F": F, "G": G, "G2": G2}
     quadratures = {
         "kernel": lambda: PairMoment(phi, phi, *GRAM, kinks),
         "slope": lambda: PairMoment(first(), first(), *GRAM, kinks),
@@ -302,10 +297,8 @@ def activation(
         "G2": lambda: Moment(derivative(phi, 2) ** 2, V, 0, kinks),
     }
 
-    def formula(part: str) -> Formula | None:
-        if part in absent:
-            return None
-        form = closed_forms[part] if part in closed_forms else quadratures[part]()
+    def formula(part: str) -> Formula:
+        form = quadratures[part]() if closed_forms[part] is None else closed_forms[part]
         textbook, stable = form if isinstance(form, tuple) else (form, None)
         two_point = part in ("kernel", "slope")
         args = (*GRAM, *parameters) if two_point else (V, *parameters)
@@ -315,10 +308,14 @@ def activation(
     return Activation(
         name=name,
         phi=Formula(name, (z, *parameters), phi, stable=phi_stable),
+        kernel=formula("kernel"),
+        slope=None if "slope" in absent else formula("slope"),
+        F=formula("F"),
+        G=None if "G" in absent else formula("G"),
+        G2=None if "G2" in absent else formula("G2"),
         kinks=kinks,
         log_derivative=log_derivative,
         absent=tuple(absent.items()),
-        **{part: formula(part) for part in quadratures},
     )
 
 
@@ -343,9 +340,7 @@ def affine(act: Activation, scale: RealNumber = 1, shift: RealNumber = 0) -> Act
     def mean(variance: sp.Symbol) -> sp.Expr:
         return sp.S.Zero if odd else Moment(act.phi.floating, variance, 0, act.kinks)
 
-    def mapped(formula: Formula | None, more: sp.Expr = sp.S.Zero, front: sp.Expr = a**2) -> Any:
-        if formula is None:
-            return None
+    def mapped(formula: Formula, more: sp.Expr = sp.S.Zero, front: sp.Expr = a**2) -> Formula:
         stable = None if formula.stable is None else _mapped(formula.stable, front, more)
         return replace(
             formula, name=f"affine({formula.name}, {a}, {b})", expr=_mapped(formula.expr, front, more),
@@ -357,10 +352,10 @@ def affine(act: Activation, scale: RealNumber = 1, shift: RealNumber = 0) -> Act
         name=f"affine({act.name}, {a}, {b})",
         phi=mapped(act.phi, b, a),
         kernel=mapped(act.kernel, a * b * (mean(kxx) + mean(kyy)) + b**2),
-        slope=mapped(act.slope),
+        slope=None if act.slope is None else mapped(act.slope),
         F=mapped(act.F, 2 * a * b * mean(V) + b**2),
-        G=mapped(act.G),
-        G2=mapped(act.G2),
+        G=None if act.G is None else mapped(act.G),
+        G2=None if act.G2 is None else mapped(act.G2),
     )
 
 

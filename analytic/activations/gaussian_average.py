@@ -52,10 +52,12 @@ def _pieces(
     ends = [-sp.oo, *kinks, sp.oo]
     pieces = [(lo, hi, _terms(_branch(f, lo, hi))) for lo, hi in pairwise(ends)]
     start = pieces[0][0]
-    for piece, after in pairwise([*pieces, None]):
-        if after is None or after[2] != piece[2]:
-            yield start, piece[1], piece[2]
-            start = piece[1]
+    for (_, end, terms), (*_, terms_after) in pairwise(pieces):
+        if terms_after != terms:
+            yield start, end, terms
+            start = end
+    _, end, terms = pieces[-1]
+    yield start, end, terms
 
 
 def _branch(f: sp.Expr, lo: sp.Expr, hi: sp.Expr) -> sp.Expr:

@@ -37,12 +37,11 @@ def activation_of(expr: sp.Expr, kinks: Sequence[RealNumber] | None) -> Activati
     parts = {"F": phi**2, "G": derivative(phi) ** 2, "G2": derivative(phi, 2) ** 2}
     forms = {name: _if_confirmed(closed_form(f, cuts), f, cuts) for name, f in parts.items()}
     # Floats use the quadrature all the same, because a closed form may cancel at large variance.
-    known = {
-        name: (form, Moment(parts[name], V, 0, cuts))
+    F, G, G2 = (
+        None if form is None else (form, Moment(parts[name], V, 0, cuts))
         for name, form in forms.items()
-        if form is not None
-    }
-    return activation(str(phi), phi, kinks=cuts, **known)
+    )
+    return activation(str(phi), phi, kinks=cuts, F=F, G=G, G2=G2)
 
 
 def _require_kinks(kinks: Any) -> tuple[sp.Expr, ...]:

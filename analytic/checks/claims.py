@@ -77,7 +77,7 @@ class Claim:
 
     def about(self, statement: Formula, **more: Any) -> Claim:
         """The same oracle about another statement, whose additional arguments have the values `more`."""
-        points = tuple(point | more for point in self.points)
+        points = tuple({**point, **more} for point in self.points)
         return self._sharing_route(replace(self, statement=statement, points=points))
 
     def to_digits(self, digits: int) -> Claim:

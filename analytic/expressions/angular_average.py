@@ -94,7 +94,7 @@ class AngularAverage(Opaque):
 
         def block(kxx: Any, kxy: Any, kyy: Any, *more: Any) -> Any:
             su, sv = (xp.sqrt(k)[..., None] for k in (kxx, kyy))
-            more = [part[..., None] for part in more]
+            more = tuple(part[..., None] for part in more)
             near, far, weight = (like(xp, kxx, part) for part in unit(_rule_digits(su, sv)))
             root = xp.sqrt(gram_det.array(xp, kxx, kyy, kxy))
             no_angle = (root == 0) & (kxy == 0)  # a point of variance 0

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import sympy as sp
 from mpmath import mp, mpf
@@ -36,7 +36,7 @@ class Array(Protocol):
 
 Number = int | float | str | Fraction | mpf | sp.Rational  # a text is read exactly, such as "1/3"
 RealNumber = Number | sp.Expr  # or an expression, which stands for itself
-ArrayLike = int | float | Fraction | Array | Sequence["ArrayLike"]
+ArrayLike: TypeAlias = int | float | Fraction | Array | Sequence["ArrayLike"]
 
 SQUARED = frozenset({r, sigma, zeta, xi})  # formulas contain products of two squares of these
 LARGEST = 1e75  # up to this, and down to its inverse, such a product is a finite float
@@ -106,12 +106,10 @@ def whole(name: str, value: object, least: int = 1) -> int:
 def listed(name: str, values: object, need: str = "a list") -> list[Any]:
     """The entries of a list, a tuple or an array; texts, mappings and what has no entries are refused."""
     refusal = InputError(f"{name} = {values!r} was given, but {name} must be {need}.")
-    if isinstance(values, str | bytes | Mapping):
+    entries = values.tolist() if hasattr(values, "tolist") else values
+    if isinstance(entries, str | bytes | Mapping) or not isinstance(entries, Iterable):
         raise refusal
-    try:
-        return list(values.tolist() if hasattr(values, "tolist") else values)
-    except TypeError:
-        raise refusal from None
+    return list(entries)
 
 
 def finite_array(name: str, values: ArrayLike) -> np.ndarray:
@@ -123,14 +121,13 @@ def finite_array(name: str, values: ArrayLike) -> np.ndarray:
         array = np.asarray(values)
         if array.dtype == object:  # of Fractions or mpf, say
             array = np.vectorize(partial(_as_float, name), otypes=[float])(array)
-        known = array.dtype.kind in "iuf" and bool(np.isfinite(array).all())
+        if array.dtype.kind in "iuf" and np.isfinite(array).all():
+            return array.astype(float)
     except (TypeError, ValueError, OverflowError):  # ragged lists, what is no number, 10**400
-        known = False
-    if not known:
-        raise InputError(
-            f"{name} = {values!r} was given, but {name} must consist of finite real numbers, without NaN."
-        )
-    return array.astype(float)
+        pass
+    raise InputError(
+        f"{name} = {values!r} was given, but {name} must consist of finite real numbers, without NaN."
+    )
 
 
 def _as_float(name: str, value: Any) -> float:

@@ -78,7 +78,7 @@ def compile_torch(args: Sequence[sp.Symbol], expr: sp.Expr) -> Callback:
             for s, v in zip(args, values, strict=True)
         ]
         result = torch.as_tensor(body(*converted), dtype=dtype, device=device)
-        shapes = {v.shape for v in converted if torch.is_tensor(v)}
+        shapes = {v.shape for v in converted if isinstance(v, torch.Tensor)}
         if shapes == {result.shape}:
             return result
         return result.expand(torch.broadcast_shapes(*shapes))
@@ -197,10 +197,8 @@ def _mp_average(node: _Expectation) -> Callback:
         covariances = len(values) - len(node.parameters)
         fixed = [partial(_at_parameters, f, values[covariances:]) for f in functions]
         if isinstance(node, Moment):
-            _, _, power, kinks = node.args
-            return quadrature.moment(
-                *fixed, values[0], int(power), [mp.mpmathify(b) for b in kinks]
-            )
+            (f,), (_, _, power, kinks) = fixed, node.args
+            return quadrature.moment(f, values[0], int(power), [mp.mpmathify(b) for b in kinks])
         return quadrature.pair(*fixed, *values[:covariances], kinks=node.args[-1])
 
     return average
@@ -219,11 +217,10 @@ def _array_average(node: _Expectation, xp: Any, names: dict[str, Any]) -> Callba
         widened = [p[..., None] if getattr(p, "ndim", 0) else p for p in values[covariances:]]
         fixed = [partial(_at_parameters, f, widened) for f in functions]
         if isinstance(node, Moment):
-            _, _, power, kinks = node.args
+            (f,), (_, _, power, kinks) = fixed, node.args
             cuts = [float(b) for b in kinks]
-            return quadrature.moment_array(
-                xp, *fixed, values[0], int(power), cuts
-            ).require_converged()
+            moment = quadrature.moment_array(xp, f, values[0], int(power), cuts)
+            return moment.require_converged()
         return quadrature.pair_array(xp, *fixed, *values[:covariances]).require_converged()
 
     return average

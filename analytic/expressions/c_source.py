@@ -120,7 +120,7 @@ class Recorded:
 
     def __pow__(self, power: Any) -> Recorded:
         if isinstance(power, int | float) and power == 2:
-            return self * self
+            return self.recorder.node("{} * {}", self, self)
         if isinstance(power, int | float) and power in (0.5, -1):
             return self.recorder.node("sqrt({})" if power == 0.5 else "1.0 / {}", self)
         return self.recorder.node("pow({}, {})", self, power)

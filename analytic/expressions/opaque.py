@@ -22,7 +22,7 @@ def to_arrays(xp: Any, values: Sequence[Any], plain: Container[int] = ()) -> lis
     """
     like = next((v for k, v in enumerate(values) if k not in plain and hasattr(v, "dtype")), None)
     kind = {"dtype": xp.float64 if like is None else like.dtype}
-    if hasattr(like, "new_tensor"):
+    if like is not None and hasattr(like, "new_tensor"):
         kind["device"] = like.device
     return [
         value if k in plain or hasattr(value, "dtype") else xp.asarray(value, **kind)

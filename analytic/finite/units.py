@@ -258,7 +258,7 @@ def _derivatives(activation: Activation, order: int, at: list[Any]) -> tuple[Any
                 "move x or a bias."
             )
         derivative = expr.subs(z, exact)
-        if derivative.free_symbols or derivative.is_Rational:
+        if floating is None or derivative.free_symbols or derivative.is_Rational:
             return derivative
         return floating(number(preactivation))
 

@@ -54,7 +54,8 @@ def require_finite_G2(act: Activation) -> Formula:
             "or the NNGP metric."
         )
     why = "else E[phi''^2] diverges and there is no NTK metric"
-    return replace(act.G2, domain=replace(act.G2.domain, why=why))
+    G2 = act.require("G2")
+    return replace(G2, domain=replace(G2.domain, why=why))
 
 
 def _by_definition(F: sp.Expr, G: sp.Expr) -> LayerMoments:

@@ -154,13 +154,12 @@ def ricci(act: Activation) -> Formula:
     -3.627598728
     """
     at = _ForFloats(act)
-    textbook = (
-        factored(metric(act).scalar_curvature()) if quick(act.require("G")) else _without_poles(act)
-    )
+    G = act.require("G")
+    textbook = factored(metric(act).scalar_curvature()) if quick(G) else _without_poles(act)
     bracket = (d - 2) * at.eps * at.P + 4 * (at.one_minus_tau * at.eps + at.tau * at.rate_eps)
     stable = -(d - 1) * at.tau * at.eps_over_V / (at.G * at.P**2) * bracket
-    if coefficient := sqrt_coefficient(act.G):
-        a = sigma**2 * act.G.expr.subs(V, 0)
+    if coefficient := sqrt_coefficient(G):
+        a = sigma**2 * G.expr.subs(V, 0)
         limit = origin_curvature(a, sp.S.Zero, sigma**3 * coefficient)
         textbook, stable = (
             sp.Piecewise((limit, _no_variance), (f, True)) for f in (textbook, stable)
@@ -178,22 +177,19 @@ def _without_poles(act: Activation) -> sp.Expr:
 
 def _along(act: Activation) -> sp.Expr:
     """The eigenvalue along x, in a form that has a value at x = 0 and zeta = 0 too."""
-    along, G = metric(act).a * _eigenvalue_ratio(act), act.G.expr
+    along, G = metric(act).a * _eigenvalue_ratio(act), act.require("G").expr
     vanishes = G.subs(V, 0) == 0 and not algebraic(G)  # G'/G stays 0/0 there
     return sp.Piecewise((0, _no_variance), (along, True)) if vanishes else along
 
 
 def _eigenvalue_ratio(act: Activation) -> sp.Expr:
     r"""$P = 1 + 2 s \Omega' = 1 + 2\tau\epsilon$, in a form that has a value at x = 0 and zeta = 0 too."""
-    log_slope = sp.diff(act.G.expr, V) / act.G.expr
+    G = act.require("G")
+    log_slope = sp.diff(G.expr, V) / G.expr
     if log_slope.subs(V, 0).is_finite:
         ratio = 1 + 2 * sigma**2 * s * log_slope.subs(V, _variance)
         return factored(ratio) if algebraic(ratio) else ratio
-    eps = (
-        factored(V * log_slope)
-        if quick(act.G)
-        else sp.expand(V * sp.diff(act.G.expr, V)) / act.G.expr
-    )
+    eps = factored(V * log_slope) if quick(G) else sp.expand(V * sp.diff(G.expr, V)) / G.expr
     return 1 + 2 * share(sigma**2 * s, zeta**2, 1) * eps.subs(V, _variance)
 
 
@@ -211,7 +207,7 @@ def _formula(
         f"nngp.{act.name}.{what}",
         (d, *args) if dimension else args,
         textbook.subs(at_r),
-        act.G.domain,
+        act.require("G").domain,
         f"{PAPER}, {citation}",
         stable.subs(at_r),
     )
@@ -240,11 +236,11 @@ class _ForFloats:
 
     @property
     def G(self) -> sp.Expr:
-        return self.act.G.floating.subs(V, _variance)
+        return self.act.require("G").floating.subs(V, _variance)
 
     @property
     def _of_G(self) -> LogDerivatives:
-        return log_derivatives(self.act.G, self.act.log_derivative)
+        return log_derivatives(self.act.require("G"), self.act.log_derivative)
 
     @property
     def eps(self) -> sp.Expr:
@@ -265,7 +261,7 @@ class _ForFloats:
     @property
     def log_a(self) -> sp.Expr:
         """log(sigma^2 G) factor by factor: no power of V overflows, and no digit is lost near 0."""
-        log_G = log_of_product(self.act.G.floating)
+        log_G = log_of_product(self.act.require("G").floating)
         numbers = [part for part in sp.Add.make_args(log_G) if part.is_number]
         power = log_G.coeff(sp.log(V))
         other = log_G - sp.Add(*numbers) - power * sp.log(V)

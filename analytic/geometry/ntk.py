@@ -129,7 +129,7 @@ def _at_origin(
 
 def _linear_term(act: Activation) -> sp.Expr:
     """The coefficient of r = |x| in a at x = 0: it may differ from 0 without bias only."""
-    of_G, of_G2 = sqrt_coefficient(act.G), sqrt_coefficient(require_finite_G2(act))
+    of_G, of_G2 = sqrt_coefficient(act.require("G")), sqrt_coefficient(require_finite_G2(act))
     linear = sigma * (_sum * of_G + _product * of_G2)
     return sp.Piecewise((linear, sp.Eq(zeta, 0)), (0, True)) if linear != 0 else linear
 
@@ -145,7 +145,8 @@ def _with_origin(act: Activation, origin: sp.Expr, elsewhere: sp.Expr) -> sp.Exp
 
 def _simple(act: Activation) -> bool:
     """Whether `sp.factor` is quick: the two moments are powers of V, and the degree is a number."""
-    return quick(act.G) and quick(act.G2) and not act.parameters and act.G.expr.is_polynomial(V)
+    G, G2 = act.require("G"), act.require("G2")
+    return quick(G) and quick(G2) and not act.parameters and G.expr.is_polynomial(V)
 
 
 def _formula(

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import mpmath as mp
 import numpy as np
@@ -23,7 +23,9 @@ __all__ = [
 ]  # fmt: skip
 
 Coordinates = tuple[sp.Symbol, ...]
-Entries = np.ndarray | Sequence["Entries"] | Number  # nested lists, or an array, of numbers
+Entries: TypeAlias = (
+    np.ndarray | Sequence["Entries"] | Number
+)  # nested lists, or an array, of numbers
 
 _gradient = np.frompyfunc(sp.diff, 2, 1).outer  # [...], (d,) -> [..., d]
 

@@ -36,6 +36,7 @@ class _DegreePolynomial(Opaque):
     """A polynomial whose exact coefficients depend on the degree q, a plain number."""
 
     straight_line = True
+    total: Callable[..., Any]  # (number, d, q, ...): `number` converts the coefficients
 
     @property
     def inputs(self) -> tuple[sp.Expr, ...]:
@@ -50,11 +51,6 @@ class _DegreePolynomial(Opaque):
 
     def on_arrays(self, xp: Any, table: Table) -> Callable[..., Any]:
         return partial(self.total, float)
-
-    @staticmethod
-    def total(number: Callable[[Any], Any], d: Any, q: Any, *rest: Any) -> Any:
-        """The value of the polynomial; `number` converts its exact coefficients for the backend."""
-        raise NotImplementedError
 
 
 class chi_excess(_DegreePolynomial):

@@ -53,7 +53,7 @@ class CorrelationMap:
         r"""$\sigma^2 E[\phi'\phi'](V, cV, V)$, by Price's theorem; at c = 1 this is chi_1."""
         with working_precision(self.digits):
             c = _require_correlation(c)
-            G = self.act.G.mpmath(self.V) if c == 1 else slope_at(self.act, self.V, c)
+            G = self.act.require("G").mpmath(self.V) if c == 1 else slope_at(self.act, self.V, c)
             return snap_to_one(to_mpf(self.sigma**2) * G, self.digits)
 
     @cached_property

@@ -51,7 +51,7 @@ def critical_line(act: Activation, V_values: ArrayLike) -> tuple[Array, Array]:
         raise InputError(
             f"V_values must be a list of finite numbers above 0, but {V_values!r} was given."
         )
-    F, G = act.F.numpy(V), act.G.numpy(V)
+    F, G = act.F.numpy(V), act.require("G").numpy(V)
     rate = Formula("F'", act.F.args, sp.diff(act.F.floating, symbols.V)).numpy(V)
     zeta2, rounding = V - F / G, 1e-14 * V
     admissible = (zeta2 >= -rounding) & (rate <= (1 + 1e-12) * G)
@@ -88,8 +88,9 @@ def critical_sigma(act: Activation, zeta: RealNumber, digits: int = 30) -> mpf:
 
 def _critical_G(act: Activation, bias: Any, digits: int) -> list[Any]:
     """G at every stable variance on the boundary with zeta^2 = `bias`."""
-    F, G = act.F.mpmath, act.G.mpmath
-    F_rate, G_rate = act.F.diff("V").mpmath, act.G.diff("V").mpmath
+    moments = act.F, act.require("G")
+    F, G = (moment.mpmath for moment in moments)
+    F_rate, G_rate = (moment.diff("V").mpmath for moment in moments)
 
     def M(V: Any) -> Any:
         return F(V) / G(V) + bias

@@ -60,7 +60,7 @@ def phase_diagram(act: Activation, sigmas: ArrayLike, zetas: ArrayLike) -> Phase
     chi[V == 0] = weights[V == 0] * moment_grid(act).G0
     positive = V > 0
     biases = np.broadcast_to(zetas[:, None] ** 2, V.shape)[positive]
-    chi[positive] = weights[positive] * act.G.numpy(V[positive])
+    chi[positive] = weights[positive] * act.require("G").numpy(V[positive])
     c[positive], slope[positive] = limit_correlations(act, V[positive], weights[positive], biases)
     with np.errstate(divide="ignore"):
         xi_c = 1 / np.abs(np.log(np.minimum(slope, 1.0)))

@@ -16,15 +16,16 @@ __all__ = ["exact_number", "require_fixed_parameters", "snap_to_one", "to_mpf", 
 
 def require_fixed_parameters(act: object, *parts: str) -> Activation:
     """Refuse an activation that has free parameters, or lacks one of the Gaussian averages named."""
-    if require_activation(act).parameters:
-        names = ", ".join(map(str, act.parameters))
+    known = require_activation(act)
+    if known.parameters:
+        names = ", ".join(map(str, known.parameters))
         raise InputError(
-            f"The activation {act.name} has open parameters ({names}): "
-            f"fix them first, as in {act.name}(2)."
+            f"The activation {known.name} has open parameters ({names}): "
+            f"fix them first, as in {known.name}(2)."
         )
     for part in parts:
-        act.require(part)
-    return act
+        known.require(part)
+    return known
 
 
 def exact_number(symbol: sp.Symbol, value: RealNumber) -> sp.Expr:

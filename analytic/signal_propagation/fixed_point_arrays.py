@@ -65,7 +65,7 @@ def limit_correlations(
     act: Activation, V: Array, sigma2: Array, zeta2: Array
 ) -> tuple[Array, Array]:
     """c* and the slope of the correlation map at c*, for arrays (n,) of fixed variances above 0."""
-    slope = sigma2 * act.G.numpy(V)
+    slope = sigma2 * act.require("G").numpy(V)
     c = np.ones_like(V)
     closed = {"kernel", "slope"} <= set(act.closed_forms)
     todo = np.flatnonzero(slope > 1)
@@ -73,7 +73,7 @@ def limit_correlations(
         if not todo.size:
             break
         weight, bias = sigma2[todo] / V[todo], zeta2[todo] / V[todo]
-        pair, chi = averages_of(act, V[todo]), sigma2[todo] * act.G.numpy(V[todo])
+        pair, chi = averages_of(act, V[todo]), sigma2[todo] * act.require("G").numpy(V[todo])
         c[todo] = _below_one(lambda c: weight * pair.kernel(c) + bias, chi)  # noqa: B023
         slope[todo] = sigma2[todo] * pair.slope(c[todo])
         todo = todo[pair.error(c[todo]) > SERIES_TOLERANCE]

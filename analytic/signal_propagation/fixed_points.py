@@ -42,7 +42,7 @@ def moment_grid(act: Activation) -> MomentGrid:
     for decade in range(LOW, HIGH):
         V = np.logspace(decade, decade + 1, PER_DECADE, endpoint=False)
         try:
-            rows.append((V, act.F.numpy(V), act.G.numpy(V)))
+            rows.append((V, act.F.numpy(V), act.require("G").numpy(V)))
         except ArithmeticError:  # the float quadrature does not resolve phi at this variance
             break
         if not np.isfinite(rows[-1][1:]).all():
@@ -62,10 +62,11 @@ def G_at_zero(act: Activation) -> Any:
 
     Where phi(0) = 0, this is F'(0) as well.
     """
-    if not act.G.expr.has(Moment):  # a quadrature at V = 0 would see one side of a kink only
+    G = act.require("G")
+    if not G.expr.has(Moment):  # a quadrature at V = 0 would see one side of a kink only
         with suppress(ZeroDivisionError):  # the closed form is 0/0 at V = 0: take the limit below
-            return mp.mpmathify(act.G.mpmath(mpf(0)))
-    near, nearer = (act.G.mpmath(mpf(10) ** (-k * mp.dps)) for k in (2, 4))
+            return mp.mpmathify(G.mpmath(mpf(0)))
+    near, nearer = (G.mpmath(mpf(10) ** (-k * mp.dps)) for k in (2, 4))
     return mp.inf if nearer > near * (1 + mpf("1e-9")) else nearer
 
 

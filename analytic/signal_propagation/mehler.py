@@ -39,7 +39,7 @@ def kernel_at(act: Activation, V: Any, c: Any) -> Any:
 def slope_at(act: Activation, V: Any, c: Any) -> Any:
     r"""$E[\phi'\phi']$ at (V, cV, V) at the working precision."""
     sums = _pair(act, V, c)
-    return sums[1] if sums else act.slope.mpmath(V, c * V, V)
+    return sums[1] if sums else act.require("slope").mpmath(V, c * V, V)
 
 
 def _pair(act: Activation, V: Any, c: Any) -> tuple[Any, Any] | None:
@@ -47,7 +47,7 @@ def _pair(act: Activation, V: Any, c: Any) -> tuple[Any, Any] | None:
     are better (a kink, c = 1 or -1, closed forms) or no grid suffices."""
     if act.kinks or abs(c) == 1 or {"kernel", "slope"} <= set(act.closed_forms):
         return None
-    F, VG, last = act.F.mpmath(V), V * act.G.mpmath(V), None
+    F, VG, last = act.F.mpmath(V), V * act.require("G").mpmath(V), None
     for per_unit in GRIDS:
         sums = _sums(act, V, c, per_unit, F, VG)
         # The error is exponential in the nodes per unit. Each grid has at least 1.5 times those of
@@ -91,7 +91,9 @@ def _folded(act: Activation, scale: Any, nodes: list, weights: list) -> tuple[li
     """The even and odd parts phi(t) + phi(-t) and phi(t) - phi(-t) on the half-line, times weights."""
     weights = [weights[0] / 2, *weights[1:]]
     right, left = ([act.phi.mpmath(side * scale * t) for t in nodes] for side in (1, -1))
-    return tuple([w * (x + sign * y) for w, x, y in zip(weights, right, left)] for sign in (1, -1))
+    even = [w * (x + y) for w, x, y in zip(weights, right, left)]
+    odd = [w * (x - y) for w, x, y in zip(weights, right, left)]
+    return even, odd
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,7 @@ def from_formulas(act: Activation, V: Array) -> TwoPointAverages:
     """From the activation's own closed forms or quadratures."""
     return TwoPointAverages(
         lambda c: act.kernel.numpy(V, c * V, V),
-        lambda c: act.slope.numpy(V, c * V, V),
+        lambda c: act.require("slope").numpy(V, c * V, V),
         lambda c: 0 * c,
     )
 

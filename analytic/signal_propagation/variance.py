@@ -81,7 +81,7 @@ class VarianceMap:
     def chi_1(self, V: mpf | int) -> Any:
         """sigma^2 G(V); at V = 0 its limit."""
         with working_precision(self.digits):
-            G = self.act.G.mpmath(V) if V else G_at_zero(self.act)
+            G = self.act.require("G").mpmath(V) if V else G_at_zero(self.act)
             return snap_to_one(to_mpf(self.sigma**2) * G, self.digits)
 
     def slope(self, V: mpf | int) -> Any:

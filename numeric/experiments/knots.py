@@ -230,9 +230,9 @@ class Gathering:
             )
 
     def _drawn(self, k: int) -> Neurons:
-        widths = dict.fromkeys("abc", self.scale)
+        scale = self.scale
         return Neurons.drawn(
-            self.m, self.seed + k, antisymmetric=True, device=self.device, **widths
+            self.m, self.seed + k, a=scale, b=scale, c=scale, antisymmetric=True, device=self.device
         )
 
     def run(self, progress: bool = True) -> Shares:

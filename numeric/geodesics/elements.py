@@ -30,7 +30,8 @@ def lobatto(degree: int) -> Rule:
     weights = 2 / (degree * (degree + 1) * polynomial(nodes) ** 2)
     coefficients = np.linalg.inv(legendre.legvander(nodes, degree))
     slopes = legendre.legvander(nodes, degree - 1) @ legendre.legder(coefficients)
-    return Rule(nodes, weights, slopes, coefficients)
+    # numpy's stubs forget that the inverse of an array of float64 is one too.
+    return Rule(nodes, weights, slopes, coefficients)  # pyrefly: ignore[bad-argument-type]
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,11 +103,11 @@ class Curve:
         series = self._series[order]
         return legendre.legvander(nodes, series.shape[1] - 1) @ series
 
-    def _within(self, piece: Array, node: Array, order: int) -> Array:
+    def _within(self, piece: NDArray[np.intp], node: Array, order: int) -> Array:
         series = self._series[order]
         return np.einsum("nk,nkd->nd", legendre.legvander(node, series.shape[1] - 1), series[piece])
 
-    def split(self, which: Array) -> Curve:
+    def split(self, which: NDArray[np.bool_]) -> Curve:
         """The same curve with some pieces, (e,) of truth values, halved."""
         middles = (self.breaks[:-1] + self.breaks[1:])[which] / 2
         breaks = np.sort(np.concatenate([self.breaks, middles]))

@@ -83,13 +83,13 @@ class Geodesic:
 
 def times(t: ArrayLike | float, last: float) -> Array:
     """Times as an array; those outside [0, last] are refused."""
-    t = as_numbers("t", t).detach().cpu().double().numpy()
-    if not ((t >= 0) & (t <= last)).all():
-        raise InputError(f"t = {t} was given, but the path runs from t = 0 to t = {last:g}.")
-    return t
+    at = as_numbers("t", t).detach().cpu().double().numpy()
+    if not ((at >= 0) & (at <= last)).all():
+        raise InputError(f"t = {at} was given, but the path runs from t = 0 to t = {last:g}.")
+    return at
 
 
 def like(point: Tensor, values: Array, shape: tuple[int, ...]) -> Tensor:
     """Flat values (n, d) as a tensor (*shape, *shape of point), of the dtype and device of the point."""
-    values = torch.as_tensor(values, dtype=point.dtype, device=point.device)
-    return values.reshape((*shape, *point.shape))
+    flat = torch.as_tensor(values, dtype=point.dtype, device=point.device)
+    return flat.reshape((*shape, *point.shape))

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import LinAlgError
 
 from numeric.geodesics.chart import Chart, array
@@ -62,7 +63,7 @@ class GeodesicResidual:
         """The total angle by which the curve turns, 0 for a geodesic."""
         return float(self.bends.sum())
 
-    def unresolved(self, tolerance: float) -> Array:
+    def unresolved(self, tolerance: float) -> NDArray[np.bool_]:
         """Which pieces to halve next, (e,): above the tolerance, rounding, and `GAIN` times the worst."""
         turns = self.bends.sum(1)
         good = max(tolerance / len(turns), GAIN * turns.max())

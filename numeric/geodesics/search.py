@@ -142,14 +142,12 @@ def relaxed_geodesic(
     while counts[-1] > FEW:
         counts.append(counts[-1] // 2)
     lines = search.lines(np.linspace(0, 1, counts.pop() + 1), end)
-    nodes = min(
+    nodes = last = min(
         (relax_at_constant_speed(chart, line) for line in lines), key=partial(line_length, chart)
     )
     for count in reversed(counts):
-        last, nodes = (
-            nodes,
-            relax_at_constant_speed(chart, equalise_segments(chart, nodes, count)[0]),
-        )
+        last = nodes
+        nodes = relax_at_constant_speed(chart, equalise_segments(chart, nodes, count)[0])
     chart.require_nonsingular(nodes[:: 1 + nodes.size // ROWS])
     length, before = line_length(chart, nodes), line_length(chart, last)
     curve = Curve.through(np.linspace(0, 1, segments + 1), nodes)
@@ -267,7 +265,7 @@ def line_length(chart: Chart, nodes: Array) -> float:
     """The length of a polygonal line, by Simpson's rule on parts, which are halved at kinks."""
     left = np.linspace(0, len(nodes) - 1, (len(nodes) - 1) * PARTS + 1)
     left, right = left[:-1], left[1:]
-    total, limit = 0.0, None
+    total, rest, limit = 0.0, 0.0, None
     for _ in range(HALVINGS):
         steps = _on(nodes, right) - _on(nodes, left)
         places = [_on(nodes, left) + share * steps for share in (INSIDE, 0.5, 1 - INSIDE)]
@@ -275,12 +273,12 @@ def line_length(chart: Chart, nodes: Array) -> float:
         lengths = (one + 4 * two + three) / 6
         limit = limit or EXACT * lengths.sum()
         off = np.abs(one - 2 * two + three) > limit
-        total += lengths[~off].sum()
+        total, rest = total + lengths[~off].sum(), lengths[off].sum()
         middle = (left[off] + right[off]) / 2
         left, right = np.append(left[off], middle), np.append(middle, right[off])
         if not off.any():
             return float(total)
-    return float(total + lengths[off].sum())
+    return float(total + rest)
 
 
 def _on(nodes: Array, times: Array) -> Array:

@@ -39,7 +39,8 @@ def curvature(layer: HiddenLayer, x: Tensor) -> Curvatures:
     keep_memory()
     n, d = layer.weights.shape
     parts = [_trusted(layer, chunk) for chunk in x.split(max(1, CHUNK_SIZE // (n + d**3)))]
-    return tuple(torch.cat(part) for part in zip(*parts, strict=True))
+    value, condition, rank = (torch.cat(part) for part in zip(*parts, strict=True))
+    return value, condition, rank
 
 
 def _trusted(layer: HiddenLayer, x: Tensor) -> Curvatures:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from functools import cache
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -24,6 +25,7 @@ BLOCK = 2**18  # numbers of features computed in one pass
 CHUNK_SIZE = 2**18  # numbers of derivatives in one chunk of points
 
 Map = Callable[[Tensor], Tensor]
+Result = TypeVar("Result")  # of one derivative, or of several
 
 
 def along(f: Map, x: Tensor, u: Tensor) -> Tensor:
@@ -33,17 +35,17 @@ def along(f: Map, x: Tensor, u: Tensor) -> Tensor:
 
 def with_slope(f: Map, x: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
     """The features and J u: (m, d), (m, d) -> twice (m, p)."""
-    return _forward(lambda: jvp(f, (x,), (u,)))
+    return _forward(lambda: _pair(jvp(f, (x,), (u,))))
 
 
 def along_two(f: Map, x: Tensor, u: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
     """J v and H(u, v): three times (m, d) -> twice (m, p)."""
-    return _forward(lambda: jvp(lambda y: jvp(f, (y,), (v,))[1], (x,), (u,)))
+    return _forward(lambda: _pair(jvp(lambda y: jvp(f, (y,), (v,))[1], (x,), (u,))))
 
 
 def along_curves(f: Map, x: Tensor, u: Tensor, v: Tensor, a: Tensor) -> tuple[Tensor, Tensor]:
     """J v and H(u, v) + J a, derivatives of f(x + s u + t v + s t a): (m, d) each -> (m, p)."""
-    return _forward(lambda: jvp(lambda y, w: jvp(f, (y,), (w,))[1], (x, v), (u, a)))
+    return _forward(lambda: _pair(jvp(lambda y, w: jvp(f, (y,), (w,))[1], (x, v), (u, a))))
 
 
 def chunks_for_first_derivatives(f: EvaluatedMap, per_point: int) -> tuple[Tensor, ...]:
@@ -120,7 +122,13 @@ def prepare() -> None:
         jvp(torch.sin, (one,), (one,))
 
 
-def _forward(derivative: Callable[[], Tensor]) -> Tensor:
+def _pair(results: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
+    """The two results of `jvp`, which by its type may have a third."""
+    value, slope = results
+    return value, slope
+
+
+def _forward(derivative: Callable[[], Result]) -> Result:
     prepare()
     try:
         return derivative()

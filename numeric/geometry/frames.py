@@ -88,23 +88,26 @@ def _shear(parts: Tensor, features: Tensor) -> None:
 
 def compensated_product(axes: Tensor, vectors: Tensor) -> Tensor:
     """(m, k, d), (d, n) -> (m, k, n) by compensated sums, as if in twice the digits and rounded once."""
-    total = remainder = None
-    for x, y in zip(axes.unbind(2), vectors, strict=True):
-        x = x[:, :, None]
-        term = x * y
-        error = term.neg()
-        for a in _halves(x):
-            for b in _halves(y):
-                error.addcmul_(a, b)
-        if total is None:
-            total, remainder = term, error
-            continue
+    columns = zip(axes.unbind(2), vectors, strict=True)
+    products = (_exact_product(x[:, :, None], y) for x, y in columns)
+    total, remainder = next(products)
+    for term, error in products:
         remainder += error
         new = total + term
         back = new - total
         remainder += total.sub_(new - back).add_(term.sub_(back))
         total = new
     return total.add_(remainder)
+
+
+def _exact_product(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """x y rounded, and what rounding took away."""
+    term = x * y
+    error = term.neg()
+    for a in _halves(x):
+        for b in _halves(y):
+            error.addcmul_(a, b)
+    return term, error
 
 
 def _halves(x: Tensor) -> tuple[Tensor, Tensor]:

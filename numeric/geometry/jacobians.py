@@ -15,7 +15,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from numeric.geometry.derivatives import along
+from numeric.geometry.derivatives import Map, along
 from numeric.geometry.scaled_qr import compressed
 from numeric.inputs import InputError
 from numeric.models.memory import Meter
@@ -137,7 +137,7 @@ def _reduced(f: EvaluatedMap, lanes: int, capacity: int, x: Tensor, done: Count)
     return logs[None], rows[None]
 
 
-def _graph(f: EvaluatedMap, x: Tensor) -> tuple[Tensor, Tensor]:
+def _graph(f: Map, x: Tensor) -> tuple[Tensor, Tensor]:
     with torch.enable_grad():
         x = x.clone().requires_grad_()
         return x, f(x)
@@ -176,7 +176,7 @@ def _measure(f: EvaluatedMap) -> tuple[int, int, bool]:
     return forward.peak, max(back.peak, both.peak // 2), True
 
 
-def _jvp(f: EvaluatedMap, x: Tensor, u: Tensor) -> Tensor:
+def _jvp(f: Map, x: Tensor, u: Tensor) -> Tensor:
     """J u by forward mode, or by reverse mode twice where torch has no forward mode."""
     try:
         return along(f, x, u)

@@ -117,7 +117,7 @@ class LayerStack:
             return None
         return MatrixProduct((*(factor.transposed for factor in reversed(back)), *ahead))
 
-    def _steps(self, h: Tensor) -> Iterator[ScaledMatrix]:
+    def _steps(self, h: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
         for linear, phi in self.layers:
             weights = linear.weight.detach().double()
             z = weights @ h
@@ -129,7 +129,7 @@ class LayerStack:
             yield logs, weights
 
 
-def _transposed(steps: Sequence[ScaledMatrix]) -> Iterator[ScaledMatrix]:
+def _transposed(steps: Sequence[tuple[Tensor, Tensor]]) -> Iterator[ScaledMatrix]:
     """W^T diag(e^l) from the last layer to the first, each as two matrices with scaled rows."""
     for logs, weights in reversed(steps):
         yield logs, None

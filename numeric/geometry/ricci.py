@@ -136,25 +136,25 @@ def ricci_scalar(
     """
     opened, x = Model.of(model, layer), as_numbers("x", x)
     hidden = HiddenLayer.at(opened, x)
-    if hidden is None:
-        with opened.on(x) as f:
-            # before SATURATION_SAFE, whose operations would be suspected
-            require_no_kinks(layers_with_kinks(f, opened.module))
-            require_wide_layer(f.count, f.points.shape[1])
-            with ReplacedOperations(SATURATION_SAFE):
-                value, condition, rank, size, error = _any_map(f, progress)
-    else:
+    if hidden is not None:
         points = opened.check_points(x)
         require_no_kinks([hidden.name] if hidden.jumps() else [])
         require_wide_layer(*hidden.weights.shape)
         check_hessian_fits(*hidden.weights.shape)
         value, condition, rank = curvature(hidden, points)
+        require_full_rank(rank, x)
+        require_finite(value)
+        return Ricci(value.to(x.dtype), condition.to(x.dtype), rank)
+    with opened.on(x) as f:
+        # before SATURATION_SAFE, whose operations would be suspected
+        require_no_kinks(layers_with_kinks(f, opened.module))
+        require_wide_layer(f.count, f.points.shape[1])
+        with ReplacedOperations(SATURATION_SAFE):
+            value, condition, rank, size, error = _any_map(f, progress)
     require_full_rank(rank, x)
     require_finite(value)
-    if hidden is None:
-        require_digits(size, error)
-        return Ricci(value.to(x.dtype), condition.to(x.dtype), rank, error=error.to(x.dtype))
-    return Ricci(value.to(x.dtype), condition.to(x.dtype), rank)
+    require_digits(size, error)
+    return Ricci(value.to(x.dtype), condition.to(x.dtype), rank, error=error.to(x.dtype))
 
 
 def _any_map(f: EvaluatedMap, progress: bool) -> tuple[Tensor, ...]:

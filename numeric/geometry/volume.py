@@ -168,7 +168,8 @@ def _over_all_points(
         with opened.on(x) as f, ReplacedOperations(SATURATION_SAFE):
             row_tolerance, scaled_rows = tolerance(f), jacobians(f, memory, progress)
             parts = [measure(_factor(logs, rows, row_tolerance)) for logs, rows in scaled_rows]
-    return tuple(torch.cat(part) for part in zip(*parts, strict=True))
+    value, rank, condition = (torch.cat(part) for part in zip(*parts, strict=True))
+    return value, rank, condition
 
 
 def _check_rank(rank: Tensor) -> None:
@@ -217,9 +218,9 @@ def _factor(logs: Tensor, rows: Tensor, row_tolerance: float | None) -> _Factors
     graded_points = {}
     doubtful = (~(condition <= SAFE)).nonzero()[:, 0]
     # On the CPU, since `graded` chooses pivots step by step.
-    on_host = (part[doubtful].cpu() for part in (logs, rows))
-    for point, *arguments in zip(doubtful.tolist(), *on_host, strict=True):
-        graded_matrix = graded_points[point] = graded(*arguments, row_tolerance)
+    on_host = zip(logs[doubtful].cpu(), rows[doubtful].cpu(), strict=True)
+    for point, (row_logs, matrix_rows) in zip(doubtful.tolist(), on_host, strict=True):
+        graded_matrix = graded_points[point] = graded(row_logs, matrix_rows, row_tolerance)
         values = graded_matrix.log_singular
         condition[point] = (values[0] - values[-1]).exp() if graded_matrix.rank else 1
     return _Factors(triangles, scale, condition, graded_points)

@@ -83,7 +83,7 @@ class Model:
         module = next((m for m in (model, owner) if isinstance(m, nn.Module)), None)
         opened = cls(model, module, layer)
         if layer is not None:
-            opened._check_layer()
+            opened._check_layer(layer)
         return opened
 
     @property
@@ -111,7 +111,7 @@ class Model:
         def stop(_: Any, __: Any, output: Any) -> NoReturn:
             raise _Reached(output)
 
-        with hooked(self.module.get_submodule(self.layer), stop):
+        with hooked(self._require_module("layers").get_submodule(self.layer), stop):
             try:
                 self.body(x)
             except _Reached as reached:
@@ -203,7 +203,7 @@ class Model:
             names = tuple(names)
             for name in names:
                 _require_layer(module, name)
-        chosen = {
+        chosen: dict[str, Tensor] = {
             name: part
             for name, part in module.named_parameters()
             if (part.requires_grad or not trainable)
@@ -269,10 +269,10 @@ class Model:
             stack.enter_context(torch.random.fork_rng(devices=[]))
             if self.module is not None:
                 stack.enter_context(_restored(self.module))
-            for name, part in {"": self.module, **self.layers}.items():
-                if (reason := _mixes_or_draws(part)) is not None:
-                    handle = part.register_forward_pre_hook(_refuse(name, part, reason))
-                    stack.callback(handle.remove)
+                for name, part in {"": self.module, **self.layers}.items():
+                    if (reason := _mixes_or_draws(part)) is not None:
+                        handle = part.register_forward_pre_hook(_refuse(name, part, reason))
+                        stack.callback(handle.remove)
             run, call = self._on_copies(x.shape[1:])
             check_outputs(run, call, points, x.shape[1:])
 
@@ -323,7 +323,8 @@ class Model:
         if self.layer is None:
             return
         calls: list[None] = []
-        with hooked(self.module.get_submodule(self.layer), lambda *_: calls.append(None)):
+        layer = self._require_module("layers").get_submodule(self.layer)
+        with hooked(layer, lambda *_: calls.append(None)):
             run_or_explain(self.body, _copy(x[:1].detach()))
         if len(calls) != 1:
             raise InputError(
@@ -338,13 +339,13 @@ class Model:
             )
         return self.module
 
-    def _check_layer(self) -> None:
+    def _check_layer(self, layer: str) -> None:
         if self.module is None:
             raise InputError(
-                f"layer = {self.layer!r} was given, but only a torch.nn.Module has layers with names: give "
+                f"layer = {layer!r} was given, but only a torch.nn.Module has layers with names: give "
                 "the module, or a function that ends at that layer."
             )
-        _require_layer(self.module, self.layer)
+        _require_layer(self.module, layer)
 
 
 ModelLike = Model | nn.Module | Callable[[Tensor], Tensor]  # whatever `Model.of` opens
@@ -442,7 +443,7 @@ def _plain_attention() -> Iterator[None]:
         torch.backends.mha.set_fastpath_enabled(fast)
 
 
-def _mixes_or_draws(part: nn.Module | None) -> str | None:
+def _mixes_or_draws(part: nn.Module) -> str | None:
     """Why the outputs of a module for one example depend on others or on chance, or None."""
     if isinstance(part, nn.modules.batchnorm._BatchNorm):
         if part.running_mean is None:

@@ -53,7 +53,7 @@ def perceptron(
     generator = generator_for("weights", whole("seed", seed, 0), widths)
 
     def linear(d: int, n: int) -> nn.Linear:
-        layer = nn.utils.skip_init(nn.Linear, d, n, dtype=dtype)
+        layer = _without_values(d, n, dtype)
         for values in (layer.weight, layer.bias):
             nn.init.normal_(values, generator=generator)
         return layer
@@ -88,6 +88,11 @@ def hidden_layers(model: nn.Module) -> dict[str, tuple[nn.Linear, nn.Module]]:
     return layers_by_name
 
 
+def _without_values(d: int, n: int, dtype: torch.dtype) -> nn.Linear:
+    """A linear layer whose weights are yet to be written: torch's random numbers do not move on."""
+    return nn.Linear(d, n, device="meta", dtype=dtype).to_empty(device="cpu")
+
+
 class ParallelLinear(nn.Module):
     """One linear layer for each of s networks in parallel, each with its own inputs."""
 
@@ -103,7 +108,8 @@ class ParallelLinear(nn.Module):
         return torch.baddbmm(self.bias[:, None], x, self.weight.mT)
 
     def alone(self, k: int) -> nn.Linear:
-        layer = nn.utils.skip_init(nn.Linear, *self.weight.shape[:0:-1], dtype=self.weight.dtype)
+        _, n, d = self.weight.shape
+        layer = _without_values(d, n, self.weight.dtype)
         layer.load_state_dict({"weight": self.weight[k], "bias": self.bias[k]})
         return layer.to(self.weight.device)
 
@@ -140,7 +146,8 @@ class ParallelNetworks(nn.Module):
 
     @staticmethod
     def _joined(parts: Sequence[nn.Module]) -> nn.Module:
-        return ParallelLinear(parts) if isinstance(parts[0], nn.Linear) else parts[0]
+        linear = [part for part in parts if isinstance(part, nn.Linear)]
+        return ParallelLinear(linear) if linear else parts[0]
 
     def forward(self, x: Tensor) -> Tensor:
         return self.layers(x.transpose(0, 1)).transpose(0, 1)

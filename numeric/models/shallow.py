@@ -153,7 +153,8 @@ class ShallowNetwork:
                 "network jumps: use a smooth activation, or one with its kink at 0."
             )
         at = self.preactivations(x)
-        form = moment_form(*(function(at) for function in self.slopes), self.weights)
+        first, second = self.slopes
+        form = moment_form(first(at), second(at), self.weights)
         self._cholesky(form.metric)
         return form.value
 

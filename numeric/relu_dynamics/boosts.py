@@ -76,19 +76,18 @@ def advance(
     field = rays.field(residuals)
     moving, hits = _released(rays, field, state)
     whole = span * torch.ones_like(state.a)
-    left, index, state = whole, None, None
-    for _ in range(
-        8 * rays.count
-    ):  # a constant force drives no neuron around the origin more than once
+    left, index = whole, torch.arange(len(whole), device=whole.device)
+    # A constant force drives no neuron around the origin more than once.
+    for k in range(8 * rays.count):
         force = _force_on(field.force, moving)
         time, fence = _next(rays, field, moving, force)
         moved = _moved(moving, force, torch.minimum(time, left))
-        state = moved if index is None else state.put(index, moved)
+        state = state.put(index, moved) if k else moved
         at = (time <= left).nonzero()[:, 0]
         if not len(at):
             return _restore_delta(delta, state), hits
         moving, ray, kind = _at_fence(rays, field, moved.of(at), fence[at])
-        index, left = at if index is None else index[at], (left - time)[at]
+        index, left = index[at], (left - time)[at]
         hits.append(Hits(whole[index] - left, index, ray, kind))
     raise ArithmeticError(f"neuron {int(index[0])} met more rays in one step than there are.")
 

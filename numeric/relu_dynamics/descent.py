@@ -120,7 +120,8 @@ class InterpolatedFrames:
         left = max(right - 1, 0)
         width = (self.times[right] - self.times[left]).item()
         share = (time - self.times[left].item()) / width if width else 0.0
-        return Neurons(*torch.lerp(self.values[left], self.values[right], share), self.alpha)
+        a, b, c = torch.lerp(self.values[left], self.values[right], share)
+        return Neurons(a, b, c, self.alpha)
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,7 +217,8 @@ class Descent:
         left = range(first, self.steps + 1)
         kind = {"of": "steps", "show": progress, "initial": first - 1, "total": self.steps}
         for step in progress_bar(left, **kind):
-            losses.append(optimizer.step(lambda: task.loss(parts)))
+            # By torch's stubs a closure returns a float; by its manual it returns the loss, a tensor.
+            losses.append(optimizer.step(lambda: task.loss(parts)))  # pyrefly: ignore[no-matching-overload]
             frame = step % every == 0 or step == self.steps
             if frame or len(losses) == UNREAD:
                 numbers = torch.stack(losses).tolist()

@@ -106,8 +106,10 @@ class Neurons:
         if antisymmetric:
             parts = torch.cat([parts, parts * torch.tensor([[1.0], [1.0], [-1.0]], **WIDE)], 1)
         place = resolve(device)
-        values = ((w * p).to(place, dtype) for w, p in zip(widths, parts, strict=True))
-        return cls(*values, math.sqrt(m) if alpha is None else alpha)
+        first, second, third = (
+            (w * p).to(place, dtype) for w, p in zip(widths, parts, strict=True)
+        )
+        return cls(first, second, third, math.sqrt(m) if alpha is None else alpha)
 
     @classmethod
     def pytorch(

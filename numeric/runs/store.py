@@ -40,7 +40,7 @@ def fingerprint(*settings: Any) -> str:
     def add(part: Any) -> None:
         if isinstance(part, Tensor):
             digest.update(repr((part.shape, part.dtype, part.device.type)).encode())
-            digest.update(part.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
+            digest.update(part.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
         elif isinstance(part, dict):
             add(list(part.items()))
         elif isinstance(part, tuple | list):

@@ -235,7 +235,7 @@ class TrainingState:
     ) -> Tensor:
         def closure() -> Tensor:  # some optimisers evaluate it several times
             optimizer.zero_grad()
-            value = self.loss(model(batch.x), batch.y)
+            value = self._loss_of(model(batch.x), batch.y)
             if not isinstance(value, Tensor) or value.ndim or not value.requires_grad:
                 raise InputError(
                     f"{_named(self.loss)} gave {value!r}, but one number that depends on the parameters "
@@ -244,7 +244,13 @@ class TrainingState:
             value.backward()
             return value.detach()
 
-        return optimizer.step(closure)
+        # By torch's stubs a closure returns a float; by its manual it returns the loss, a tensor.
+        return optimizer.step(closure)  # pyrefly: ignore[no-matching-overload]
+
+    def _loss_of(self, outputs: Tensor, targets: Tensor | None) -> Tensor:
+        if self.loss is None or targets is None:
+            raise InputError("The loss or y is None: give both, or a step of one's own.")
+        return self.loss(outputs, targets)
 
     def _batch(self) -> Batch:
         """The next examples of a shuffled epoch; the last ones of it may be fewer."""
@@ -280,7 +286,10 @@ class TrainingState:
         )
 
     def save(self, file: Checkpoint) -> None:
-        self.snapshots.file.flush()
+        if isinstance(self.snapshots, StoredSnapshots):
+            self.snapshots.file.flush()
+        # A step of one's own is not called, which would leave traces wherever it keeps a record.
+        plain = self.own_step is None
         file.write({
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
@@ -291,7 +300,7 @@ class TrainingState:
             "place": self.place,
             "losses": torch.tensor(self.losses, dtype=torch.float64),
             "snapshots": len(self.snapshots),
-            "check": [self._start_loss, self._check_loss(self.model)],
+            "check": [self._start_loss, self._check_loss(self.model)] if plain else [None, None],
         })  # fmt: skip
 
     def resume(self, file: Checkpoint, wanted: Collection[int]) -> None:
@@ -313,7 +322,8 @@ class TrainingState:
                 "or store this run elsewhere."
             )
         self.model.load_state_dict(state["model"])
-        self._require_same_losses(file.path, state["check"])
+        if self.own_step is None:
+            self._require_same_losses(file.path, state["check"])
         self.optimizer.load_state_dict(state["optimizer"])
         moving = [p for group in self.optimizer.param_groups for p in group["params"]]
         for place, memory in state["optimizer"]["state"].items():
@@ -329,29 +339,23 @@ class TrainingState:
         self.snapshots.file.require_room(len(set(wanted) - set(self.snapshots)))
 
     @cached_property
-    def _start_loss(self) -> float | None:
+    def _start_loss(self) -> float:
         return self._check_loss(self.template)
 
-    def _check_loss(self, model: nn.Module) -> float | None:
-        """The loss of the first examples, by a copy: neither statistics nor random numbers move on.
-
-        None with a step of one's own: to call it would leave traces wherever it keeps a record.
-        """
-        if self.own_step is not None:
-            return None
+    def _check_loss(self, model: nn.Module) -> float:
+        """The loss of the first examples, by a copy: neither statistics nor random numbers move on."""
         model = copy.deepcopy(model).train()
+        targets = None if self.y is None else self.y[: self.size]
         with random_state.borrowed(self.device, self.seed):
-            return float(self.loss(model(self.x[: self.size]), self.y[: self.size]).detach())
+            return float(self._loss_of(model(self.x[: self.size]), targets).detach())
 
-    def _require_same_losses(self, path: Path, written: list[float | None]) -> None:
+    def _require_same_losses(self, path: Path, written: list[float]) -> None:
         """Refuse a model or loss that computes other numbers than the one that wrote the file.
 
         Half the digits must agree: another processor rounds otherwise, and a deep network makes that
         larger by some powers of ten. A loss near 0 is a difference of larger numbers, so that the loss
         at the start sets the scale.
         """
-        if self.own_step is not None:
-            return
         now = [self._start_loss, self._check_loss(self.model)]
         floats = (p.dtype for p in self.model.parameters() if p.is_floating_point())
         digits = math.sqrt(max(torch.finfo(dtype).eps for dtype in floats))
@@ -393,7 +397,7 @@ class TrainingState:
         return "; ".join(parts)
 
 
-def _named(function: Callable[..., Any]) -> str:
+def _named(function: object) -> str:
     """The name of a function, or the repr of another object."""
     if isinstance(function, partial):
         arguments = [

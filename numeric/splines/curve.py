@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from numeric.splines.law import FilledLaw
 from numeric.splines.system import Outer
+from numeric.splines.weights import Ends
 
 __all__ = ["SplineCurve"]
 
@@ -71,10 +72,10 @@ class SplineCurve:
         """The second derivative; at a jump of the density, that of one side."""
         return self.law.density(x) * self.moment(x)
 
-    def integral_of_bend(self, p: Array, q: Array, by: tuple[Array, Array] = ONE) -> Array:
+    def integral_of_bend(self, p: Array, q: Array, by: Ends = ONE) -> Array:
         """The integral of f'' g between p and q without a node between; g is linear."""
         return self.law.hats(p, q).against((self.moment(p), self.moment(q)), by)
 
-    def _piece(self, x: Array) -> tuple[Array, Array, Array]:
+    def _piece(self, x: Array) -> tuple[NDArray[np.intp], Array, Array]:
         left = np.clip(np.searchsorted(self.x, x, side="right") - 1, 0, len(self.x) - 2)
         return left, self.x[left], self.x[left + 1]

@@ -19,6 +19,8 @@ from numeric.splines.system import System
 __all__ = ["SplineInterpolant"]
 
 Array = NDArray[np.float64]
+Counts = NDArray[np.intp]
+Data = tuple[Array, Array, Counts]  # places, targets, and how often each place occurs
 
 
 class SplineInterpolant(RegressorMixin, BaseEstimator):
@@ -117,7 +119,7 @@ def _numbers(name: str, x: ArrayLike) -> Array:
     return as_numbers(name, x, "(n,)").detach().cpu().double().numpy()
 
 
-def _data(x: ArrayLike, y: ArrayLike, interpolated: bool) -> tuple[Array, Array, Array]:
+def _data(x: ArrayLike, y: ArrayLike, interpolated: bool) -> Data:
     """Places in order and without repetitions, the mean target of each, and how often it occurs."""
     x, y = _numbers("x", x), _numbers("y", y)
     if x.ndim != 1 or y.shape != x.shape:
@@ -140,7 +142,7 @@ def _data(x: ArrayLike, y: ArrayLike, interpolated: bool) -> tuple[Array, Array,
     return places, y[first] + np.bincount(which, off) / counts, counts
 
 
-def _from_zero(x: Array, y: Array, counts: Array) -> tuple[Array, Array, Array]:
+def _from_zero(x: Array, y: Array, counts: Counts) -> Data:
     """The data with x > 0, where units are active, after an added datum (0, 0)."""
     off = (x <= 0) & (y != 0)
     if off.any():
@@ -156,7 +158,7 @@ def _from_zero(x: Array, y: Array, counts: Array) -> tuple[Array, Array, Array]:
     return np.append(0.0, x[after]), np.append(0.0, y[after]), np.append(1, counts[after])
 
 
-def _flown(gram: Array, y: Array, counts: Array, ridge: float, time: float) -> tuple[Array, float]:
+def _flown(gram: Array, y: Array, counts: Counts, ridge: float, time: float) -> tuple[Array, float]:
     """Targets and a ridge whose regression equals the gradient flow from 0 at this time.
 
     A mode of rate r has reached (1 - e^-z)/z time of its pull, where z = (r + ridge) time. The ridge

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from analytic.splines import Initialisation
-from numeric.inputs import InputError, positive
+from numeric.inputs import ArrayLike, InputError, positive, require_points
 from numeric.kernels import Kernel
 from numeric.splines.law import FilledLaw, filled
 
@@ -43,22 +43,25 @@ class SplineKernel(Kernel):
     def law(self) -> FilledLaw:
         return filled(self.initialisation, self.values)
 
-    def __call__(self, x: Tensor, y: Tensor | None = None) -> Tensor:
-        x, y = self._places("x", x), self._places("y", x if y is None else y)
-        return self._evaluated(x, y[:, 0])
+    def __call__(self, x: ArrayLike, y: ArrayLike | None = None) -> Tensor:
+        rows, columns = require_points(x, y)
+        return self._evaluated(
+            _on_a_line(rows)[:, None], _on_a_line(rows if columns is None else columns)
+        )
 
-    def diagonal(self, x: Tensor) -> Tensor:
-        x = self._places("x", x)[:, 0]
-        return self._evaluated(x, x)
+    def diagonal(self, x: ArrayLike) -> Tensor:
+        points = _on_a_line(require_points(x)[0])
+        return self._evaluated(points, points)
 
     def _evaluated(self, x: Tensor, y: Tensor) -> Tensor:
         left, right = (part.detach().cpu().numpy() for part in (x, y))
         values = self.law.kernel(left, right, self.readout)
         return torch.as_tensor(values, dtype=x.dtype, device=x.device)
 
-    @staticmethod
-    def _places(name: str, x: Tensor) -> Tensor:
-        if not isinstance(x, Tensor) or x.ndim != 2 or x.shape[1] != 1:
-            shape = tuple(x.shape) if isinstance(x, Tensor) else type(x).__name__
-            raise InputError(f"{name} must be a tensor of points (n, 1), but {shape} was given.")
-        return x
+
+def _on_a_line(points: Tensor) -> Tensor:
+    """(n, 1) -> (n,)."""
+    if points.shape[1] != 1:
+        shape = tuple(points.shape)
+        raise InputError(f"These kernels take points of a line, (n, 1), but {shape} was given.")
+    return points[:, 0]

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from analytic.splines import Initialisation
 
-__all__ = ["Hats", "hats"]
+__all__ = ["Ends", "Hats", "hats"]
 
 Array = NDArray[np.float64]
+Ends = tuple[Array | float, Array | float]  # values of a linear function at both ends of intervals
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(24)
 NODES, WEIGHTS = (1 + NODES) / 2, WEIGHTS / 2  # on [0, 1]
 
@@ -28,7 +29,7 @@ class Hats:
     def __add__(self, other: Hats) -> Hats:
         return Hats(self.pp + other.pp, self.pq + other.pq, self.qq + other.qq)
 
-    def against(self, f: tuple[Array, Array], g: tuple[Array, Array]) -> Array:
+    def against(self, f: Ends, g: Ends) -> Array:
         """The integral of nu f g for two linear functions with these values at p and q."""
         return f[0] * g[0] * self.pp + (f[0] * g[1] + f[1] * g[0]) * self.pq + f[1] * g[1] * self.qq
 
@@ -40,7 +41,12 @@ def hats(init: Initialisation, values: Mapping[str, float]) -> Callable[[Array, 
         scale = float((init.biases / init.slopes).subs(numbers)) ** 0.5
         return _Smooth(lambda u: init.density.numpy(u=u, **values), scale)
     parts = [
-        _Power(*(float(part.subs(numbers)) for part in (one.low, one.high, one.weight)), one.power)
+        _Power(
+            low=float(one.low.subs(numbers)),
+            high=float(one.high.subs(numbers)),
+            weight=float(one.weight.subs(numbers)),
+            power=one.power,
+        )
         for one in init.knot_intervals
     ]
 
@@ -103,7 +109,7 @@ class _Smooth:
             (weight * after**2).sum(-1),
         )
 
-    def _by_angle(self, p: Array, q: Array, apart: Array) -> tuple[Array, Array]:
+    def _by_angle(self, p: Array, q: Array, apart: NDArray[np.bool_]) -> tuple[Array, Array]:
         """Nodes equally placed in arctan(u / scale), and du by what runs from 0 to 1."""
         low, high = (
             np.where(

@@ -74,7 +74,9 @@ def _two_point(act: Activation) -> Iterator[Claim]:
         points = _points(act, GRAMS[0])  # q = 2 and 3 beside 4: a sign to an even power is not seen
         yield _by_pairs(act, part, points[-1:] if act.kinks else points)
     if len(parts) == 2:
-        yield Claim(act.slope, "Price: d(kernel)/d(kxy)", _price(act), _points(act, *GRAMS))
+        yield Claim(
+            act.require("slope"), "Price: d(kernel)/d(kxy)", _price(act), _points(act, *GRAMS)
+        )
 
 
 def _everywhere(act: Activation) -> Iterator[Claim]:
@@ -144,7 +146,7 @@ def _stein(act: Activation) -> Iterator[Claim]:
 def _elu_by_conditioning(of_slope: bool) -> Claim:
     """E[ELU(v) | u] is elementary, which leaves a one-dimensional quadrature over u."""
     elu = ACTIVATIONS["elu"]
-    formula = elu.slope if of_slope else elu.kernel
+    formula = elu.require("slope") if of_slope else elu.kernel
     outer = compile_mpmath((z,), elu.derivative() if of_slope else elu.phi.expr)
 
     def inner(mean: Any, std: Any) -> Any:

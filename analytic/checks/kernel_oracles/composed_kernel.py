@@ -57,7 +57,7 @@ class WideNetwork:
         return self.act.kernel.mpmath(*gram, **self.parameters)
 
     def _slope(self, *gram: Any) -> Any:
-        return self.act.slope.mpmath(*gram, **self.parameters)
+        return self.act.require("slope").mpmath(*gram, **self.parameters)
 
     def phi(self, order: int) -> Callable[[Any], Any]:
         """The derivative of phi of this order, between kinks."""

@@ -23,7 +23,8 @@ class Twofold:
     __slots__ = ("_halves", "high", "low", "xp")
 
     def __init__(self, xp: Any, high: Any, low: Any = 0.0) -> None:
-        self.xp, self.high, self.low, self._halves = xp, high, low, None
+        self.xp, self.high, self.low = xp, high, low
+        self._halves: tuple[Any, Any] | None = None
 
     @property
     def halves(self) -> tuple[Any, Any]:

@@ -39,8 +39,8 @@ def at_origin(f: Callable[[Any], Any]) -> Any:
         exponent = 2**power * (digits // 2)
         with mp.workdps(4 * max(digits, exponent)):  # terms in powers of s cancel
             values.append(f(mpf(10) ** -exponent))
-        *_, far, near = [None, *values]
-        if far is not None and abs(near - far) <= abs(near) / 10:
+        near = values[-1]
+        if len(values) > 1 and abs(near - values[-2]) <= abs(near) / 10:
             return near
         if len(values) > 2 and (growth := _power_law(*values[-3:])):
             if growth < 0:

@@ -139,7 +139,12 @@ def _routes() -> list[Claim]:
     return [
         *_claims("sum", of_sum(*pair), one + two, k1 + k2),
         *_claims("product", of_product(*pair), one * two, k1 * k2),
-        *_claims("layer", of_layer(pair[0], ACT.F.expr, ACT.G.expr), _through(one), _within(k1)),
+        *_claims(
+            "layer",
+            of_layer(pair[0], ACT.F.expr, ACT.require("G").expr),
+            _through(one),
+            _within(k1),
+        ),
     ]
 
 

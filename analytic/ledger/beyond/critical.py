@@ -44,7 +44,7 @@ def _critical_value(act: Activation, pair: Callable[[Any], Pair], low: Any, high
 
 def _curve(act: Activation) -> tuple[sp.Expr, sp.Expr]:
     """sigma and zeta as functions of the fixed variance."""
-    F, G = act.F.expr, act.G.expr
+    F, G = act.F.expr, act.require("G").expr
     return 1 / sp.sqrt(G), sp.sqrt(V - F / G)
 
 

@@ -40,11 +40,12 @@ def _at(Q: sp.Expr, *moments: sp.Expr) -> list[sp.Expr]:
 
 def _layers(act: Activation, layers: int) -> tuple[sp.Expr, sp.Expr]:
     """u.g.v of the NNGP and of the NTK after so many layers, by a recursion over the layers."""
-    F, G, G2 = (f.expr for f in (act.F, act.G, act.G2))
+    F, G, G2 = (f.expr for f in map(act.require, ("F", "G", "G2")))
     rates = [sp.diff(f, V) for f in (F, G, G2)]
-    Q, h = sigma**2 * dot(x, x) + zeta**2, sigma**2 * dot(u, v)
+    g = dot(u, v)
+    Q, h = sigma**2 * dot(x, x) + zeta**2, sigma**2 * g
     dQ = [2 * sigma**2 * dot(x, direction) for direction in (u, v)]
-    T, t, dT = 1 + dot(x, x), dot(u, v), [2 * dot(x, direction) for direction in (u, v)]
+    T, t, dT = 1 + dot(x, x), g, [2 * dot(x, direction) for direction in (u, v)]
     for layer in range(1, layers + 1):
         bias, scale = (0, xi**2) if layer == layers else (1, sigma**2)
         (f, N, N2), (df, dG, dG2) = _at(Q, F, G, G2), _at(Q, *rates)
@@ -84,11 +85,12 @@ def _catalogued(
 
 def _second_layer(act: Activation) -> tuple[sp.Expr, sp.Expr]:
     r"""a and $b - 2a' = 2\sigma^4G'(Q)\,Q'\,E[\phi\phi'']$ at depth 2, the average of the layer below."""
+    F, G = act.F.expr, act.require("G").expr
     below = sigma**2 * s + zeta**2
-    Q = sigma**2 * act.F.expr.subs(V, below) + zeta**2
-    a = sigma**4 * act.G.expr.subs(V, Q) * act.G.expr.subs(V, below)
-    phi_phi2 = (sp.diff(act.F.expr, V) - act.G.expr).subs(V, below)  # E[phi phi'']
-    rate = sp.diff(act.G.expr, V).subs(V, Q) * sp.diff(Q, s)
+    Q = sigma**2 * F.subs(V, below) + zeta**2
+    a = sigma**4 * G.subs(V, Q) * G.subs(V, below)
+    phi_phi2 = (sp.diff(F, V) - G).subs(V, below)  # E[phi phi'']
+    rate = sp.diff(G, V).subs(V, Q) * sp.diff(Q, s)
     return a, 2 * sigma**4 * rate * phi_phi2
 
 
@@ -116,7 +118,7 @@ def _seven(a: sp.Expr) -> sp.Expr:
 
 
 def _at_depth_one(act: Activation, oracle: Callable[..., Any]) -> Claim:
-    a = sigma**2 * act.G.expr.subs(V, sigma**2 * s + zeta**2)
+    a = sigma**2 * act.require("G").expr.subs(V, sigma**2 * s + zeta**2)
     formula = Formula("(7) at depth 1", (d, sigma, zeta, r), _seven(a))
     points = ({"d": 3, "sigma": "1.1", "zeta": "0.4", "r": "0.9"},)
     return Claim(formula, "differences of the kernel", oracle(MetricJet.scalar), points)

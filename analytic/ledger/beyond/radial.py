@@ -88,7 +88,7 @@ def _any_tangent_metric() -> Claim:
 
 def _flat_origin() -> Claim:
     r"""The NNGP's R is $-(d-1)(d+2)e^{-\Omega}\Omega'^2 s$ near x = 0, so that it vanishes there."""
-    omega = sp.log(sigma**2 * gaussian.G.expr.subs(V, sigma**2 * s + zeta**2))
+    omega = sp.log(sigma**2 * gaussian.require("G").expr.subs(V, sigma**2 * s + zeta**2))
     rate = (-(d - 1) * (d + 2) * sp.exp(-omega) * sp.diff(omega, s) ** 2).subs(s, 0)
     formula = Formula("R/s of the NNGP at the origin", (d, sigma, zeta), rate)
 

@@ -54,7 +54,9 @@ def _wide(act: Activation, route: str, oracle: Callable[..., Any], **tolerance: 
     """(D.3) with closed forms of both averages."""
     gram = [sigma**2 * dot(a, b) + zeta**2 for a, b in ((x, x), (x, y), (y, y))]
     values = dict(zip((kxx, kxy, kyy), gram, strict=True))
-    kernel, slope = (f.expr.subs(values, simultaneous=True) for f in (act.kernel, act.slope))
+    kernel, slope = (
+        f.expr.subs(values, simultaneous=True) for f in map(act.require, ("kernel", "slope"))
+    )
     formula = Formula(
         f"tangent kernel, {act.name}", (sigma, zeta, xi, *x, *y), kernel + xi**2 * slope * (1 + dot(x, y))
     )  # fmt: skip

@@ -47,7 +47,7 @@ def _by_averages(act: Activation, name: str, expr: sp.Expr) -> Claim:
 
 def _metric(act: Activation) -> Claim:
     """(5) with Omega from the closed form of G."""
-    omega = sp.log(sigma**2 * act.G.expr)
+    omega = sp.log(sigma**2 * act.require("G").expr)
     at = {V: _variance}
     slope = sp.diff(omega, V).subs(at) * sigma**2
     expr = sp.exp(omega.subs(at)) * (dot(u, v) + 2 * slope * dot(x, u) * dot(x, v))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import sympy as sp
 from mpmath import mp
 
@@ -71,7 +72,7 @@ def _riemann(jet: MetricJet, values: dict[str, Any]) -> Any:
     tensor = jet.curvature().riemann
     vectors = [_vector(values, name) for name in "uvwy"]
     for vector in vectors:  # each contraction takes the leading index away
-        tensor = sum(c * part for c, part in zip(vector, tensor, strict=True))
+        tensor = np.sum([c * part for c, part in zip(vector, tensor, strict=True)], axis=0)
     return tensor
 
 

@@ -97,7 +97,7 @@ def _price() -> Claim:
 
 def _radial(act: Activation) -> Claim:
     """(D.19) with (D.20) from closed forms of G and G2, against the kernel moved at both ends."""
-    G, G2 = (f.expr.subs(variance, sigma**2 * s + zeta**2) for f in (act.G, act.G2))
+    G, G2 = (f.expr.subs(variance, sigma**2 * s + zeta**2) for f in map(act.require, ("G", "G2")))
     Psi, c = (sigma**2 + xi**2) * G + sigma**2 * xi**2 * G2 * (1 + s), sigma**2 * xi**2 * G2
     expr = Psi * dot(u, v) + 2 * (sp.diff(Psi, s) - c) * dot(x, u) * dot(x, v)
     formula = Formula(f"(D.19), {act.name}", ARGS, expr.subs(s, dot(x, x)))

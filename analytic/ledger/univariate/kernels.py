@@ -206,7 +206,7 @@ def _limits() -> tuple[Claim, Claim]:
 
     outside = ({"x": "-1.9", "y": "2.3", "A": "0.8", "B": "0.7"},)
     one_out = ({"x": "0.1", "y": "1.4", "A": "1.2", "B": "0.9"},)
-    points = tuple(p | {"ec2": "0.4"} for p in (*INSIDE, *outside, *one_out))
+    points = tuple({**p, "ec2": "0.4"} for p in (*INSIDE, *outside, *one_out))
     return (
         Claim(uniform, "exact rule on cubic pieces", pieced, points),
         Claim(gaussian, "slopes and biases one after another", normal, sample(gaussian, 2)),

@@ -91,7 +91,8 @@ RESIDUALS = {"rho1": ("0.8", "-1.3"), "rho2": ("-0.4", "0.6"), "rho3": ("1.5", "
 
 def _residual_sum(k: int) -> tuple[sp.Expr, sp.Expr]:
     """g of the pattern of particle k."""
-    return tuple(sum(RHO[j] * lifted(X[j])[i] for j in ACTIVE[k]) for i in (0, 1))
+    first, second = (sum(RHO[j] * lifted(X[j])[i] for j in ACTIVE[k]) for i in (0, 1))
+    return first, second
 
 
 def _data(v: dict[str, Any]) -> tuple[list[Any], list[tuple[Any, Any]]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from torch import Tensor
 
@@ -26,25 +26,19 @@ class Tally:
     """Running sums for a ratio of two means, with its standard error by the delta method."""
 
     count: int = 0
-    tops: Tensor | float = 0.0
-    squares: Tensor | float = 0.0
-    mixed: Tensor | float = 0.0
-    bottoms: Tensor | float = 0.0
-    bottom_squares: Tensor | float = 0.0
+    sums: list[Tensor] = field(default_factory=list)  # empty before the first draws
 
     def add(self, top: Tensor, bottom: Tensor | None = None) -> None:
         """Add draws along the first axis; without denominators the ratio is a plain mean."""
         bottom = top.new_ones(len(top)) if bottom is None else bottom
         below = bottom.reshape(-1, *(1,) * (top.ndim - 1))
         self.count += len(top)
-        self.tops = self.tops + top.sum(0)
-        self.squares = self.squares + (top**2).sum(0)
-        self.mixed = self.mixed + (top * below).sum(0)
-        self.bottoms = self.bottoms + below.sum(0)
-        self.bottom_squares = self.bottom_squares + (below**2).sum(0)
+        more = [part.sum(0) for part in (top, top**2, top * below, below, below**2)]
+        self.sums = [a + b for a, b in zip(self.sums, more, strict=True)] if self.sums else more
 
     def estimate(self) -> Estimate:
-        ratio = self.tops / self.bottoms
-        rest = self.squares - 2 * ratio * self.mixed + ratio**2 * self.bottom_squares
-        spread = (rest.clamp_min(0) / (self.count - 1)).sqrt() * self.count / self.bottoms.abs()
+        tops, squares, mixed, bottoms, bottom_squares = self.sums
+        ratio = tops / bottoms
+        rest = squares - 2 * ratio * mixed + ratio**2 * bottom_squares
+        spread = (rest.clamp_min(0) / (self.count - 1)).sqrt() * self.count / bottoms.abs()
         return Estimate(ratio.cpu(), spread.cpu(), self.count)

@@ -195,10 +195,10 @@ class Problem:
         biases = grid[:, -1] if self.zeta else torch.zeros(len(grid), dtype=torch.float64)
         parts = [t.split(self._rows()) for t in (grid[:, : len(basis)] @ basis, biases, masses)]
         spare = torch.eye(self.d, dtype=torch.float64) - basis.T @ basis
-        sums: list[Tensor | float] = [0.0] * 4
+        sums: list[Tensor] = []
         for w, b, mass in zip(*parts, strict=True):
-            values = self._of_units(w, b, spare)
-            sums = [s + torch.tensordot(mass, v, 1) for s, v in zip(sums, values, strict=True)]
+            more = [torch.tensordot(mass, v, 1) for v in self._of_units(w, b, spare)]
+            sums = [one + new for one, new in zip(sums, more, strict=True)] if sums else more
         return sums
 
     def _of_units(self, normal: Tensor, biases: Tensor, spare: Tensor) -> tuple[Tensor, ...]:

@@ -190,7 +190,7 @@ class Twins:
     def away(self, run: Run, x: Tensor) -> dict[Curve, Tensor]:
         """Distances of points (m, 2) from every known curve: (pairs, m)."""
         lattice = Lattice(WIDER * self.task.reach, FINE, x.dtype, x.device)
-        after, pairs = run.model, range(len(self.seeds))
+        after, pairs = _parallel(run.model), range(len(self.seeds))
         curves = {Curve.OWN: [lattice.curve(margin(after.network(k))) for k in pairs]}
         if self.task.side is not None:
             curves[Curve.TASK] = [lattice.curve(self.task.side)] * len(pairs)
@@ -205,13 +205,20 @@ class Twins:
         }
 
 
+def _parallel(model: nn.Module) -> ParallelNetworks:
+    """Refuse a model of another kind than those that `train` trains here."""
+    return require_instance(
+        "the model of the run", model, ParallelNetworks, "ParallelNetworks([...])"
+    )
+
+
 def _measured(run: Run, x: Tensor, progress: bool) -> Tensor:
     """(labels, pairs, steps, layers, m)."""
     count = run.data[0].shape[1]
     stages = []
     with progress_bar(of="volumes", show=progress, total=count * len(run.steps)) as bar:
         for step in run.steps:
-            together, volumes = run.model_at(step), []
+            together, volumes = _parallel(run.model_at(step)), []
             for k in range(count):
                 volumes.append(log_volume(together.network(k), x))
                 bar.update()

@@ -125,13 +125,15 @@ def geometry_map(model: nn.Module, lattice: Lattice) -> GeometryMap:
     x, lead, layers = lattice.x, margin(model), hidden_layers(model)
     curved = [geometry.ricci_scalar(model, x, layer=name) for name in layers]
     widths = x.new_tensor([linear.out_features for linear, _ in layers.values()])
-    maps = (
-        log_volume(model, x),
-        widths[:, None] * torch.stack([one.value for one in curved]),  # g has a factor 1/n
-        torch.stack([one.condition for one in curved]),
-        lead(x),
+    ricci = widths[:, None] * torch.stack([one.value for one in curved])  # g has a factor 1/n
+    return GeometryMap(
+        lattice=lattice,
+        log_volume=lattice.square(log_volume(model, x)),
+        ricci=lattice.square(ricci),
+        condition=lattice.square(torch.stack([one.condition for one in curved])),
+        margin=lattice.square(lead(x)),
+        boundary=lattice.curve(lead),
     )
-    return GeometryMap(lattice, *map(lattice.square, maps), lattice.curve(lead))
 
 
 def geometry_maps(run: Run, lattice: Lattice, progress: bool = True) -> dict[int, GeometryMap]:

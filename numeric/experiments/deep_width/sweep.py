@@ -123,7 +123,7 @@ class KernelSweep:
         """Draw all networks and measure their kernels."""
         if self.store is not None:
             require_writable(as_path(self.store) / "width")
-        x = self.x.to(resolve(self.device), self.dtype)
+        x = points(self.x).to(resolve(self.device), self.dtype)
         exact: dict[int, Tensor] = {}
         at: dict[int, Estimate] = {}
         total = self.draws * len(self.widths)
@@ -190,7 +190,7 @@ class KernelSweep:
 
     def _stacks(self, width: int) -> list[int]:
         """Draws in groups that fit in memory."""
-        largest = max(width, *self.x.shape) ** 2
+        largest = max(width, *points(self.x).shape) ** 2
         size = max(1, min(self.draws, BLOCK // largest))
         full, rest = divmod(self.draws, size)
         return [size] * full + [rest] * (rest > 0)

@@ -54,16 +54,16 @@ class EventLog:
 
     @classmethod
     def of(cls, nodes: list[LogEntry]) -> EventLog:
-        alone = (
+        times, residuals, drifts, rays, kinds = (
             np.array([getattr(node, name) for node in nodes])
             for name in ("time", "residuals", "drift", "ray", "kind")
         )
         counts = np.array([len(node.who) for node in nodes])
-        joined = (
+        who, mode, offset = (
             np.concatenate([getattr(node, name) for node in nodes])
             for name in ("who", "mode", "offset")
         )
-        return cls(*alone, counts, *joined)
+        return cls(times, residuals, drifts, rays, kinds, counts, who, mode, offset)
 
     def nodes(self) -> list[LogEntry]:
         ends = np.cumsum(self.counts)[:-1]

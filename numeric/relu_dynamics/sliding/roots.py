@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from numeric.relu_dynamics.sliding.modes import integrals
 from numeric.relu_dynamics.sliding.tables import Array
@@ -37,15 +38,15 @@ class Sums:
         table[:n, 0], table[:n, 1 : 1 + s], table[n:, 1 + s :] = constant, rising, fading
         return cls(rates, table)
 
-    def basis(self, time: Array) -> Array:
+    def basis(self, time: Array | float) -> Array:
         """Values, slopes and curvatures of all terms: (...) -> (..., 1 + 2s, 3)."""
-        time = np.asarray(time)[..., None]
+        at = np.asarray(time)[..., None]
         late = self.rates - self.rates.min()
-        decay, slow = np.exp(-self.rates * time), np.exp(-late * time)
-        terms = np.zeros((*time.shape[:-1], 1 + 2 * len(self.rates), 3))
+        decay, slow = np.exp(-self.rates * at), np.exp(-late * at)
+        terms = np.zeros((*at.shape[:-1], 1 + 2 * len(self.rates), 3))
         terms[..., 0, 0] = 1
         rise, fade = terms[..., 1 : 1 + len(late), :], terms[..., 1 + len(late) :, :]
-        rise[..., 0] = integrals(self.rates, time)
+        rise[..., 0] = integrals(self.rates, at)
         rise[..., 1] = decay
         rise[..., 2] = -self.rates * decay
         fade[..., 0] = slow
@@ -90,7 +91,7 @@ def earliest(sums: Sums, horizon: float, guess: float) -> tuple[float, int] | No
         left, low, right = right, high, min(horizon, right + 2 * width)
 
 
-def _pending(low: Array, high: Array, width: float) -> Array:
+def _pending(low: Array, high: Array, width: float) -> NDArray[np.intp]:
     """Functions whose lower bounds do not keep them above 0 on the interval."""
     (concave, convex), (concave_end, convex_end) = low, high
     first = concave_end[:, 0] + convex[:, 0] + width * convex[:, 1]
@@ -99,7 +100,7 @@ def _pending(low: Array, high: Array, width: float) -> Array:
     return np.flatnonzero(np.maximum(np.minimum(start, first), np.minimum(end, last)) <= 0)
 
 
-def _shapes(low: Array, high: Array) -> Array:
+def _shapes(low: Array, high: Array) -> NDArray[np.bool_]:
     """Whether each is convex, concave, falling or rising throughout: (4, n)."""
     (concave, convex), (concave_end, convex_end) = low, high
     return np.stack(
@@ -113,7 +114,7 @@ def _shapes(low: Array, high: Array) -> Array:
 
 
 def _first(
-    sums: Sums, pending: Array, convex: Array, left: float, right: float
+    sums: Sums, pending: NDArray[np.intp], convex: NDArray[np.bool_], left: float, right: float
 ) -> tuple[float, int] | None:
     """Among functions that have at most one root in front of their lowest point."""
     table = sums.coefficients[pending]

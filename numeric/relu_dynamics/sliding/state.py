@@ -67,7 +67,8 @@ class SlidingState:
 
     def modes(self, net: SlidingNetwork) -> LinearModes:
         weights = np.bincount(self.mode, net.push**2, len(net.tables.motion))
-        return LinearModes.of(net.tables, weights, self.residuals)
+        # By numpy's stubs `bincount` counts in whole numbers even with weights, which are floats here.
+        return LinearModes.of(net.tables, weights, self.residuals)  # pyrefly: ignore[bad-argument-type]
 
     def weights(self, net: SlidingNetwork, who: Whole | slice = ALL) -> Array:
         """w = (a, -b), (m, 2), or of some."""

@@ -56,9 +56,9 @@ class Fences:
         nearest = np.full((len(net.tables.motion), 2, 2), np.inf)
         negative = (net.push < 0).astype(int)
         for side in range(2):
-            np.minimum.at(nearest, (state.mode, side, negative), state.reach[:, side])
+            np.minimum.at(nearest[:, side], (state.mode, negative), state.reach[:, side])
         mode, side, negative = np.nonzero(nearest < np.inf)
-        sign, drift = 1.0 - 2 * negative, state.drift[mode]
+        sign, drift = np.where(negative, -1.0, 1.0), state.drift[mode]
         gone = sign * (net.tables.fence[mode, side] * drift).sum(1)
         return cls(mode, side, sign, nearest[mode, side, negative] - gone + rounding(drift))
 
