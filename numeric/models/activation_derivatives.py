@@ -134,7 +134,7 @@ def slopes_of(module: nn.Module) -> Slopes | None:
 
 def slopes_of_activation(activation: Activation) -> Slopes:
     """The derivatives of an `Activation`, from its formula if it is not in the table."""
-    if (known := _by_expression().get(activation.phi.expr)) is not None:
+    if (known := by_expression().get(activation.phi.expr)) is not None:
         return known
     first, second = (
         Formula("slope", (symbol,), activation.derivative(order)).torch for order in (1, 2)
@@ -166,7 +166,7 @@ TABLE: dict[type[nn.Module], Slopes] = {
 
 
 @cache
-def _by_expression() -> dict[sp.Expr, Slopes]:
+def by_expression() -> dict[sp.Expr, Slopes]:
     """The same for activations of `analytic`, whose moments take SymPy half a second: when first needed."""
     known = {
         "sigmoid": sigmoid, "tanh": tanh, "gelu": gelu, "silu": silu, "softplus": softplus, "erf": erf,
