@@ -39,6 +39,7 @@ __all__ = [
     "resolve",
     "samples_on_a_line",
     "seed_for",
+    "shown",
     "values_on_a_line",
     "whole",
     "whole_numbers",
@@ -225,7 +226,7 @@ def as_numbers(name: str, values: ArrayLike | float, shape: str = "(n, ...)") ->
         ) from None
     if array.dtype.kind not in "iuf":
         raise InputError(
-            f"{name} is no array of numbers, but {values!r}: give one of shape {shape}."
+            f"{name} is no array of numbers, but {shown(values)}: give one of shape {shape}."
         )
     return torch.from_numpy(array.astype(np.float64))  # a copy, which torch may write to
 
@@ -306,6 +307,16 @@ def samples_on_a_line(x: ArrayLike, y: ArrayLike, like: Tensor) -> tuple[Tensor,
             f"x = {twice} is given more than once: keep it once, with the mean target."
         )
     return x, y
+
+
+def shown(value: object) -> str:
+    """A value on one line of an error message: its repr if that is short, else its class.
+
+    >>> shown("abc"), shown(np.zeros((3, 3)))
+    ("'abc'", 'a ndarray')
+    """
+    text = repr(value)
+    return text if len(text) < 60 and "\n" not in text else f"a {type(value).__name__}"
 
 
 def require_finite(name: str, values: Tensor) -> None:

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
 import sympy as sp
 
-from analytic import Activation, InputError, activations, catalogue, deep, nngp, ntk, riemann
+from analytic import Activation, activations, catalogue, deep, nngp, ntk, riemann
 from analytic import signal_propagation as signal
 from analytic.activations import affine, erf, monomial, relu, sine
 from analytic.finite import bumps
@@ -15,6 +16,7 @@ from analytic.finite.units import Units
 from analytic.perturbation import exact_chi, exact_fluctuation, linear, monotone, polynomial
 from analytic.relu_dynamics import CanonicalNeuron, Neuron, Samples, VelocityField
 from analytic.splines import INITIALISATIONS, Initialisation
+from refusals import require_refusals
 
 NAN, HUGE = float("nan"), 10**400
 x = sp.Symbol("x", real=True)
@@ -178,21 +180,12 @@ FUNCTIONS: dict[str, tuple[Callable[..., object], tuple]] = {
         ("ab", None, 3, NAN, True, [], ["one", 1], [None, 1], erf),
     ),
 }  # fmt: skip
-CALLS = [
-    pytest.param(function, value, id=f"{name}-{k}")
-    for name, (function, values) in FUNCTIONS.items()
-    for k, value in enumerate(values)
-]
 
 
-@pytest.mark.parametrize(("function", "value"), CALLS)
-def test_a_wrong_call_is_refused_in_a_sentence(function, value) -> None:
-    with pytest.raises(InputError) as refusal:
-        function(value)
-    text = str(refusal.value)
-    assert text
-    assert "\n" not in text
-    assert not text.startswith(("argument of type", "'NoneType'"))
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_wrong_calls_are_refused_in_a_sentence(name: str) -> None:
+    function, values = FUNCTIONS[name]
+    require_refusals((f"{k}: {str(v)[:40]}", partial(function, v)) for k, v in enumerate(values))
 
 
 def test_right_calls_are_not_refused() -> None:

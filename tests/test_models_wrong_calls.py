@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,8 @@ from analytic.activations import erf, monomial
 from drawn_networks import WIDE, deep, drawn
 from numeric import geodesics, geometry, infinite, models
 from numeric.geodesics import Search
-from numeric.inputs import InputError
 from numeric.models import Model, ShallowNetwork
+from refusals import require_refusals
 
 NET = deep(2, 5, 4)
 HIDDEN = drawn(nn.Sequential(nn.Linear(2, 5), nn.Tanh()))
@@ -81,18 +82,14 @@ CALLS: dict[str, Callable[..., Any]] = {
 
 
 @pytest.mark.parametrize("call", CALLS)
-@pytest.mark.parametrize("points", POINTS)
-@pytest.mark.parametrize("net", [NET, HIDDEN], ids=["deep", "hidden"])
-def test_wrong_points(call: str, points: str, net: nn.Module) -> None:
-    with pytest.raises(InputError):
-        CALLS[call](net, POINTS[points])
-
-
-@pytest.mark.parametrize("call", CALLS)
-@pytest.mark.parametrize("model", MODELS)
-def test_wrong_models(call: str, model: str) -> None:
-    with pytest.raises(InputError):
-        CALLS[call](MODELS[model], X)
+def test_wrong_points_and_models(call: str) -> None:
+    points = (
+        (f"{name}, {type(net).__name__}", net, x)
+        for name, x in POINTS.items()
+        for net in (NET, HIDDEN)
+    )
+    models = ((name, model, X) for name, model in MODELS.items())
+    require_refusals((label, partial(CALLS[call], *pair)) for label, *pair in (*points, *models))
 
 
 OPTIONS: dict[str, Callable[[], Any]] = {
@@ -229,10 +226,8 @@ def resnet(**changes: Any) -> nn.Module:
     return models.ResNet((1, 1, 1, 1), **{"width": 2, "generator": torch.Generator(), **changes})
 
 
-@pytest.mark.parametrize("name", OPTIONS)
-def test_wrong_options(name: str) -> None:
-    with pytest.raises(InputError):
-        OPTIONS[name]()
+def test_wrong_options() -> None:
+    require_refusals(OPTIONS.items())
 
 
 def test_arrays_and_lists_are_points_too_and_tensors_keep_their_dtype() -> None:

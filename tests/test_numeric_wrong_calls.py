@@ -23,7 +23,6 @@ from numeric.experiments.knots import Gathering, clustering
 from numeric.experiments.random_features import DenseInterpolant, FeatureSweep, RandomFeatures
 from numeric.experiments.width import WidthSweep
 from numeric.infinite import FullyConnected
-from numeric.inputs import InputError
 from numeric.models.shallow import ShallowNetwork
 from numeric.relu_dynamics import Descent, Flow, MeanField, Neurons, sliding, variation
 from numeric.relu_dynamics.regimes import milestones, regime
@@ -33,6 +32,7 @@ from numeric.splines import SplineInterpolant, SplineKernel
 from numeric.splines.natural import natural
 from numeric.splines.norms import norm_by_integral
 from numeric.splines.norms import variation as spline_variation
+from refusals import require_refusals
 from short_runs import SGD, data, model
 
 NAN, INF = math.nan, math.inf
@@ -102,14 +102,14 @@ def problem(**wrong: object) -> Problem:
     return Problem(**right | wrong)
 
 
-def each(make: Callable[..., object], **wrong: list[object]) -> list[object]:
+def each(
+    make: Callable[..., object], **wrong: list[object]
+) -> list[tuple[str, Callable[[], object]]]:
     """Calls with one wrong argument each, for each of the wrong values."""
     called = make.func if isinstance(make, partial) else make
     name = getattr(called, "__qualname__", type(called).__name__).replace("<lambda>", "")
     return [
-        pytest.param(
-            partial(make, **{argument: value}), id=f"{name}({argument}: {type(value).__name__})"
-        )
+        (f"{name}({argument}={str(value)[:40]})", partial(make, **{argument: value}))
         for argument, values in wrong.items()
         for value in values
     ]
@@ -366,17 +366,9 @@ BAD = (
 )  # fmt: skip
 
 
-def test_there_are_many_wrong_calls() -> None:
-    assert len(BAD) > 400
-
-
-@pytest.mark.parametrize("call", BAD)
-def test_a_wrong_call_is_refused_in_one_sentence(call: Callable[[], object]) -> None:
-    with pytest.raises(InputError) as refusal:
-        call()
-    message = str(refusal.value)
-    assert message.endswith((".", "!"))
-    assert "\n" not in message
+@pytest.mark.parametrize("name", sorted({label.partition("(")[0] for label, _ in BAD}))
+def test_wrong_calls_are_refused_in_one_sentence(name: str) -> None:
+    require_refusals(call for call in BAD if call[0].partition("(")[0] == name)
 
 
 def test_arrays_lists_and_tensors_are_taken_alike(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from numeric.inputs import ArrayLike, InputError, as_numbers, whole
+from numeric.inputs import ArrayLike, InputError, as_numbers, shown, whole
 from numeric.models.memory import GIGABYTE, Meter
 from numeric.models.output_checks import check_outputs, run_or_explain
 from numeric.models.repaired_operations import REPAIRED, ReplacedOperations
@@ -76,7 +76,7 @@ class Model:
             return model if layer is None else cls.of(model.body, layer)
         if not callable(model):
             raise InputError(
-                f"model = {model!r} was given, but a torch.nn.Module or a function from (n, ...) "
+                f"model = {shown(model)} was given, but a torch.nn.Module or a function from (n, ...) "
                 "to (n, ...) tensors is needed."
             )
         owner = getattr(model, "__self__", None)
