@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from numbers import Real
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 import numpy as np
 import torch
@@ -241,6 +241,14 @@ def points(
         raise InputError(f"{name} must have shape (n, {d or 'd'}), but {tuple(x.shape)} was given.")
     require_finite(name, x)
     return x
+
+
+@overload
+def require_points(x: ArrayLike, y: None = None) -> tuple[Tensor, None]: ...
+
+
+@overload
+def require_points(x: ArrayLike, y: ArrayLike) -> tuple[Tensor, Tensor]: ...
 
 
 def require_points(x: ArrayLike, y: ArrayLike | None = None) -> tuple[Tensor, Tensor | None]:

@@ -62,7 +62,7 @@ def test_a_fused_layer_is_the_plain_one(name: str, plain: bool, dtype: torch.dty
     bare = kxy.new_tensor(BIAS), kxy.new_tensor(biases)
     memory = Poisoned(kxy.numel() + 3, kxy)
     for free in (memory, Fresh()):
-        free.begin(kxy.shape)
+        free.begin(*kxy.shape)
         free.keep()
         computed = closed.step(tangent, plain)(*parts, SCALE, bare[0], weights, bare[1], free)
         for one, true in zip(computed, expected, strict=True):
@@ -90,7 +90,7 @@ def test_conditions_may_be_shared_and_sums_may_lack_a_side() -> None:
         (sided, kxy + kyy + det, torch.where(kxy > 0, kxy, kxy.sinh())),
     ):
         memory = Poisoned(kxy.numel(), kxy)
-        memory.begin(kxy.shape)
+        memory.begin(*kxy.shape)
         memory.keep()
         k, tangent = layer(tile, True, True)(*parts, scale, zero, scale, zero, memory)
         torch.testing.assert_close(k, scale * kernel, rtol=1e-14, atol=1e-14)
@@ -112,7 +112,7 @@ def test_results_take_the_place_of_operands_that_are_not_needed_again() -> None:
 
 def test_memory_is_taken_again_unless_it_is_kept() -> None:
     memory = Scratch(12, torch.zeros(1, dtype=torch.float32))
-    memory.begin((3, 4))
+    memory.begin(3, 4)
     tiles = [memory[k] for k in range(USUAL + 2)]  # more than there are at first
     assert all(tile.shape == (3, 4) and tile.dtype == torch.float32 for tile in tiles)
     for k, tile in enumerate(tiles):
@@ -121,7 +121,7 @@ def test_memory_is_taken_again_unless_it_is_kept() -> None:
     memory.keep(tiles[0], None, tiles[2])
     assert memory[0] is tiles[1]
     assert memory[1] is tiles[3]
-    memory.begin((2, 5))
+    memory.begin(2, 5)
     again = [memory[k] for k in range(USUAL + 2)]
     assert all(tile.is_contiguous() and tile.shape == (2, 5) for tile in again)
     assert len({tile.data_ptr() for tile in again}) == USUAL + 2

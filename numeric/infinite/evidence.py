@@ -11,16 +11,14 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from numeric.infinite.prediction import OneKernel, Regression, as_network
+from numeric.infinite.prediction import HasNNGP, OneKernel, Regression, as_network
 from numeric.inputs import ArrayLike, InputError, positive
 from numeric.kernels import Kernel
 from numeric.kernels.spectrum import GramSpectrum, require_finite
 
 
-class ScaledNetwork(Protocol):
+class ScaledNetwork(HasNNGP, Protocol):
     """A network with an NNGP kernel, and derivatives of sum(weights * nngp(x)) by its layers' scales."""
-
-    def nngp(self, x: Tensor, y: Tensor | None = None) -> Tensor: ...
 
     def nngp_gradient(self, x: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]: ...
 
@@ -67,19 +65,20 @@ def log_marginal_likelihood(
     >>> round(log_marginal_likelihood(linear, [[1.0]], [0.0], noise=1.0).value, 4)
     -1.2655
     """
-    net = as_network(net, "nngp")
+    network = as_network(net, "nngp")
     data, noise = Regression.of(x, y), positive("noise", noise, zero=True)
-    x = data.x
-    (n, k), covariance = data.y.shape, require_finite(net.nngp(x)).clone()
+    (n, k), covariance = data.y.shape, require_finite(network.nngp(data.x)).clone()
     covariance.diagonal().add_(noise)
     factor, failed = torch.linalg.cholesky_ex(covariance)
     if failed:
-        raise _no_density(GramSpectrum.of(net.nngp(x), noise))
+        raise _no_density(GramSpectrum.of(network.nngp(data.x), noise))
     inverse = torch.cholesky_inverse(factor)
     condition = (_norm(covariance) * _norm(inverse)).item()
     del covariance
-    if condition * n * torch.finfo(x.dtype).eps >= 1:  # the 1-norm bounds the eigenvalues' ratio
-        spectrum = GramSpectrum.of(net.nngp(x), noise)
+    if (
+        condition * n * torch.finfo(data.x.dtype).eps >= 1
+    ):  # the 1-norm bounds the eigenvalues' ratio
+        spectrum = GramSpectrum.of(network.nngp(data.x), noise)
         if spectrum.rank < n:
             raise _no_density(spectrum)
     alpha = torch.cholesky_solve(data.y, factor)
@@ -88,11 +87,12 @@ def log_marginal_likelihood(
     weights = inverse.mul_(-k / 2).addmm_(alpha, alpha.mT, alpha=0.5)
 
     def gradient() -> EvidenceGradient:
-        if isinstance(net, OneKernel):
+        if isinstance(network, OneKernel):
             raise InputError(
                 "A kernel alone has no scales to differentiate by: give a FullyConnected."
             )
-        return EvidenceGradient(*net.nngp_gradient(x, weights), weights.trace().item())
+        by_weights, by_biases = network.nngp_gradient(data.x, weights)
+        return EvidenceGradient(by_weights, by_biases, weights.trace().item())
 
     return LogEvidence(value.item(), condition, gradient)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, reduce
 
 import torch
 from torch import Tensor, nn
@@ -86,6 +86,11 @@ class FiniteNetwork(nn.Module):
         self.phis = [act.phi.torch for act in description.activations]
         self.slopes = [_slope(act) for act in description.activations]
 
+    @property
+    def _dense(self) -> list[Dense]:
+        """The layers: a ModuleList does not say of which class its modules are."""
+        return [layer for layer in self.layers if isinstance(layer, Dense)]
+
     def forward(self, x: Tensor) -> Tensor:
         """(m, d) -> (..., m)."""
         hidden, _ = self._forward(x)
@@ -106,18 +111,19 @@ class FiniteNetwork(nn.Module):
         """(m, d), (k, d) -> (..., m, k): the empirical tangent kernel of this network."""
         left = self._tangents(x)
         right = left if y is None else self._tangents(y)
-        return sum(
+        parts = (
             layer.gram(h, g) * (delta @ eps.mT)
-            for layer, (h, delta), (g, eps) in zip(self.layers, left, right, strict=True)
+            for layer, (h, delta), (g, eps) in zip(self._dense, left, right, strict=True)
         )
+        return reduce(torch.add, parts)
 
     def _tangents(self, x: Tensor) -> list[tuple[Tensor, Tensor]]:
         """For each layer its input and the derivative of the output by its preactivation."""
         hidden, preactivations = self._forward(_require_finite(x))
         delta = torch.ones_like(hidden[-1][..., :1])
-        deltas = [delta]
+        deltas, layers = [delta], self._dense
         for k in range(len(preactivations) - 1, -1, -1):
-            delta = self.layers[k + 1].backward(delta) * self.slopes[k](preactivations[k])
+            delta = layers[k + 1].backward(delta) * self.slopes[k](preactivations[k])
             deltas.append(delta)
         return list(zip(hidden, reversed(deltas), strict=True))
 

@@ -324,6 +324,6 @@ def compile_program(
         if step.call is None
     }
     small = compile_together(INPUTS, list(program.small))
-    names = {**CALLS, "evaluate": evaluate, "small": small}
-    exec(source(program, places), names)
-    return names["layer"]
+    defined: dict[str, Callable[..., tuple[Tensor, ...]]] = {}
+    exec(source(program, places), {**CALLS, "evaluate": evaluate, "small": small}, defined)
+    return defined["layer"]

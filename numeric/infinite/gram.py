@@ -30,27 +30,27 @@ def matrix(net: FullyConnected, x: ArrayLike, y: ArrayLike | None, tangent: bool
 
     Without biases and with phi(0) = 0 the output at x = 0 is always 0, and so are its row and column.
     """
-    x, y = require_points(x, y)
-    recursion, symmetric = Recursion.of(net, tangent), y is None
-    height, width = TILE if x.device.type == "cpu" else LARGE
+    left, right = require_points(x, y)
+    recursion, symmetric = Recursion.of(net, tangent), right is None
+    columns = left if right is None else right
+    height, width = TILE if left.device.type == "cpu" else LARGE
     plain = torch.inference_mode(False)  # other threads may not write to inference tensors
-    with plain, torch.no_grad(), sharing(x.device) as threads:
-        columns = x if symmetric else y
-        out, rows = x.new_empty(len(x), len(columns)), _cuts(0, len(x), height)
-        cells = min(height, len(x)) * min(width, len(columns))
-        memories = [_memory(cells, x) for _ in range(threads)]
+    with plain, torch.no_grad(), sharing(left.device) as threads:
+        out, rows = left.new_empty(len(left), len(columns)), _cuts(0, len(left), height)
+        cells = min(height, len(left)) * min(width, len(columns))
+        memories = [_memory(cells, left) for _ in range(threads)]
 
         @once
         def known() -> tuple[Points, Points]:
-            points = recursion.points(x)
-            return points, points if symmetric else recursion.points(y)
+            points = recursion.points(left)
+            return points, points if symmetric else recursion.points(columns)
 
         def fill(k: int, worker: int) -> None:
             if worker == 0:
                 known()  # while the other threads begin with a matrix product
             i, memory = rows[k], memories[worker]
             start = i.start if symmetric else 0
-            torch.mm(x[i], columns[start:].T, out=out[i, start:])
+            torch.mm(left[i], columns[start:].T, out=out[i, start:])
             points, others = known()
             own = points[i]
             for j in _cuts(start, len(columns), width):
@@ -95,7 +95,7 @@ def gradient(net: FullyConnected, x: ArrayLike, weights: ArrayLike) -> tuple[Ten
     """d/d(sigma_w, sigma_b) of sum(weights * NNGP), with the graph of one tile at a time."""
     x, _ = require_points(x)
     converted = as_numbers("weights", weights, f"({len(x)}, {len(x)})")
-    weights = weights if converted is weights else converted.to(x)
+    weights = converted if isinstance(weights, Tensor) else converted.to(x)
     if weights.shape != (len(x), len(x)) or weights.dtype != x.dtype:
         raise InputError(
             f"weights must have shape ({len(x)}, {len(x)}) and be {x.dtype}, but shape "

@@ -32,7 +32,7 @@ def jet(recursion: Recursion, x: Tensor) -> Jet:
 
 def _jet_in_the_plane(recursion: Recursion, x: Tensor) -> Jet:
     """The jet at (|x|, 0) for each x of d coordinates."""
-    d, (w, b) = x.shape[1], (recursion.sigma_w, recursion.sigma_b)
+    d, (w, b) = x.shape[1], recursion.numbers
     inner_product = _inner_product(x)
     covariance = inner_product.scaled(w[0] ** 2 / d).plus_constant(b[0] ** 2)
     require_finite_variances(covariance.value)

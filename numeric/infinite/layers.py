@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
 
 import sympy as sp
 import torch
@@ -21,7 +20,7 @@ from analytic.expressions.formula import Formula
 from analytic.expressions.symbols import V, z
 from analytic.geometry.layer_moments import require_finite_G2
 from numeric.infinite import fused_layers
-from numeric.infinite.mehler import Mehler
+from numeric.infinite.mehler import Expansion, Mehler
 from numeric.infinite.mehler.expansion import TOLERANCE, attainable
 from numeric.inputs import InputError
 
@@ -77,7 +76,7 @@ class Layer:
                 f"{self.activation.name} leaves {names} open: fix it, as in monomial(2)."
             )
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, Activation]:
         """Pickle the activation only: each process compiles its own functions."""
         return {"activation": self.activation}
 
@@ -86,8 +85,15 @@ class Layer:
         return tile(self.activation)
 
     @cached_property
+    def _closed_form(self) -> Tile:
+        """The expressions of averages over pairs, for layers that are `closed`."""
+        if self._tile is None:
+            raise TypeError(f"{self.activation.name} has no closed form of averages over pairs.")
+        return self._tile
+
+    @cached_property
     def needs_det(self) -> bool:
-        return self._tile.needs_det if self.closed else self.angular
+        return self.angular if self._tile is None else self._tile.needs_det
 
     @cached_property
     def square(self) -> Callable[[Tensor], Tensor]:
@@ -160,30 +166,32 @@ class Layer:
     @cached_property
     def curved(self) -> bool:
         """Whether small angles after this layer are computed by `separation.separate`."""
-        return not self.linear and (not self.closed or self._tile.slope is not None)
+        return not self.linear and (self._tile is None or self._tile.slope is not None)
 
     @cached_property
     def kinks(self) -> tuple[float, ...]:
         return tuple(map(float, self.activation.kinks))
 
-    def rows(self, variances: Tensor, slopes: bool) -> Any:
+    def rows(self, variances: Tensor, slopes: bool) -> Rows:
         """What `pairs` precomputes for each variance, indexed like a tensor."""
         if self.closed:
-            return variances
-        kernel, slope = self._series
-        rows = Expansions(kernel.rows(variances), slope.rows(variances) if slopes else None)
-        if slopes:
-            self._check_slope(rows)
-        return rows
+            return Rows(variances)
+        series, slope_series = self._series
+        phi = series.rows(variances)
+        if not slopes:
+            return Rows(variances, phi)
+        slope = slope_series.rows(variances)
+        self._check_slope(phi, slope)
+        return Rows(variances, phi, slope)
 
     @torch.no_grad()
-    def _check_slope(self, rows: Expansions) -> None:
+    def _check_slope(self, phi: Expansion, slope: Expansion) -> None:
         r"""Refuse an unresolved slope: $\sqrt{k+1}\,a_{k+1} = \sqrt V a'_k$ at k = 0, 1.
 
         This identity is integration by parts. At the nodes a steep phi may look like a step with slope
         0, and two quadrature rules may then agree on a wrong value.
         """
-        phi, slope, root = rows.kernel, rows.slope, rows.kernel.V.sqrt()
+        root = phi.V.sqrt()
         by_parts = phi.coefficients[:, 1:3] * torch.arange(1, 3).to(root).sqrt()
         off = (by_parts - root[:, None] * slope.coefficients[:, :2]).abs().amax(1)
         # A coefficient is accurate to `attainable` times the size of its function; 64 for safety
@@ -195,28 +203,32 @@ class Layer:
                 "its slope by quadrature: lower the variance, or scale the activation down."
             )
 
-    def pairs(self, rows: Any, cols: Any, kxy: Tensor, det: Tensor | None, slopes: bool) -> Pairs:
+    def pairs(self, rows: Rows, cols: Rows, kxy: Tensor, det: Tensor | None, slopes: bool) -> Pairs:
         """A tile of rows (n), columns (m), and covariances and determinants (n, m)."""
-        if self.closed:
-            return self.elements(rows[:, None], cols[None, :], kxy, det, slopes)
-        kernel, slope = self._series
-        second = slope.pairs(rows.slope, cols.slope, kxy) if slopes else None
-        return Pairs(kernel.pairs(rows.kernel, cols.kernel, kxy), second)
+        if rows.phi is None or cols.phi is None:
+            return self.elements(rows.V[:, None], cols.V[None, :], kxy, det, slopes)
+        series, slope_series = self._series
+        kernel = series.pairs(rows.phi, cols.phi, kxy)
+        if rows.slope is None or cols.slope is None:
+            return Pairs(kernel)
+        return Pairs(kernel, slope_series.pairs(rows.slope, cols.slope, kxy))
 
-    def listed(self, rows: Any, cols: Any, kxy: Tensor, det: Tensor, slopes: bool) -> Pairs:
+    def listed(self, rows: Rows, cols: Rows, kxy: Tensor, det: Tensor, slopes: bool) -> Pairs:
         """As `pairs` for each row with the column of the same index, (n,), and `Pairs.after`."""
-        if self.closed:
-            return self.elements(rows, cols, kxy, det, slopes, after=True)
-        kernel, slope = self._series
-        second = slope.listed(rows.slope, cols.slope, kxy, det) if slopes else None
-        return Pairs(kernel.listed(rows.kernel, cols.kernel, kxy, det), second)
+        if rows.phi is None or cols.phi is None:
+            return self.elements(rows.V, cols.V, kxy, det, slopes, after=True)
+        series, slope_series = self._series
+        kernel = series.listed(rows.phi, cols.phi, kxy, det)
+        if rows.slope is None or cols.slope is None:
+            return Pairs(kernel)
+        return Pairs(kernel, slope_series.listed(rows.slope, cols.slope, kxy, det))
 
     def step(self, tangent: bool, plain: bool) -> Callable[..., tuple[Tensor, ...]]:
         """Closed forms for a tile of points that are far from collinear, see `fused_layers.layer`."""
         steps = self._steps  # shared by threads: each may store its own, equal, function
         if (tangent, plain) not in steps:
             steps[tangent, plain] = fused_layers.layer(
-                self._tile.far_from_collinear, tangent, plain
+                self._closed_form.far_from_collinear, tangent, plain
             )
         return steps[tangent, plain]
 
@@ -234,11 +246,16 @@ class Layer:
         after: bool = False,
     ) -> Pairs:
         """Closed forms, element by element."""
-        after = after and self._tile.after is not None
-        values = iter(_compiled(self._tile, slopes, after)(kxx, kxy, kyy, det))
-        kernel = full(next(values), kxy)
-        slope = full(next(values), kxy) if slopes else None
+        after = after and self.linear
+        compiled = _compiled(self._closed_form, slopes, after)
+        values = (full(value, kxy) for value in compiled(kxx, kxy, kyy, det))
+        kernel, slope = next(values), next(values) if slopes else None
         return Pairs(kernel, slope, (next(values), next(values)) if after else None)
+
+    def slope_elements(self, kxx: Tensor, kyy: Tensor, kxy: Tensor, det: Tensor) -> Tensor:
+        """The closed form of E[phi' phi'], element by element."""
+        _, slope = _compiled(self._closed_form, True, False)(kxx, kxy, kyy, det)
+        return full(slope, kxy)
 
     @cached_property
     def _series(self) -> tuple[Mehler, Mehler]:
@@ -248,28 +265,32 @@ class Layer:
 
 
 @dataclass(frozen=True)
-class Expansions:
-    """Rows of a series for phi, and for phi' where it is needed."""
+class Rows:
+    """Variances of n points, with the series of phi where it has no closed form, and of phi' if needed."""
 
-    kernel: Any
-    slope: Any
+    V: Tensor  # (n,)
+    phi: Expansion | None = None
+    slope: Expansion | None = None
 
     @property
     def order(self) -> int:
-        return self.kernel.order if self.slope is None else max(self.kernel.order, self.slope.order)
+        """The most terms of a series, or 0 without one."""
+        return max((part.order for part in (self.phi, self.slope) if part is not None), default=0)
 
-    def __getitem__(self, index: Any) -> Expansions:
-        return Expansions(self.kernel[index], None if self.slope is None else self.slope[index])
+    def __getitem__(self, index: slice | Tensor) -> Rows:
+        phi = None if self.phi is None else self.phi[index]
+        return Rows(self.V[index], phi, None if self.slope is None else self.slope[index])
 
 
 @lru_cache
-def _compiled(tile: Tile, slopes: bool, after: bool) -> Callable[..., tuple[Any, ...]]:
-    parts = [tile.kernel, *([tile.slope] if slopes else []), *(tile.after if after else ())]
+def _compiled(tile: Tile, slopes: bool, after: bool) -> Callable[..., tuple[Tensor | float, ...]]:
+    next_layer = tile.after if after and tile.after is not None else ()
+    parts = [tile.kernel, *([tile.slope] if slopes else []), *next_layer]
     return compile_together(ARGS, parts)
 
 
-def full(value: Any, like: Tensor) -> Tensor:
+def full(value: Tensor | float, like: Tensor) -> Tensor:
     """Expand a constant average, such as the slope of a linear phi, to a tensor shaped `like`."""
-    if torch.is_tensor(value) and value.shape == like.shape:
+    if isinstance(value, Tensor) and value.shape == like.shape:
         return value
     return torch.as_tensor(value, dtype=like.dtype, device=like.device).expand(like.shape)

@@ -8,10 +8,11 @@ $$\Sigma_1 = \tfrac{\sigma_w^2}{d} x\cdot y + \sigma_b^2,\quad k = E[\phi\phi](\
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
 from torch import Tensor
 
 from analytic.activations.activation import Activation
@@ -22,8 +23,11 @@ from numeric.inputs import ArrayLike, InputError, require_instance, whole
 from numeric.kernels import Kernel
 from numeric.kernels.jets import Jet
 
+Scales = float | Sequence[float] | np.ndarray | Tensor  # one number, or one for each layer
+DEFAULT_PARAMETRISATION = NTK()
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, init=False)
 class FullyConnected:
     """Hidden layers of infinite width, then a linear readout.
 
@@ -48,63 +52,48 @@ class FullyConnected:
     """
 
     activation: Activation | Sequence[Activation]
-    depth: int | None = None
-    sigma_w: float | Sequence[float] = 1.5
-    sigma_b: float | Sequence[float] = 0.1
-    parametrisation: Parametrisation = field(default_factory=NTK)
+    depth: int
+    sigma_w: tuple[float, ...]  # (depth + 1,)
+    sigma_b: tuple[float, ...]  # (depth + 1,)
+    parametrisation: Parametrisation
 
-    def __post_init__(self) -> None:
-        depth = (len(self.activation) if self._many else 3) if self.depth is None else self.depth
-        object.__setattr__(self, "depth", whole("depth", depth))
-        object.__setattr__(self, "sigma_w", self._scales("sigma_w", positive=True))
-        object.__setattr__(self, "sigma_b", self._scales("sigma_b", positive=False))
-        if not isinstance(self.parametrisation, Parametrisation):
+    def __init__(
+        self,
+        activation: Activation | Sequence[Activation],
+        depth: int | None = None,
+        sigma_w: Scales = 1.5,
+        sigma_b: Scales = 0.1,
+        parametrisation: Parametrisation = DEFAULT_PARAMETRISATION,
+    ) -> None:
+        many = isinstance(activation, Sequence) and not isinstance(activation, str)
+        depth = whole("depth", (len(activation) if many else 3) if depth is None else depth)
+        fields = {
+            "activation": activation,
+            "depth": depth,
+            "sigma_w": _scales("sigma_w", sigma_w, depth, positive=True),
+            "sigma_b": _scales("sigma_b", sigma_b, depth, positive=False),
+            "parametrisation": parametrisation,
+        }
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
+        if not isinstance(parametrisation, Parametrisation):
             raise InputError(
-                f"parametrisation must be NTK() or Standard(width), not {self.parametrisation!r}."
+                f"parametrisation must be NTK() or Standard(width), not {parametrisation!r}."
             )
         _ = self.layers
-
-    def _scales(self, name: str, positive: bool) -> tuple[float, ...]:
-        scales = getattr(self, name)
-        many = (
-            hasattr(scales, "__len__")
-            and not isinstance(scales, str)
-            and getattr(scales, "ndim", 1)
-        )
-        values = tuple(scales) if many else (scales,) * (self.depth + 1)
-        if len(values) != self.depth + 1:
-            raise InputError(
-                f"{name} has {len(values)} entries, but depth {self.depth} and the readout need "
-                f"{self.depth + 1}: give one number, or one for each layer."
-            )
-        need = "above 0" if positive else "at least 0"
-        try:
-            if any(isinstance(value, str | bool) for value in values):
-                raise TypeError
-            numbers = tuple(map(float, values))
-        except (TypeError, ValueError):
-            raise InputError(
-                f"{name} must be one number {need}, or a list of them, not {scales!r}."
-            ) from None
-        if not all(math.isfinite(v) and (v > 0 or (v == 0 and not positive)) for v in numbers):
-            raise InputError(f"{name} must be finite and {need}, not {scales!r}.")
-        return numbers
 
     @cached_property
     def layers(self) -> tuple[Layer, ...]:
         """The hidden layers."""
         phi = self.activation
-        if self._many and len(phi) != self.depth:
+        many = isinstance(phi, Sequence) and not isinstance(phi, str)
+        chosen = tuple(phi) if many else (phi,) * self.depth
+        if len(chosen) != self.depth:
             raise InputError(
-                f"{len(phi)} activations were given for depth {self.depth}: give one, or one for each."
+                f"{len(chosen)} activations were given for depth {self.depth}: give one, or one for each."
             )
-        chosen = tuple(phi) if self._many else (phi,) * self.depth
         layers = {id(act): Layer(act) for act in chosen}
         return tuple(layers[id(act)] for act in chosen)
-
-    @property
-    def _many(self) -> bool:
-        return isinstance(self.activation, Sequence) and not isinstance(self.activation, str)
 
     @property
     def activations(self) -> tuple[Activation, ...]:
@@ -191,3 +180,30 @@ class TangentKernel(Kernel):
 
     def jet(self, x: ArrayLike) -> Jet:
         return gram.jet(self.network, x, tangent=True)
+
+
+def _scales(name: str, scales: Scales, depth: int, *, positive: bool) -> tuple[float, ...]:
+    """One number for each layer and the readout, (depth + 1,), from as many, or from one for all."""
+    if isinstance(scales, Tensor | np.ndarray) and scales.ndim == 0:
+        values = (scales,) * (depth + 1)
+    elif isinstance(scales, Collection) and not isinstance(scales, str):
+        values = tuple(scales)
+    else:
+        values = (scales,) * (depth + 1)
+    if len(values) != depth + 1:
+        raise InputError(
+            f"{name} has {len(values)} entries, but depth {depth} and the readout need "
+            f"{depth + 1}: give one number, or one for each layer."
+        )
+    need = "above 0" if positive else "at least 0"
+    try:
+        if any(isinstance(value, str | bool) for value in values):
+            raise TypeError
+        numbers = tuple(map(float, values))
+    except (TypeError, ValueError):
+        raise InputError(
+            f"{name} must be one number {need}, or a list of them, not {scales!r}."
+        ) from None
+    if not all(math.isfinite(v) and (v > 0 or (v == 0 and not positive)) for v in numbers):
+        raise InputError(f"{name} must be finite and {need}, not {scales!r}.")
+    return numbers

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from torch import Tensor
+
+from numeric.infinite.layers import Rows
 
 
 @dataclass(frozen=True)
@@ -14,7 +15,7 @@ class Points:
     x: Tensor  # (n, d)
     variances: Tensor  # (layers + 1, n): for each hidden layer and the readout
     squares: Tensor  # E[phi^2], (layers, n)
-    rows: tuple[Any, ...]  # for each layer what `Layer.rows` returned for these points
+    rows: tuple[Rows, ...]  # for each layer what `Layer.rows` returned for these points
     diagonal: Tensor  # of the Gram matrix, (n,)
     still: Tensor  # (n,): True where every hidden layer is 0 for all weights, as at x = 0 without biases
 
@@ -34,6 +35,13 @@ class Points:
 class PointSubset:
     """A selection of points with the attributes of `Points`, each indexed when it is first read."""
 
+    x: Tensor
+    variances: Tensor
+    squares: Tensor
+    rows: tuple[Rows, ...]
+    diagonal: Tensor
+    still: Tensor
+
     def __init__(self, whole: Points | PointSubset, index: slice | Tensor) -> None:
         self._whole, self._index = whole, index
         self.d, self.most = whole.d, whole.most
@@ -41,7 +49,7 @@ class PointSubset:
     def __getitem__(self, index: slice | Tensor) -> PointSubset:
         return PointSubset(self, index)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> Tensor | tuple[Rows, ...]:
         whole = getattr(self._whole, name)
         if isinstance(whole, tuple):
             cut = tuple(part[self._index] for part in whole)

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -21,13 +21,18 @@ from numeric.inputs import ArrayLike, InputError, as_numbers, positive
 from numeric.kernels import Kernel
 from numeric.kernels.spectrum import GramSpectrum, root
 
+Network = TypeVar("Network", bound="HasNNGP")
 BLOCK = 512  # test points whose joint covariance is held at once for standard deviations
 
 
-class HasKernels(Protocol):
-    """Anything with an NNGP and a tangent kernel, (n, ...), (m, ...) -> (n, m)."""
+class HasNNGP(Protocol):
+    """Anything with an NNGP kernel, (n, ...), (m, ...) -> (n, m)."""
 
     def nngp(self, x: Tensor, y: Tensor | None = None) -> Tensor: ...
+
+
+class HasKernels(HasNNGP, Protocol):
+    """Anything with an NNGP and a tangent kernel, (n, ...), (m, ...) -> (n, m)."""
 
     def ntk(self, x: Tensor, y: Tensor | None = None) -> Tensor: ...
 
@@ -53,7 +58,7 @@ class RandomInitial:
     RandomInitial()
     """
 
-    def root(self, net: HasKernels, x: Tensor) -> Tensor:
+    def root(self, net: HasNNGP, x: Tensor) -> Tensor:
         """L with L L^T the covariance of f_0 at x."""
         return root(net.nngp(x))
 
@@ -66,7 +71,7 @@ class ZeroInitial:
     ZeroInitial()
     """
 
-    def root(self, net: HasKernels, x: Tensor) -> Tensor:
+    def root(self, net: HasNNGP, x: Tensor) -> Tensor:
         """L with L L^T = 0, of no columns."""
         return x.new_zeros(len(x), 0)
 
@@ -144,17 +149,17 @@ def gradient_flow(
             "A kernel alone does not say how networks are at the start: give initial=ZeroInitial(), or a "
             "network."
         )
-    net = as_network(net, "ntk")
+    network = as_network(net, "ntk")
     data = Regression.of(x_train, y_train, x_test)
     times, ridge = _times(t, data.y), positive("ridge", ridge, zero=True)
-    spectrum = GramSpectrum.of(net.ntk(data.x), ridge)
+    spectrum = GramSpectrum.of(network.ntk(data.x), ridge)
     if not spectrum.early(times).all():
         spectrum.warn("tangent kernel", "ridge")
-    return data.predict(net, net.ntk, spectrum, spectrum.filters(times), initial)
+    return data.predict(network, network.ntk, spectrum, spectrum.filters(times), initial)
 
 
 def posterior(
-    net: HasKernels | Kernel,
+    net: HasNNGP | Kernel,
     x_train: ArrayLike,
     y_train: ArrayLike,
     x_test: ArrayLike | None,
@@ -177,10 +182,10 @@ def posterior(
     >>> fit.mean.shape, fit.covariance.shape
     (torch.Size([1]), torch.Size([1, 1]))
     """
-    net = as_network(net, "nngp")
+    network = as_network(net, "nngp")
     data = Regression.of(x_train, y_train, x_test)
     noise = positive("noise", noise, zero=True)
-    spectrum = GramSpectrum.of(net.nngp(data.x), noise)
+    spectrum = GramSpectrum.of(network.nngp(data.x), noise)
     if spectrum.excludes(data.y):
         raise InputError(
             f"With noise = {noise:g} no posterior exists: the targets contradict each other in "
@@ -189,7 +194,7 @@ def posterior(
         )
     spectrum.warn("NNGP kernel", "noise")
     limit = spectrum.filters(_times(math.inf, data.y))
-    return data.predict(net, net.nngp, spectrum, limit, RANDOM, noise)
+    return data.predict(network, network.nngp, spectrum, limit, RANDOM, noise)
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,7 +221,7 @@ class Regression:
 
     def predict(
         self,
-        net: HasKernels,
+        net: HasNNGP,
         kernel: Callable[..., Tensor],
         spectrum: GramSpectrum,
         filters: Tensor,  # (..., n)
@@ -240,7 +245,7 @@ class Regression:
         return Prediction(mean, spectrum.condition, spectrum.rank, factor, blocks)
 
     def _roots(
-        self, net: HasKernels, initial: RandomInitial | ZeroInitial, rows: slice
+        self, net: HasNNGP, initial: RandomInitial | ZeroInitial, rows: slice
     ) -> tuple[Tensor, Tensor]:
         """Rows of a root of the joint covariance of f_0: at the training points, and at these test points."""
         if self.x_test is None:
@@ -260,7 +265,7 @@ def _times(t: float | ArrayLike, like: Tensor) -> Tensor:
     return times
 
 
-def as_network(net: HasKernels | Kernel, kernel: str) -> HasKernels:
+def as_network(net: Network | Kernel, kernel: str) -> Network | OneKernel:
     """The network itself, or a Kernel as `OneKernel`; refuse objects without a method `kernel`."""
     if isinstance(net, Kernel):
         return OneKernel(net)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -44,14 +43,21 @@ class Recursion:
     """The layer recursion; `sigma_w` and `sigma_b` are floats, or tensors to differentiate by."""
 
     layers: tuple[Layer, ...]
-    sigma_w: Sequence[Any]
-    sigma_b: Sequence[Any]
+    sigma_w: tuple[float, ...] | Tensor  # (layers + 1,)
+    sigma_b: tuple[float, ...] | Tensor
     parametrisation: Parametrisation
     tangent: bool
 
     @classmethod
     def of(cls, net: FullyConnected, tangent: bool) -> Recursion:
         return cls(net.layers, net.sigma_w, net.sigma_b, net.parametrisation, tangent)
+
+    @cached_property
+    def numbers(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """sigma_w and sigma_b where they are floats; only an NNGP kernel is differentiated by them."""
+        if isinstance(self.sigma_w, Tensor) or isinstance(self.sigma_b, Tensor):
+            raise TypeError("Tangent kernels and jets need scales that are floats.")
+        return self.sigma_w, self.sigma_b
 
     def points(self, x: Tensor) -> Points:
         """Variances of all layers at single points (n, d); NaN and infinite points are refused."""
@@ -75,7 +81,7 @@ class Recursion:
 
     def _first_covariance(self, xy: Tensor, d: int, out: Tensor | None = None) -> Tensor:
         scale, bias = self.sigma_w[0] ** 2 / d, self.sigma_b[0] ** 2
-        if torch.is_tensor(scale):
+        if isinstance(scale, Tensor) or isinstance(bias, Tensor):
             return scale * xy + bias
         return torch.add(constant(bias, xy.dtype, xy.device), xy, alpha=scale, out=out)
 
@@ -92,7 +98,7 @@ class Recursion:
         `same` says that the columns begin with the rows' own points. The diagonal is then meaningless
         here, and `gram.matrix` overwrites it with `Points.diagonal`.
         """
-        memory.begin(xy.shape)
+        memory.begin(*xy.shape)
         k = self._first_covariance(xy, a.d, memory[0])
         if same:
             k.fill_diagonal_(0)  # overwritten later: any value away from +-1 avoids a NaN here
@@ -118,9 +124,10 @@ class Recursion:
         return PositiveDeterminant(determinant) if positive else determinant
 
     def _advance(self, l: int) -> Advance:
-        layer, w, b = self.layers[l], self.sigma_w[l + 1], self.sigma_b[l + 1]
-        if torch.is_tensor(w) or not self._closed:
+        layer = self.layers[l]
+        if isinstance(self.sigma_w, Tensor) or not self._closed:
             return SeparateAdvance(l, layer, self.tangent, self._next)
+        w, b = (sigma[l + 1] for sigma in self.numbers)
         covariance, rates = (w**2, b**2), self.parametrisation.rates(None, w, b)
         return FusedAdvance(l, layer.step(self.tangent, rates == covariance), covariance, rates)
 
@@ -138,7 +145,7 @@ class Recursion:
         Piecewise linear activations only decrease angles, so between them checking the first and the
         last layer is enough, unless derivatives are taken, where a NaN in between would matter.
         """
-        plain = not torch.is_tensor(self.sigma_w)
+        plain = not isinstance(self.sigma_w, Tensor)
         inside = 0 < l < len(self.layers) - 1 and plain
         skipped = inside and all(layer.linear for layer in self.layers[l - 1 : l + 2])
         return not skipped and (self._closed or (plain and self.layers[l].angular))
@@ -153,7 +160,7 @@ class Recursion:
     ) -> Tensor:
         """The tile `out` with the pairs marked in `close` recomputed one by one."""
         i, j = close.nonzero(as_tuple=True)
-        orders = (rows.order for rows in (*a.rows, *b.rows) if not torch.is_tensor(rows))
+        orders = (rows.order for rows in (*a.rows, *b.rows))
         size = max(1, CELLS // max(a.d, NODES, *orders))
         parts = [
             self._one_by_one(a[some], b[others], xy[some, others])
@@ -166,7 +173,7 @@ class Recursion:
         k = self._first_covariance(xy, a.d)
         theta, rounding = self._first(k, a.d), 64 * torch.finfo(k.dtype).eps
         least = (
-            rounding**2 if torch.is_tensor(self.sigma_w) else 0.0
+            rounding**2 if isinstance(self.sigma_w, Tensor) else 0.0
         )  # keeps the derivative of a square root finite
         det = _orthogonal(self._vectors(a.x), self._vectors(b.x)) * a.variances[0]
         det = torch.where(
@@ -197,7 +204,7 @@ class Recursion:
     def _feeds_angular_layer(self, l: int) -> bool:
         """Whether a layer after layer l needs angles more accurately than kxy determines them."""
         later = self.layers[l + 1 :]
-        return not torch.is_tensor(self.sigma_w) and any(layer.angular for layer in later)
+        return not isinstance(self.sigma_w, Tensor) and any(layer.angular for layer in later)
 
     def _determinant_from_gap(
         self, l: int, a: PointSubset, b: PointSubset, gap: Tensor, det: Tensor
@@ -218,9 +225,11 @@ class Recursion:
 
     def _first(self, k: Tensor, fan_in: int) -> Tensor:
         """The tangent kernel of the first layer."""
-        weights, biases = self.sigma_w[0] ** 2, self.sigma_b[0] ** 2
-        rates = self.parametrisation.rates(fan_in, self.sigma_w[0], self.sigma_b[0])
-        if not self.tangent or rates == (weights, biases):
+        if not self.tangent:
+            return k
+        (w, *_), (b, *_) = self.numbers
+        (weights, biases), rates = (w**2, b**2), self.parametrisation.rates(fan_in, w, b)
+        if rates == (weights, biases):
             return k
         factor = rates[0] / weights
         return factor * k + (rates[1] - factor * biases)
@@ -229,14 +238,14 @@ class Recursion:
         """Covariance and tangent kernel after the hidden layer l."""
         scale, bias = self.sigma_w[l + 1], self.sigma_b[l + 1]
         k = pairs.kernel * scale**2
-        if torch.is_tensor(bias) or bias:
+        if isinstance(bias, Tensor) or bias:
             k = k + bias**2
-        if not self.tangent:
+        if pairs.slope is None:  # no tangent kernel is asked for
             return k, k
-        weights, biases = self.parametrisation.rates(None, scale, bias)
-        plain = (weights, biases) == (scale**2, bias**2)
-        own = k if plain else weights * pairs.kernel + biases
-        return k, torch.addcmul(own, pairs.slope, theta, value=scale**2)
+        w, b = (sigma[l + 1] for sigma in self.numbers)
+        weights, biases = self.parametrisation.rates(None, w, b)
+        own = k if (weights, biases) == (w**2, b**2) else weights * pairs.kernel + biases
+        return k, torch.addcmul(own, pairs.slope, theta, value=w**2)
 
 
 def require_finite_variances(V: Tensor) -> None:

@@ -84,7 +84,7 @@ def _rotation_integral(
     kxx, kyy, end, angle = (part[:, None] for part in (kxx, kyy, end, angle))
     t = angle * (x + 1) / 2
     aside = end.abs() * t.sin()
-    slope = layer.elements(kxx, kyy, end * t.cos(), aside**2, slopes=True).slope
+    slope = layer.slope_elements(kxx, kyy, end * t.cos(), aside**2)
     return (slope * aside * weight * angle / 2).sum(1)
 
 

@@ -6,7 +6,7 @@ import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Protocol, overload
 
 import torch
 from torch import Tensor
@@ -22,7 +22,15 @@ from numeric.inputs import (
 )
 from numeric.kernels.jets import Jet, jet_by_autograd
 
-T = TypeVar("T", Tensor, Jet)
+
+class Operation(Protocol):
+    """operator.add or operator.mul: what Gram matrices, diagonals and jets have in common."""
+
+    @overload
+    def __call__(self, left: Tensor, right: Tensor, /) -> Tensor: ...
+
+    @overload
+    def __call__(self, left: Jet, right: Jet, /) -> Jet: ...
 
 
 class Kernel(ABC):
@@ -85,7 +93,7 @@ class Combined(Kernel):
 
     left: Kernel
     right: Kernel
-    operation: Callable[[T, T], T]  # operator.add or operator.mul
+    operation: Operation
 
     def __post_init__(self) -> None:
         _require_kernel(self.left)

@@ -14,12 +14,12 @@ class Scratch:
     def __init__(self, cells: int, like: Tensor) -> None:
         self._memory, self._wanted = like.new_empty(0, cells), USUAL
 
-    def begin(self, shape: tuple[int, int]) -> None:
+    def begin(self, rows: int, columns: int) -> None:
         """Mark all tiles as free, and give them this shape."""
         cells = self._memory.shape[1]
         if self._wanted > len(self._memory):
             self._memory = self._memory.new_empty(self._wanted, cells)
-        tiles = self._memory.as_strided((self._wanted, *shape), (cells, shape[1], 1))
+        tiles = self._memory.as_strided((self._wanted, rows, columns), (cells, columns, 1))
         self._tiles = list(tiles.unbind())
         self._free = self._tiles.copy()
 
@@ -39,7 +39,7 @@ class Scratch:
 class Fresh:
     """The same interface without a pool: torch allocates, as autograd and other devices need."""
 
-    def begin(self, shape: tuple[int, int]) -> None:
+    def begin(self, rows: int, columns: int) -> None:
         pass
 
     def keep(self, *tiles: Tensor | None) -> None:

@@ -89,78 +89,95 @@ class OfInnerProduct(Protocol):
     def bend(self, t: Tensor) -> Tensor: ...
 
 
+class Calculus(Protocol):
+    """What a two-point function k answers at points x (n, d) and y (m, d)."""
+
+    def diagonal(self, x: Tensor) -> Tensor:
+        """k(x, x), (n,)."""
+        ...
+
+    def gram(self, x: Tensor, y: Tensor) -> Tensor:
+        """k(x, y), (n, m)."""
+        ...
+
+    def gradient(self, x: Tensor, centres: Tensor, weights: Tensor) -> Tensor:
+        """The gradient of sum_b w_bo k(c_b, x) by x: (n, d), (m, d), (m, o) -> (n, o, d)."""
+        ...
+
+    def jet(self, x: Tensor) -> Jet:
+        """k and its first derivatives at y = x."""
+        ...
+
+
+@dataclass(frozen=True)
 class SquaredDistance:
     """k(x, y) = h(|x - y|^2)."""
 
-    @staticmethod
-    def diagonal(h: OfDistance, x: Tensor) -> Tensor:
-        return h.value(x.new_zeros(len(x)))
+    h: OfDistance
 
-    @staticmethod
-    def gram(h: OfDistance, x: Tensor, y: Tensor) -> Tensor:
-        return h.value(squared_distances(x, y))
+    def diagonal(self, x: Tensor) -> Tensor:
+        return self.h.value(x.new_zeros(len(x)))
 
-    @staticmethod
-    def gradient(h: OfDistance, x: Tensor, centres: Tensor, weights: Tensor) -> Tensor:
+    def gram(self, x: Tensor, y: Tensor) -> Tensor:
+        return self.h.value(squared_distances(x, y))
+
+    def gradient(self, x: Tensor, centres: Tensor, weights: Tensor) -> Tensor:
         """2 sum_b w_b h'(t_b) (x - c_b), with x and c_b apart, so that it is a matrix product."""
         middle = centres.mean(0)
         x, centres = x - middle, centres - middle
-        slope = h.slope(squared_distances(x, centres))
+        slope = self.h.slope(squared_distances(x, centres))
         pull = _products(slope, weights, centres)
         return 2 * ((slope @ weights)[..., None] * x[:, None, :] - pull)
 
-    @staticmethod
-    def jet(h: OfDistance, x: Tensor) -> Jet:
+    def jet(self, x: Tensor) -> Jet:
         n, d = x.shape
-        size = h.value(x.new_zeros(())).expand(n)
-        metric = (-2 * h.slope_at_zero() * _unit(x)).expand(n, d, d)
+        size = self.h.value(x.new_zeros(())).expand(n)
+        metric = (-2 * self.h.slope_at_zero() * _unit(x)).expand(n, d, d)
         return Jet(size, torch.zeros_like(x), metric)
 
 
+@dataclass(frozen=True)
 class InnerProduct:
     """k(x, y) = h(x.y)."""
 
-    @staticmethod
-    def diagonal(h: OfInnerProduct, x: Tensor) -> Tensor:
-        return h.value(x.square().sum(1))
+    h: OfInnerProduct
 
-    @staticmethod
-    def gram(h: OfInnerProduct, x: Tensor, y: Tensor) -> Tensor:
-        return h.value(x @ y.T)
+    def diagonal(self, x: Tensor) -> Tensor:
+        return self.h.value(x.square().sum(1))
 
-    @staticmethod
-    def gradient(h: OfInnerProduct, x: Tensor, centres: Tensor, weights: Tensor) -> Tensor:
-        return _products(h.slope(x @ centres.T), weights, centres)
+    def gram(self, x: Tensor, y: Tensor) -> Tensor:
+        return self.h.value(x @ y.T)
 
-    @staticmethod
-    def jet(h: OfInnerProduct, x: Tensor) -> Jet:
+    def gradient(self, x: Tensor, centres: Tensor, weights: Tensor) -> Tensor:
+        return _products(self.h.slope(x @ centres.T), weights, centres)
+
+    def jet(self, x: Tensor) -> Jet:
         s = x.square().sum(1)[:, None, None]
-        slope = h.slope(s)
-        metric = slope * _unit(x) + h.bend(s) * outer(x, x)
-        return Jet(h.value(s).flatten(), slope[..., 0] * x, metric)
+        slope = self.h.slope(s)
+        metric = slope * _unit(x) + self.h.bend(s) * outer(x, x)
+        return Jet(self.h.value(s).flatten(), slope[..., 0] * x, metric)
 
 
+@dataclass(frozen=True)
 class AnyKernel:
     """Any Kernel h; torch differentiates it, unless it knows its jet."""
 
-    @staticmethod
-    def diagonal(h: Kernel, x: Tensor) -> Tensor:
-        return h.diagonal(x)
+    h: Kernel
 
-    @staticmethod
-    def gram(h: Kernel, x: Tensor, y: Tensor) -> Tensor:
-        return h(x, y)
+    def diagonal(self, x: Tensor) -> Tensor:
+        return self.h.diagonal(x)
 
-    @staticmethod
-    def gradient(h: Kernel, x: Tensor, centres: Tensor, weights: Tensor) -> Tensor:
+    def gram(self, x: Tensor, y: Tensor) -> Tensor:
+        return self.h(x, y)
+
+    def gradient(self, x: Tensor, centres: Tensor, weights: Tensor) -> Tensor:
         x = x.detach().requires_grad_()
         with torch.enable_grad():
-            each = (h(x, centres) @ weights).sum(0)
+            each = (self.h(x, centres) @ weights).sum(0)
             return torch.stack([derivative(f, x) for f in each], 1).detach()
 
-    @staticmethod
-    def jet(h: Kernel, x: Tensor) -> Jet:
-        return h.jet(x)
+    def jet(self, x: Tensor) -> Jet:
+        return self.h.jet(x)
 
 
 def _products(slope: Tensor, weights: Tensor, centres: Tensor) -> Tensor:

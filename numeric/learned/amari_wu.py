@@ -6,7 +6,6 @@ $c(x) = \sum_v e^{-|x-v|^2/2\tau^2}$ runs over the support vectors of the first,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +21,7 @@ from numeric.kernels.jets import outer
 from numeric.kernels.two_point import Volume, squared_distances, volume_of_metric
 from numeric.learned.estimator_inputs import (
     Array,
+    Targets,
     fitted_points,
     gram_in_chunks,
     require_targets,
@@ -136,7 +136,7 @@ class AmariWuClassifier(ClassifierMixin, BaseEstimator):
         self.rounds = rounds
         self.device = device
 
-    def fit(self, X: ArrayLike, y: ArrayLike | Sequence[str]) -> AmariWuClassifier:
+    def fit(self, X: ArrayLike, y: Targets) -> AmariWuClassifier:
         """(n, d) points and (n,) labels of two classes or more."""
         tau, C = positive("tau", self.tau), positive("C", self.C)
         rounds = whole("rounds", self.rounds, 0)

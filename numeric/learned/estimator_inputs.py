@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Protocol, overload
 
 import numpy as np
 import torch
@@ -15,26 +16,51 @@ from numeric.kernels import Kernel
 from numeric.kernels.two_point import CHUNK
 
 Array = np.ndarray | Tensor
+Targets = ArrayLike | Sequence[str]  # numbers, or labels of classes
+
+
+class Fitted(Protocol):
+    """An estimator after `fit`."""
+
+    points_: Tensor  # (n, d)
+
+
+@overload
+def validated(
+    estimator: BaseEstimator, x: ArrayLike, y: None = None, *, name: str = "X", **checks: bool | int
+) -> np.ndarray: ...
+
+
+@overload
+def validated(
+    estimator: BaseEstimator, x: ArrayLike, y: Targets, *, name: str = "X", **checks: bool | int
+) -> tuple[np.ndarray, np.ndarray]: ...
 
 
 def validated(
-    estimator: BaseEstimator, x: ArrayLike, y: Any = None, *, name: str = "X", **checks: Any
-) -> Any:
+    estimator: BaseEstimator,
+    x: ArrayLike,
+    y: Targets | None = None,
+    *,
+    name: str = "X",
+    **checks: bool | int,
+) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
     """X, or X and y, validated by scikit-learn; its refusals become an InputError."""
     if isinstance(x, str):
         raise InputError(f"{name} = {x!r} was given, but points are an array of shape (n, d).")
     targets = {} if y is None else {"y": _array(y)}
-    checks |= {"dtype": np.float64, "ensure_all_finite": False}
     try:
         _require_finite("y", np.asarray(targets.get("y", 0)))
-        checked = validate_data(estimator, _array(x), **targets, **checks)
+        checked = validate_data(
+            estimator, _array(x), **targets, **checks, dtype=np.float64, ensure_all_finite=False
+        )
         _require_finite(name, checked if y is None else checked[0])
     except ValueError as error:  # a TypeError is what scikit-learn asks for of objects
         raise InputError(" ".join(str(error).split())) from None
     return checked
 
 
-def require_targets(estimator: BaseEstimator, y: Any) -> None:
+def require_targets(estimator: BaseEstimator, y: Targets | None) -> None:
     """Refuse a fit without y."""
     if y is None:
         raise InputError(
@@ -42,7 +68,7 @@ def require_targets(estimator: BaseEstimator, y: Any) -> None:
         )
 
 
-def fitted_points(estimator: BaseEstimator, x: ArrayLike) -> Tensor:
+def fitted_points(estimator: Fitted, x: ArrayLike) -> Tensor:
     """New points (m, d) for a fitted estimator, in float64 where its training points are."""
     check_is_fitted(estimator)
     return points(validated(estimator, x, reset=False), estimator.points_.device)
@@ -60,7 +86,7 @@ def returned(result: Tensor, inputs: ArrayLike) -> Array:
     return result.to(inputs.device) if isinstance(inputs, Tensor) else result.cpu().numpy()
 
 
-def _array(x: Any) -> Any:
+def _array(x: Targets) -> Targets:
     return x.detach().cpu().numpy() if isinstance(x, Tensor) else x
 
 

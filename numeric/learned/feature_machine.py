@@ -72,10 +72,10 @@ class FeatureMachine(RegressorMixin, BaseEstimator):
         targets = torch.tensor(y, dtype=x.dtype, device=x.device)
         base = Laplace(10.0) if self.kernel is None else self.kernel
         kernel = Mahalanobis(base, torch.eye(x.shape[1], dtype=x.dtype, device=x.device))
-        matrices, weights = [kernel.matrix], solve(kernel, x, targets, ridge)
+        matrices, weights = [_matrix(kernel, x)], solve(kernel, x, targets, ridge)
         for _ in progress_bar(range(turns), of="updates of M", show=self.progress):
             kernel = Mahalanobis(base, outer_product(kernel, x, weights))
-            matrices.append(kernel.matrix)
+            matrices.append(_matrix(kernel, x))
             weights = solve(kernel, x, targets, ridge)
         self.kernel_, self.points_, self.weights_ = kernel, x, weights
         self.matrices_ = torch.stack(matrices)
@@ -118,7 +118,14 @@ def outer_product(kernel: Mahalanobis, x: Tensor, weights: Tensor) -> Tensor:
     slopes = kernel.gradient(x, x, weights.reshape(len(x), -1)).flatten(0, 1)
     size = slopes.abs().max()
     if not size > 0:
-        return kernel.matrix
+        return _matrix(kernel, x)
     slopes = slopes / size  # so that squares neither overflow nor underflow
     M = slopes.T @ slopes
     return M * (len(M) / M.trace())
+
+
+def _matrix(kernel: Mahalanobis, x: Tensor) -> Tensor:
+    """M (d, d), which is 1 where a kernel has none."""
+    if kernel.matrix is None:
+        return torch.eye(x.shape[1], dtype=x.dtype, device=x.device)
+    return kernel.matrix

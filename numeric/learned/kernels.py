@@ -18,6 +18,7 @@ from numeric.kernels.two_point import (
     CHUNK,
     EPSILON,
     AnyKernel,
+    Calculus,
     InnerProduct,
     SquaredDistance,
     Volume,
@@ -149,7 +150,7 @@ class Polynomial:
 Base = Laplace | SmoothedLaplace | Gaussian | Polynomial | Kernel
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False)
 class Mahalanobis(Kernel):
     r"""A base kernel after a linear map of the points, $k(M^{1/2} x, M^{1/2} y)$ (F.8).
 
@@ -166,25 +167,16 @@ class Mahalanobis(Kernel):
     """
 
     base: Base
-    matrix: ArrayLike | None = None  # (d, d); a tensor once it is checked
+    matrix: Tensor | None  # (d, d)
 
-    def __post_init__(self) -> None:
-        if not isinstance(self.base, Base):
+    def __init__(self, base: Base, matrix: ArrayLike | None = None) -> None:
+        if not isinstance(base, Base):
             raise InputError(
-                f"{self.base!r} is no kernel: give Laplace(10.0), SmoothedLaplace(10.0, 0.1), "
+                f"{base!r} is no kernel: give Laplace(10.0), SmoothedLaplace(10.0, 0.1), "
                 "Gaussian(1.0), Polynomial(2) or FunctionKernel(function)."
             )
-        if self.matrix is None:
-            return
-        M = points(self.matrix, name="M")
-        bound = len(M) * EPSILON * M.abs().max()
-        if M.shape[0] != M.shape[1] or (M - M.T).abs().max() > bound:
-            raise InputError(f"M must be square and symmetric, but shape {tuple(M.shape)} is not.")
-        if (least := torch.linalg.eigvalsh(M)[0]) < -bound:
-            raise InputError(
-                f"M must be positive semi-definite, but has the eigenvalue {least:.3g}."
-            )
-        object.__setattr__(self, "matrix", (M + M.T) / 2)
+        object.__setattr__(self, "base", base)
+        object.__setattr__(self, "matrix", None if matrix is None else _positive_matrix(matrix))
 
     @cached_property
     def root(self) -> Tensor | None:
@@ -192,19 +184,21 @@ class Mahalanobis(Kernel):
         return None if self.matrix is None else symmetric_root(self.matrix)
 
     @property
-    def _calculus(self) -> type[AnyKernel | InnerProduct | SquaredDistance]:
+    def _calculus(self) -> Calculus:
         if isinstance(self.base, Kernel):
-            return AnyKernel
-        return InnerProduct if isinstance(self.base, Polynomial) else SquaredDistance
+            return AnyKernel(self.base)
+        if isinstance(self.base, Polynomial):
+            return InnerProduct(self.base)
+        return SquaredDistance(self.base)
 
     def __call__(self, x: ArrayLike, y: ArrayLike | None = None) -> Tensor:
         """(n, d), (m, d) -> (n, m); y is x if it is not given."""
         left, right = self._pair(x, y)
-        return like_input(self._calculus.gram(self.base, left, right), x)
+        return like_input(self._calculus.gram(left, right), x)
 
     def diagonal(self, x: ArrayLike) -> Tensor:
         """k(x, x), (n, d) -> (n,)."""
-        return like_input(self._calculus.diagonal(self.base, self._transformed("x", x)), x)
+        return like_input(self._calculus.diagonal(self._transformed("x", x)), x)
 
     def gradient(self, x: ArrayLike, centres: ArrayLike, weights: ArrayLike) -> Tensor:
         """The gradient of f_o(x) = sum_b w_bo k(c_b, x): (n, d), (m, d), (m, o) -> (n, o, d), in chunks.
@@ -218,12 +212,12 @@ class Mahalanobis(Kernel):
                 f"weights must have shape ({len(right)}, outputs), but {tuple(weights.shape)} was given."
             )
         rows, take = max(1, CHUNK // max(1, weights.numel())), self._calculus.gradient
-        slopes = torch.cat([take(self.base, some, right, weights) for some in left.split(rows)])
+        slopes = torch.cat([take(some, right, weights) for some in left.split(rows)])
         return like_input(slopes if self.root is None else slopes @ self.root.to(left), x)
 
     def jet(self, x: ArrayLike) -> Jet:
         """k, its derivative and the metric, -2 h'(0) M (F.7) or M^(1/2) g(M^(1/2) x) M^(1/2) (F.10)."""
-        jet = self._calculus.jet(self.base, self._transformed("x", x))
+        jet = self._calculus.jet(self._transformed("x", x))
         if self.root is not None:
             root = self.root.to(jet.metric)
             # One metric for all points, as of a squared distance, is one matrix expanded: products of its
@@ -258,6 +252,17 @@ class Mahalanobis(Kernel):
         d = d if self.root is None else len(self.root)
         x = points(x, "auto" if like is None else like.device, d, name)
         return x if self.root is None else x @ self.root.to(x)
+
+
+def _positive_matrix(matrix: ArrayLike) -> Tensor:
+    """M in float64, exactly symmetric; refused is what is not symmetric and positive semidefinite."""
+    M = points(matrix, name="M")
+    bound = len(M) * EPSILON * M.abs().max()
+    if M.shape[0] != M.shape[1] or (M - M.T).abs().max() > bound:
+        raise InputError(f"M must be square and symmetric, but shape {tuple(M.shape)} is not.")
+    if (least := torch.linalg.eigvalsh(M)[0]) < -bound:
+        raise InputError(f"M must be positive semi-definite, but has the eigenvalue {least:.3g}.")
+    return (M + M.T) / 2
 
 
 def like_input(result: Tensor, x: ArrayLike) -> Tensor:

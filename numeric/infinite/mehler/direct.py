@@ -48,8 +48,9 @@ def integrate(
     if together.any() and not together.all():  # a line needs far fewer nodes than a plane
         value = torch.zeros_like(kxx)
         for some in (together, ~together):
-            part = (k[some] for k in (kxx, kxy, kyy, size))
-            value = value.index_put((some,), integrate(phi, kinks, *part, tolerance, det[some]))
+            pairs = kxx[some], kxy[some], kyy[some]
+            part = integrate(phi, kinks, *pairs, size[some], tolerance, det[some])
+            value = value.index_put((some,), part)
         return value
     value, left = torch.zeros_like(kxx), torch.arange(len(kxx), device=kxx.device)
 
@@ -57,6 +58,7 @@ def integrate(
         return phi(u) * phi(v)
 
     coarse = _in_chunks(both, kinks, gram.detach(), DENSITIES[0])
+    reached = torch.full_like(coarse, math.inf)
     for rough, density in pairwise(DENSITIES):
         fine = _in_chunks(both, kinks, gram[left], density)
         reached = ((fine.detach() - coarse).abs() / size[left]) ** (density / rough)
@@ -92,7 +94,7 @@ def distance(
 
 def _in_chunks(of: Pairing, kinks: Sequence[float], gram: Tensor, density: int) -> Tensor:
     def part(gram: Tensor) -> Tensor:
-        return _rotated(of, kinks, *gram.unbind(1), density)
+        return _rotated(of, kinks, gram, density)
 
     if (
         gram.requires_grad
@@ -102,16 +104,8 @@ def _in_chunks(of: Pairing, kinks: Sequence[float], gram: Tensor, density: int) 
     return torch.cat([part(some) for some in gram.split(size)])
 
 
-def _rotated(
-    of: Pairing,
-    kinks: Sequence[float],
-    kxx: Tensor,
-    kxy: Tensor,
-    kyy: Tensor,
-    det: Tensor,
-    density: int,
-) -> Tensor:
-    kxx, kxy, kyy, det = (k[:, None, None] for k in (kxx, kxy, kyy, det))
+def _rotated(of: Pairing, kinks: Sequence[float], gram: Tensor, density: int) -> Tensor:
+    kxx, kxy, kyy, det = (k[:, None, None] for k in gram.unbind(1))
     su, sv = kxx.sqrt(), torch.where(kxy < 0, -1.0, 1.0) * kyy.sqrt()
     rho = kxy / (su * sv)
     c = ((1 + rho) / 2).sqrt()

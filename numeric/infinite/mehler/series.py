@@ -84,7 +84,8 @@ class _Horner(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    # torch declares any number of gradients, but there is one for each output
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # pyrefly: ignore[bad-override]
         left, right, rho = ctx.saved_tensors
         degree = torch.arange(1, len(left)).to(left).reshape(-1, *[1] * (left.ndim - 1))
         slope = _horner(degree * left[1:], right[1:], rho)
