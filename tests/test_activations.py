@@ -107,16 +107,16 @@ def sensitivity_to_kxy(formula, gram, values, exact) -> mpf:
 
 def faults(formula, grams, values, ulps=0) -> list[tuple]:
     """Where a float is off by more than 1e-12 and some ulps of kxy, or `evaluate` has no value."""
-    found = []
+    failures = []
     for gram, *both in zip(grams, *floats(formula, grams, values)):
         try:
             exact = true(formula, gram, values)
             extra = ulps and ulps * 2**-52 * sensitivity_to_kxy(formula, gram, values, exact)
             if not all(is_right(v, exact, 1e-12 + extra) for v in both):
-                found.append((gram, *both, mp.nstr(exact, 17)))
+                failures.append((gram, *both, mp.nstr(exact, 17)))
         except (InputError, ArithmeticError) as error:
-            found.append((gram, str(error)))
-    return found
+            failures.append((gram, str(error)))
+    return failures
 
 
 @pairs

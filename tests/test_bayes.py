@@ -63,18 +63,18 @@ def test_very_wide_networks_do_not_underflow() -> None:
 
 @pytest.mark.parametrize("d", [1, 2, 3, 10])
 def test_fluctuations_of_a_wishart_matrix(d: int) -> None:
-    found = coefficient(lambda n: wishart_volume(n, d), start=1024)
-    assert abs(found + mpf(d * d) / 4) < mpf(10) ** -18 * d**2
+    numerical_kappa = coefficient(lambda n: wishart_volume(n, d), start=1024)
+    assert abs(numerical_kappa + mpf(d * d) / 4) < mpf(10) ** -18 * d**2
     kappa = perturbation.fluctuation.evaluate(30, d=d, q=1)
-    assert abs(found - kappa) < mpf(10) ** -18 * d**2
+    assert abs(numerical_kappa - kappa) < mpf(10) ** -18 * d**2
 
 
 @pytest.mark.parametrize(("d", "t", "m"), [(1, "2.5", 1), (3, "2.5", 1), (2, 0, 1), (2, 3, 4)])
 def test_exact_posteriors_have_the_corrected_coefficient(d: int, t: str, m: int) -> None:
     learning, kappa = (mpf(t) - m) / 2, -mpf(d * d) / 4
-    found = coefficient(lambda n: posterior_volume(n, d, mpf(t), m))
-    assert abs(found - learning - kappa) < mpf(10) ** -15
-    assert abs(found - learning) > 0.2  # as printed
+    total = coefficient(lambda n: posterior_volume(n, d, mpf(t), m))
+    assert abs(total - learning - kappa) < mpf(10) ** -15
+    assert abs(total - learning) > 0.2  # as printed
 
 
 def test_an_unlabelled_example_is_the_limit_of_a_small_label() -> None:
@@ -103,24 +103,30 @@ def test_exact_sizes_are_whole(bad: object) -> None:
     ("n", "d", "t"), [(20, 1, 2.5), (20, 2, 2.5), (12, 3, 0.4), (100, 2, 0.0), (30, 2, 6.0)]
 )
 def test_weighted_networks_find_the_exact_posterior(n: int, d: int, t: float) -> None:
-    found = run(linear(d, t), n, 30_000).coefficients
+    coefficients = run(linear(d, t), n, 30_000).coefficients
     learning = n * (posterior_moment(n, t) - 1) / 2
     total = n * (posterior_volume(n, d, t) - 1)
     prior = n * (wishart_volume(n, d) - 1)
-    pairs = (found.learning, learning), (found.total, total), (found.fluctuation, prior)
+    pairs = (
+        (coefficients.learning, learning),
+        (coefficients.total, total),
+        (coefficients.fluctuation, prior),
+    )
     for estimate, exact in pairs:
         assert estimate.sigmas_from(torch.tensor(float(exact))).max() < 4
         assert estimate.stderr.max() < 0.03
     printed = (t - 1) / 2
-    assert found.total.sigmas_from(torch.tensor(printed)).min() > 10
+    assert coefficients.total.sigmas_from(torch.tensor(printed)).min() > 10
 
 
 def test_several_outputs_weigh_together() -> None:
     one, m, n = linear(2, 1.0), 3, 40
     labels = torch.tensor([[0.5, -1.5, 1.0]], dtype=torch.float64)
-    found = run(Problem(one.activation, one.inputs, labels, one.points), n, 30_000).coefficients
+    coefficients = run(
+        Problem(one.activation, one.inputs, labels, one.points), n, 30_000
+    ).coefficients
     exact = n * (posterior_volume(n, 2, (labels**2).sum().item(), m) - 1)
-    assert found.total.sigmas_from(torch.tensor(float(exact))).max() < 4
+    assert coefficients.total.sigmas_from(torch.tensor(float(exact))).max() < 4
 
 
 @pytest.fixture(scope="module")
@@ -140,9 +146,9 @@ def test_the_volume_contracts_where_the_paper_says_it_expands(
     limit = at_infinite_width(*quadratic)
     assert limit.total.stderr.max() < 0.1
     assert limit.total.sigmas_from(torch.tensor(corrected)).max() < 4
-    for found in (quadratic[0].coefficients, quadratic[1].coefficients, limit):
-        assert found.total.sigmas_from(torch.tensor(printed)).min() > 30
-        assert found.total.mean.max() < 0
+    for coefficients in (quadratic[0].coefficients, quadratic[1].coefficients, limit):
+        assert coefficients.total.sigmas_from(torch.tensor(printed)).min() > 30
+        assert coefficients.total.mean.max() < 0
     assert limit.learning.sigmas_from(torch.tensor(printed)).max() < 4  # true of sqrt(det <g>)
 
 
@@ -155,7 +161,7 @@ def test_the_prior_alone_fluctuates_by_kappa(quadratic: tuple[Weighted, Weighted
 
 
 def test_weights_even_out_with_width(quadratic: tuple[Weighted, Weighted]) -> None:
-    narrow, wide = (found.draws - found.effective for found in quadratic)
+    narrow, wide = (sample.draws - sample.effective for sample in quadratic)
     assert 2 < narrow / wide < 4.5  # their variance falls as 1/n, and the widths are as 1 to 3
 
 
@@ -231,10 +237,10 @@ def test_bad_experiments_are_refused() -> None:
 
 
 def test_extrapolation_removes_one_power_of_the_width() -> None:
-    def found(n: int, error: float) -> Weighted:
+    def posterior_sample(n: int, error: float) -> Weighted:
         value = Estimate(torch.tensor([2 + 30 / n]), torch.tensor([error]), 1)
         return Weighted(n, Coefficients(value, value, value, value), 1.0, 1)
 
-    limit = at_infinite_width(found(10, 0.3), found(30, 0.4)).total
+    limit = at_infinite_width(posterior_sample(10, 0.3), posterior_sample(30, 0.4)).total
     assert limit.mean.item() == pytest.approx(2)
     assert limit.stderr.item() == pytest.approx(math.hypot(0.15, 0.6))

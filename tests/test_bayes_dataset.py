@@ -27,9 +27,9 @@ def several(act: Activation, p: int = 2, d: int = 3, **how: float) -> Problem:
     return Problem(act, normal(p, d), normal(p, 2, seed=1), normal(2, d, seed=2), **how)
 
 
-def worst(found: Coefficients, exact: Coefficients) -> float:
+def worst(coefficients: Coefficients, exact: Coefficients) -> float:
     """Standard errors between sampling and a rule, over every coefficient."""
-    pairs = [(getattr(found, f), getattr(exact, f)) for f in FIELDS]
+    pairs = [(getattr(coefficients, f), getattr(exact, f)) for f in FIELDS]
     return max(
         ((a.mean - b.mean).abs() / (a.stderr**2 + b.stderr**2).sqrt()).max().item()
         for a, b in pairs
@@ -40,23 +40,23 @@ def worst(found: Coefficients, exact: Coefficients) -> float:
 @pytest.mark.parametrize(("q", "d"), [(1, 2), (2, 2), (2, 7), (3, 2), (4, 3)])
 def test_monomials_have_the_closed_forms(q: int, d: int, rho: float) -> None:
     ratio = 2.5
-    found = Problem.one_example(monomial(q), d, rho, ratio).quadrature(24)
+    coefficients = Problem.one_example(monomial(q), d, rho, ratio).quadrature(24)
     values = {"d": d, "q": q, "rho": rho}
     learning = (ratio - 1) / 4 * (float(perturbation.chi.evaluate(20, **values)) - d)
     kappa = float(perturbation.fluctuation.evaluate(20, d=d, q=q))
     total = float(perturbation.magnification.evaluate(20, **values, ratio=ratio, n=1)) - 1
     for estimate, exact in (
-        (found.learning, learning),
-        (found.fluctuation, kappa),
-        (found.total, total),
+        (coefficients.learning, learning),
+        (coefficients.fluctuation, kappa),
+        (coefficients.total, total),
     ):
         assert estimate.mean.item() == pytest.approx(exact, rel=1e-10)
         assert estimate.stderr.item() < 1e-10 * (1 + abs(exact))  # exact for polynomials
 
 
 def test_one_dimension_needs_no_plane() -> None:
-    found = Problem.one_example(monomial(1), 1, -1.0, 2.5).quadrature(8)
-    assert found.total.mean.item() == pytest.approx(0.5, rel=1e-12)
+    coefficients = Problem.one_example(monomial(1), 1, -1.0, 2.5).quadrature(8)
+    assert coefficients.total.mean.item() == pytest.approx(0.5, rel=1e-12)
 
 
 @pytest.mark.parametrize("size", [1e-6, 1e5])
@@ -92,10 +92,12 @@ def test_sampling_agrees_with_quadrature(
 
 def test_half_the_trace_is_what_learning_adds() -> None:
     problem = several(erf, p=2, d=2)
-    found = problem.quadrature(24)
-    trace = torch.einsum("rde,red->r", torch.linalg.inv(problem.metric), found.shift.mean)
-    torch.testing.assert_close(found.learning.mean, trace / 2)
-    torch.testing.assert_close(found.total.mean, found.learning.mean + found.fluctuation.mean)
+    coefficients = problem.quadrature(24)
+    trace = torch.einsum("rde,red->r", torch.linalg.inv(problem.metric), coefficients.shift.mean)
+    torch.testing.assert_close(coefficients.learning.mean, trace / 2)
+    torch.testing.assert_close(
+        coefficients.total.mean, coefficients.learning.mean + coefficients.fluctuation.mean
+    )
 
 
 def test_labels_like_the_prior_teach_nothing() -> None:
@@ -103,9 +105,9 @@ def test_labels_like_the_prior_teach_nothing() -> None:
     problem = several(erf, p=2, temperature=0.3)
     labels = math.sqrt(2) * torch.linalg.cholesky(problem.gamma)
     same = Problem(erf, problem.inputs, labels, problem.points, temperature=0.3)
-    found = same.quadrature(16)
-    assert found.learning.mean.abs().max() < 1e-12
-    torch.testing.assert_close(found.total.mean, found.fluctuation.mean)
+    coefficients = same.quadrature(16)
+    assert coefficients.learning.mean.abs().max() < 1e-12
+    torch.testing.assert_close(coefficients.total.mean, coefficients.fluctuation.mean)
 
 
 def test_one_example_has_the_ratio_it_names() -> None:

@@ -123,11 +123,12 @@ def evidence(ridge: float, shuffled: float, decoy: float, noise: float = 0.01) -
 
 
 def test_evidence_finds_what_was_put_in() -> None:
-    found = evidence(0.5, 0.1, 0.0).comparisons()
-    assert list(found) == ["untrained", "shuffled labels", "decoy"]
+    comparisons = evidence(0.5, 0.1, 0.0).comparisons()
+    assert list(comparisons) == ["untrained", "shuffled labels", "decoy"]
     for name, expected in (("untrained", 0.5), ("shuffled labels", 0.4)):
-        assert found[name].estimate.sigmas_from(torch.tensor(expected)) < 5
-    assert found["decoy"].mean > 0.5  # the ridge is far from the decoy, where it counts against it
+        assert comparisons[name].estimate.sigmas_from(torch.tensor(expected)) < 5
+    # The ridge is far from the decoy, where it counts against it.
+    assert comparisons["decoy"].mean > 0.5
     grown = evidence(0.5, 0.1, 0.0).growth()
     assert grown["near"].estimate.sigmas_from(torch.tensor(0.5)) < 5
     assert abs(grown["far"].mean) <= evidence(0.5, 0.1, 0.0).rounding  # equal sums, in other places

@@ -27,20 +27,20 @@ DISC = Disc(1.5, 7)
 def test_fields_are_those_of_the_paper_s_features() -> None:
     """n^(-1/2) phi: the volume against autograd; R against moments of units, and of the map itself."""
     net, lattice = perceptron((5, 4), seed=3), Lattice(1.5, 4)
-    found = geometry_map(net, lattice)
-    assert found.log_volume.shape == found.ricci.shape == found.condition.shape == (2, 4, 4)
+    fields = geometry_map(net, lattice)
+    assert fields.log_volume.shape == fields.ricci.shape == fields.condition.shape == (2, 4, 4)
     for k, features in enumerate((net[:3], net[:6])):
         J = torch.stack([torch.autograd.functional.jacobian(features, p) for p in lattice.x])
         exact = torch.linalg.det(J.mT @ J).log() / 2
-        torch.testing.assert_close(found.log_volume[k].flatten(), exact, rtol=0, atol=1e-9)
+        torch.testing.assert_close(fields.log_volume[k].flatten(), exact, rtol=0, atol=1e-9)
         R = geometry.ricci_scalar(features, lattice.x).value
-        torch.testing.assert_close(found.ricci[k].flatten(), R, rtol=1e-7, atol=1e-7)
+        torch.testing.assert_close(fields.ricci[k].flatten(), R, rtol=1e-7, atol=1e-7)
     first = ShallowNetwork(sigmoid, net.linear1.weight.detach(), net.linear1.bias.detach())
     torch.testing.assert_close(
-        found.ricci[0].flatten(), first.ricci_scalar(lattice.x), rtol=1e-7, atol=1e-7
+        fields.ricci[0].flatten(), first.ricci_scalar(lattice.x), rtol=1e-7, atol=1e-7
     )
     lead = net(lattice.x)[:, 1] - net(lattice.x)[:, 0]
-    torch.testing.assert_close(found.margin.flatten(), lead.detach())
+    torch.testing.assert_close(fields.margin.flatten(), lead.detach())
 
 
 @pytest.mark.parametrize("shape", [(2,), (9,), (5, 4, 3)])
@@ -49,8 +49,8 @@ def test_areas_are_volumes_of_the_general_code(shape: tuple, activation: nn.Modu
     """Which works by QR with scales in logs, and by autograd in deep layers; ill conditioned ones too."""
     net = perceptron(shape, 1, activation)
     net.linear1.weight.data *= torch.linspace(2, 60, shape[0])[:, None]  # some are far saturated
-    found = log_volume(net, DISC.x)
-    for k, area in enumerate(found, 1):
+    log_areas = log_volume(net, DISC.x)
+    for k, area in enumerate(log_areas, 1):
         exact = geometry.log_volume(net, DISC.x, layer=f"phi{k}", progress=False)
         off = (area + math.log(shape[k - 1]) - exact.value).abs()
         rounding = exact.condition.clamp(max=1 / THIN)  # beyond, both are the same code

@@ -52,14 +52,14 @@ def test_untrained_networks_have_no_effect_beyond_chance() -> None:
     degrees of freedom is beyond 5 with probability 0.004, and for these networks it is 1.0.
     """
     idle = KIND | {"recipe": replace(FAST, epochs=0)}
-    found = Hypothesis(xor(), (10,), **idle).run(progress=False)[(10,)]
-    assert found.steps == (0,)
-    trained = found.comparisons()
+    evidence = Hypothesis(xor(), (10,), **idle).run(progress=False)[(10,)]
+    assert evidence.steps == (0,)
+    trained = evidence.comparisons()
     for control in ("untrained", "shuffled labels"):
-        assert abs(trained[control].mean) <= found.rounding < 1e-10
+        assert abs(trained[control].mean) <= evidence.rounding < 1e-10
         assert not trained[control].above
     assert abs(trained["decoy"].mean) < 5 * trained["decoy"].estimate.stderr
-    assert not found.magnifies
+    assert not evidence.magnifies
 
 
 def test_twins_share_start_and_data_but_not_labels(learned: Evidence) -> None:
@@ -116,10 +116,10 @@ def test_an_interrupted_experiment_goes_on_and_ends_alike(
 
 def test_points_of_one_s_own_are_tested_at_the_networks_own_boundaries() -> None:
     task = Task.of(*xor().data(0))
-    found = Hypothesis(task, (10,), **KIND | {"networks": 3}).run(progress=False)[(10,)]
-    assert found.curve is Curve.OWN
-    assert set(found.away) == {Curve.OWN, Curve.OWN_DECOY}
-    assert list(found.comparisons()) == ["untrained", "shuffled labels", "decoy"]
+    evidence = Hypothesis(task, (10,), **KIND | {"networks": 3}).run(progress=False)[(10,)]
+    assert evidence.curve is Curve.OWN
+    assert set(evidence.away) == {Curve.OWN, Curve.OWN_DECOY}
+    assert list(evidence.comparisons()) == ["untrained", "shuffled labels", "decoy"]
 
 
 def test_seeds_and_shapes_do_not_depend_on_what_else_is_run() -> None:

@@ -105,14 +105,14 @@ def test_single_precision() -> None:
     assert lost < 0.1
 
 
-def given(gram: Tensor) -> SimpleNamespace:
+def network_with_gram(gram: Tensor) -> SimpleNamespace:
     """A network whose Gram matrices are what one says."""
     return SimpleNamespace(nngp=lambda x, y=None: gram, ntk=lambda x, y=None: gram)
 
 
 def test_the_gram_matrix_of_a_network_is_left_alone() -> None:
     gram = Squares().nngp(X)
-    log_marginal_likelihood(given(gram), X, Y, 0.5)
+    log_marginal_likelihood(network_with_gram(gram), X, Y, 0.5)
     assert torch.equal(gram, Squares().nngp(X))
 
 
@@ -125,7 +125,7 @@ def test_the_gram_matrix_of_a_network_is_left_alone() -> None:
     ],
 )
 def test_what_is_no_gram_matrix_is_refused(gram: list, message: str) -> None:
-    net, x, y = given(torch.tensor(gram, dtype=F64)), X[:2], Y[:2]
+    net, x, y = network_with_gram(torch.tensor(gram, dtype=F64)), X[:2], Y[:2]
     for call in (gradient_flow, partial(posterior, x_test=None, noise=0.1)):
         with pytest.raises(InputError, match=message):
             call(net, x, y)
@@ -136,9 +136,9 @@ def test_what_is_no_gram_matrix_is_refused(gram: list, message: str) -> None:
 def test_a_slightly_negative_eigenvalue_tells_how_rough_the_others_are() -> None:
     rough = torch.diag(torch.tensor([1.0, 1.5e-10, -1e-10], dtype=F64))
     with pytest.warns(SingularGram, match="2 of 3 eigenvalues at or below 2e-10"):
-        assert gradient_flow(given(rough), X[:3], Y[:3]).rank == 1
+        assert gradient_flow(network_with_gram(rough), X[:3], Y[:3]).rank == 1
     with pytest.warns(SingularGram, match=r"number inf, 3 of 3 .* ridge = [1-9]"):
-        assert not gradient_flow(given(0 * rough), X[:3], Y[:3]).mean.any()
+        assert not gradient_flow(network_with_gram(0 * rough), X[:3], Y[:3]).mean.any()
 
 
 def test_a_direction_that_rounding_loses_is_learnt_at_its_pace() -> None:
@@ -193,10 +193,10 @@ def test_a_singular_covariance_is_refused_with_a_noise_that_would_do(noise: floa
 def test_a_covariance_that_cholesky_bears_may_still_be_singular() -> None:
     gram = torch.diag(torch.tensor([1.0, 1e-17], dtype=F64))
     with pytest.raises(InputError, match=r"no density.*number 1e\+17, 1 of 2 eigenvalues"):
-        log_marginal_likelihood(given(gram), X[:2], Y[:2], 0.0)
+        log_marginal_likelihood(network_with_gram(gram), X[:2], Y[:2], 0.0)
     turn, eps = torch.linalg.qr(X @ X.T)[0], torch.finfo(F64).eps
     barely = turn @ torch.diag(torch.tensor([1.0] * 6 + [2 * 7 * eps], dtype=F64)) @ turn.T
-    computed = log_marginal_likelihood(given((barely + barely.T) / 2), X, Y, 0.0)
+    computed = log_marginal_likelihood(network_with_gram((barely + barely.T) / 2), X, Y, 0.0)
     assert computed.condition > 1 / (7 * eps)  # in the 1-norm; its eigenvalues are all above 7 eps
 
 

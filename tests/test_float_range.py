@@ -30,11 +30,11 @@ def test_torch_refuses_what_is_no_real_number(dtype) -> None:
         GROWTH.torch(torch.zeros(2), torch.ones(2, dtype=dtype))
 
 
-@pytest.mark.parametrize("given", [1j, np.array([1.0, 1j]), np.complex128(1)])
+@pytest.mark.parametrize("argument", [1j, np.array([1.0, 1j]), np.complex128(1)])
 @pytest.mark.parametrize("backend", ["numpy", "torch"])
-def test_complex_numbers_are_refused_on_every_backend(backend, given) -> None:
+def test_complex_numbers_are_refused_on_every_backend(backend, argument) -> None:
     with pytest.raises(InputError, match=r"x = .* is no number"):
-        getattr(GROWTH, backend)(given, 1.0)
+        getattr(GROWTH, backend)(argument, 1.0)
 
 
 def test_nan_is_refused_with_the_point_that_leads_to_it() -> None:
@@ -125,7 +125,7 @@ def test_a_slope_without_a_negative_side_keeps_its_digits_next_to_opposite_point
     """P(u > 0, v > 0) = angle / (2 pi), where 1/4 + asin(rho) / (2 pi) cancels to 1e-8."""
     rho = mpf(-(1 - 2.0**-52))
     true = mp.acos(-rho) / (2 * mp.pi)
-    found = two_slope(0, 1).slope.numpy(1.0, float(rho), 1.0)
-    assert found == pytest.approx(
+    slope = two_slope(0, 1).slope.numpy(1.0, float(rho), 1.0)
+    assert slope == pytest.approx(
         float(true), rel=1e-14, abs=0
     )  # a root and an arc of a determinant

@@ -50,9 +50,9 @@ NUMBERS = (
 )
 
 
-@pytest.mark.parametrize(("given", "meant"), NUMBERS, ids=lambda v: type(v).__name__)
-def test_a_number_means_exactly_what_it_says(given, meant) -> None:
-    value, fixed = SAME.evaluate(80, x=given), SAME.at(x=given).evaluate(80)
+@pytest.mark.parametrize(("number", "meant"), NUMBERS, ids=lambda v: type(v).__name__)
+def test_a_number_means_exactly_what_it_says(number, meant) -> None:
+    value, fixed = SAME.evaluate(80, x=number), SAME.at(x=number).evaluate(80)
     with mp.workdps(100):
         wanted = mpf(meant.numerator) / meant.denominator
     assert close(value, wanted, 80)
@@ -106,9 +106,9 @@ def test_torch_keeps_the_floating_dtype(dtype, partner) -> None:
     assert not out.any()
 
 
-@pytest.mark.parametrize("given", [0, torch.tensor(0), torch.zeros(2, dtype=torch.int32)])
-def test_torch_reads_whole_numbers_as_float64(given) -> None:
-    assert GROWTH.torch(given, 1).dtype == torch.float64
+@pytest.mark.parametrize("integers", [0, torch.tensor(0), torch.zeros(2, dtype=torch.int32)])
+def test_torch_reads_whole_numbers_as_float64(integers) -> None:
+    assert GROWTH.torch(integers, 1).dtype == torch.float64
 
 
 def test_torch_promotes_to_the_wider_dtype() -> None:
@@ -173,13 +173,13 @@ CALLS = (
 )
 
 
-@pytest.mark.parametrize(("backends", "given", "named", "sentence"), CALLS)
+@pytest.mark.parametrize(("backends", "positional", "named", "sentence"), CALLS)
 def test_missing_surplus_and_doubled_arguments_are_refused(
-    backends, given, named, sentence
+    backends, positional, named, sentence
 ) -> None:
     for backend in backends.split():
         with pytest.raises(InputError, match=sentence):
-            getattr(GROWTH, backend)(*given, **named)
+            getattr(GROWTH, backend)(*positional, **named)
 
 
 def test_unknown_names_are_refused() -> None:
@@ -251,9 +251,9 @@ def test_assumptions_read_as_words_and_decide_what_is_admitted() -> None:
     assert bind("f", (x, y), (1,), {"y": 2}) == [1, 2]
 
 
-@pytest.mark.parametrize("given", [0.5, Fraction(1, 2), [0.5, 1.0], np.zeros((2, 1))], ids=repr)
-def test_a_call_with_numbers_and_arrays_is_that_of_numpy(given) -> None:
-    called, wanted = GROWTH(given, y=1), GROWTH.numpy(given, y=1)
+@pytest.mark.parametrize("argument", [0.5, Fraction(1, 2), [0.5, 1.0], np.zeros((2, 1))], ids=repr)
+def test_a_call_with_numbers_and_arrays_is_that_of_numpy(argument) -> None:
+    called, wanted = GROWTH(argument, y=1), GROWTH.numpy(argument, y=1)
     assert type(called) is type(wanted)
     assert np.array_equal(called, wanted)
 

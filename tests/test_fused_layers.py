@@ -37,7 +37,7 @@ class Poisoned(Scratch):
             tile.fill_(math.nan)
 
 
-def given(dtype: torch.dtype) -> list[Tensor]:
+def tile_inputs(dtype: torch.dtype) -> list[Tensor]:
     """kxx, kxy, kyy, det and theta of a tile whose points are far from collinear."""
     chance = torch.Generator().manual_seed(0)
     kxx, kyy = (torch.rand(shape, generator=chance, dtype=F64) + 0.5 for shape in ((7, 1), (1, 5)))
@@ -50,7 +50,7 @@ def given(dtype: torch.dtype) -> list[Tensor]:
 @pytest.mark.parametrize("plain", [True, False])
 @pytest.mark.parametrize("name", CLOSED)
 def test_a_fused_layer_is_the_plain_one(name: str, plain: bool, dtype: torch.dtype) -> None:
-    closed, parts = Layer(CLOSED[name]), given(dtype)
+    closed, parts = Layer(CLOSED[name]), tile_inputs(dtype)
     before = [part.clone() for part in parts]
     kxx, kxy, kyy, det, theta = parts
     tangent = CLOSED[name].slope is not None
@@ -73,7 +73,7 @@ def test_a_fused_layer_is_the_plain_one(name: str, plain: bool, dtype: torch.dty
 
 def test_conditions_may_be_shared_and_sums_may_lack_a_side() -> None:
     """What closed forms of one's own may be like."""
-    parts = given(F64)
+    parts = tile_inputs(F64)
     _, kxy, kyy, det, theta = parts
     cases = partial(sp.Piecewise, evaluate=False)
     one, two = (

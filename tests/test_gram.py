@@ -50,14 +50,14 @@ def test_inference_mode_changes_nothing() -> None:
 
 
 def test_several_threads_may_call_at_once() -> None:
-    gram, found = NET.ntk(X), []
-    callers = [threading.Thread(target=lambda: found.append(NET.ntk(X))) for _ in range(4)]
+    gram, grams = NET.ntk(X), []
+    callers = [threading.Thread(target=lambda: grams.append(NET.ntk(X))) for _ in range(4)]
     for caller in callers:
         caller.start()
     for caller in callers:
         caller.join()
-    assert len(found) == 4
-    assert all(same(one, gram) for one in found)
+    assert len(grams) == 4
+    assert all(same(one, gram) for one in grams)
     assert torch.get_num_threads() == 2
 
 

@@ -77,8 +77,8 @@ def test_metrics_are_second_differences_of_the_kernel(base: object) -> None:
     with mp.workdps(60):
         k = written_out(base)
         expected = np.stack([difference_metric(k, x) for x in X])
-    found = Mahalanobis(base, M).metric(X)
-    np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-13)
+    metric = Mahalanobis(base, M).metric(X)
+    np.testing.assert_allclose(metric, expected, rtol=1e-13, atol=1e-13)
 
 
 @pytest.mark.parametrize("base", ALL, ids=lambda base: type(base).__name__)

@@ -174,10 +174,12 @@ def test_parseval_holds_to_rounding(V: float) -> None:
     assert 0 <= sum_of_squares + rows.tail.item() ** 2 - square <= 2e-14 * square
 
 
-@pytest.mark.parametrize("given", [(torch.tanh, ()), (elu, (0.0,)), (hardtanh, (-1.0, 1.0))])
+@pytest.mark.parametrize(
+    "phi_and_kinks", [(torch.tanh, ()), (elu, (0.0,)), (hardtanh, (-1.0, 1.0))]
+)
 @pytest.mark.parametrize("rho", [0.0, -0.7, 0.999])
-def test_gradients_are_finite_differences(given: tuple, rho: float) -> None:
-    mehler, weight = Mehler(*given, order=256), floats([1.0, -0.3])
+def test_gradients_are_finite_differences(phi_and_kinks: tuple, rho: float) -> None:
+    mehler, weight = Mehler(*phi_and_kinks, order=256), floats([1.0, -0.3])
 
     def total(kxx: Tensor, kxy: Tensor, kyy: Tensor) -> Tensor:
         return (weight * mehler.pairs(mehler.rows(kxx), mehler.rows(kyy), kxy)).sum()

@@ -126,13 +126,13 @@ def test_the_curvature_is_that_of_the_general_radial_formula(act) -> None:
     for values, (dimension, scale, bias, r) in product(
         parameters(act)[-2:], ((2, "3/4", "1/2", "7/5"), (5, "6/5", 0, "1/3"), (3, 2, "1/7", 4))
     ):
-        given = {"d": dimension, "sigma": scale, "zeta": bias, "r": r} | {
+        arguments = {"d": dimension, "sigma": scale, "zeta": bias, "r": r} | {
             k: sp.Rational(str(v)) for k, v in values.items()
         }
         exact = {d: dimension, sigma: sp.Rational(scale), zeta: sp.Rational(bias)}
-        exact |= {s: sp.Rational(r) ** 2} | {p: given[p.name] for p in act.parameters}
+        exact |= {s: sp.Rational(r) ** 2} | {p: arguments[p.name] for p in act.parameters}
         expected = sp.N(general.subs(exact), 40)
-        value = formula(act, nngp.ricci).evaluate(30, **given)
+        value = formula(act, nngp.ricci).evaluate(30, **arguments)
         with mp.workdps(40):
             # The general formula may vanish only up to its cancellation, as for z and the ReLU.
             assert abs(value - mpf(expected)) <= mpf("1e-29") * abs(value) + mpf("1e-38")

@@ -93,10 +93,10 @@ def test_the_origin_is_curved_as_its_own_formula_says(act) -> None:
         true = own.evaluate(25, **values)
         assert is_right(own.numpy(**values), true)
         assert is_right(own.numpy(**small), own.evaluate(20, **small))
-        found = formula(act, ntk.ricci)
-        assert abs(found.evaluate(20, r=0, **values) - true) <= mpf(10) ** -19 * abs(true)
-        assert is_right(found.numpy(r=0, **values), true)
-        tensor = found.torch(r=torch.zeros((), dtype=torch.float64), **values)
+        curvature = formula(act, ntk.ricci)
+        assert abs(curvature.evaluate(20, r=0, **values) - true) <= mpf(10) ** -19 * abs(true)
+        assert is_right(curvature.numpy(r=0, **values), true)
+        tensor = curvature.torch(r=torch.zeros((), dtype=torch.float64), **values)
         assert is_right(tensor.item(), true)
         if values["d"] > 1 and values.get("q") != 1:
             assert true < 0
@@ -109,9 +109,9 @@ def test_without_readout_it_is_the_nngp(act) -> None:
     for values in settings(act):
         at = {k: v for k, v in values.items() if k != "xi"}
         for mine, other in ((ntk.ricci, nngp.ricci), (ntk.magnification, nngp.magnification)):
-            found = formula(act, mine).numpy(r=radii(act), xi=0, **at)
+            ntk_values = formula(act, mine).numpy(r=radii(act), xi=0, **at)
             expected = formula(act, other).numpy(r=radii(act), **at)
-            np.testing.assert_allclose(found, expected, rtol=2e-12, atol=1e-290)
+            np.testing.assert_allclose(ntk_values, expected, rtol=2e-12, atol=1e-290)
         if true := formula(act, nngp.ricci).evaluate(30, r="0.7", **at):  # no digits show a zero
             value = formula(act, ntk.ricci).evaluate(30, r="0.7", xi=0, **at)
             assert abs(value - true) <= mpf(10) ** -29 * abs(true)
@@ -133,12 +133,12 @@ def test_the_square_has_an_elementary_curvature() -> None:
     sphere = (d - 2) * (alpha * beta - 2 * p * alpha - s * p**2) / (alpha**2 * eps)
     bend = 2 * (2 * p * s + rest) * (p * eps + alpha * (p + beta)) / (alpha**2 * eps**2)
     expected = Rational(3, 4) * (d - 1) * (sphere - 8 * p / (alpha * eps) + bend)
-    found = ntk.metric(monomial(2)).scalar_curvature()
+    curvature = ntk.metric(monomial(2)).scalar_curvature()
     point = {sigma: Rational(3, 4), zeta: Rational(1, 2), xi: Rational(5, 3)}
     for dimension, norm in product((1, 2, 3, 7), (0, Rational(7, 5))):
         at = point | {d: dimension, s: norm}
-        assert found.subs(at).is_Rational
-        assert found.subs(at) == expected.subs(at)
+        assert curvature.subs(at).is_Rational
+        assert curvature.subs(at) == expected.subs(at)
 
 
 def test_tanh_has_the_metric_that_averages_over_its_weights_give() -> None:
@@ -188,8 +188,8 @@ def test_an_open_degree_is_refused_when_it_is_too_low(q) -> None:
 def test_a_kink_whose_slope_is_continuous_is_accepted() -> None:
     act = Activation.of(sp.Piecewise((z, z > 0), (sp.exp(z) - 1, True)))
     at = {"d": 3, "sigma": 1.3, "zeta": 0.5, "xi": 0.6, "r": np.array([0.0, 0.5, 3.0])}
-    found, known = ntk.ricci(act).numpy(**at), formula(elu, ntk.ricci).numpy(**at)
-    np.testing.assert_allclose(found, known, rtol=1e-12)
+    curvature, known = ntk.ricci(act).numpy(**at), formula(elu, ntk.ricci).numpy(**at)
+    np.testing.assert_allclose(curvature, known, rtol=1e-12)
 
 
 def test_the_relu_has_a_kernel_all_the_same() -> None:

@@ -238,10 +238,10 @@ BAD = {
 
 @pytest.mark.parametrize("message", BAD)
 def test_bad_input_is_told(message: str) -> None:
-    given = {"x_train": X, "y_train": Y, "x_test": NEW} | BAD[message]
-    calls = [posterior] if "noise" in given else [gradient_flow]
-    if not {"t", "ridge", "noise"} & given.keys():
+    arguments = {"x_train": X, "y_train": Y, "x_test": NEW} | BAD[message]
+    calls = [posterior] if "noise" in arguments else [gradient_flow]
+    if not {"t", "ridge", "noise"} & arguments.keys():
         calls = [gradient_flow, lambda **kind: posterior(noise=0.1, **kind)]
     for call in calls:
         with pytest.raises(InputError, match=message):
-            call(net=NET, **given)
+            call(net=NET, **arguments)

@@ -49,9 +49,9 @@ def test_dense_interpolant_agrees_with_fifty_digits(name: str) -> None:
         rows = [[kernel(x=mp.mpf(p), y=mp.mpf(q), **numbers) for q in x] for p in t]
         exact = [float(sum(k * a for k, a in zip(row, alpha, strict=True))) for row in rows]
         norm = float(mp.sqrt(sum(a * y for a, y in zip(alpha, Y, strict=True))))
-    found = DenseInterpolant(INITIALISATIONS[name], values, x, Y)
-    assert found.predict(t).tolist() == pytest.approx(exact, abs=1e-12)
-    assert found.norm.item() == pytest.approx(norm, rel=1e-11)
+    interpolant = DenseInterpolant(INITIALISATIONS[name], values, x, Y)
+    assert interpolant.predict(t).tolist() == pytest.approx(exact, abs=1e-12)
+    assert interpolant.norm.item() == pytest.approx(norm, rel=1e-11)
 
 
 @LAWS
@@ -63,11 +63,11 @@ def test_independent_units_approach_by_the_root_of_their_number(name: str) -> No
         assert slope.stderr < 0.1
     assert errors.worst[400].stderr > 0
     # The constant is known: m E|f_m - f|^2 in standard errors, with a bias of about 1/m to spare.
-    m, found = 3200, errors.square[3200]
+    m, square_error = 3200, errors.square[3200]
     limit = torch.tensor(errors.constant**2 / m, dtype=torch.float64)
-    assert found.sigmas_from(limit) < 3
-    assert found.sigmas_from(1.5 * limit) > 3
-    assert found.sigmas_from(limit / 1.5) > 3
+    assert square_error.sigmas_from(limit) < 3
+    assert square_error.sigmas_from(1.5 * limit) > 3
+    assert square_error.sigmas_from(limit / 1.5) > 3
 
 
 @LAWS
@@ -78,7 +78,7 @@ def test_stratified_units_approach_by_the_square_of_their_number(name: str) -> N
         assert abs(slope.value + 2) < max(0.02, 3 * slope.stderr)
         assert slope.stderr < 0.05
     assert errors.constant is None
-    assert all(found.count == 1 and found.stderr == 0 for found in errors.worst.values())
+    assert all(error.count == 1 and error.stderr == 0 for error in errors.worst.values())
 
 
 @LAWS

@@ -39,11 +39,13 @@ def closed(name: str, x: torch.Tensor) -> torch.Tensor:
 
 @LAWS
 def test_kernel_of_independent_units_has_the_closed_form_as_its_mean(name: str) -> None:
-    found = Estimate.of(torch.stack([layer(name, 500, seed=k).kernel(POINTS) for k in range(200)]))
+    mean_kernel = Estimate.of(
+        torch.stack([layer(name, 500, seed=k).kernel(POINTS) for k in range(200)])
+    )
     exact = closed(name, POINTS)
-    assert found.sigmas_from(exact).max() < 4
-    assert found.sigmas_from(1.05 * exact).max() > 4  # five percent would be seen
-    assert found.stderr.max() > 0
+    assert mean_kernel.sigmas_from(exact).max() < 4
+    assert mean_kernel.sigmas_from(1.05 * exact).max() > 4  # five percent would be seen
+    assert mean_kernel.stderr.max() > 0
 
 
 @LAWS

@@ -67,8 +67,8 @@ def test_what_a_step_of_descent_does_to_delta() -> None:
     across = (a * g2 + b * g1) ** 2 / (g1**2 + g2**2)
     factor = (eta / alpha) ** 2 * (g1**2 + g2**2)
     assert sp.simplify(stepped.delta - ANY.delta + factor * (ANY.delta + across)) == 0
-    kept = stepped.delta + (stepped.a * g2 + stepped.b * g1) ** 2 / (g1**2 + g2**2)
-    assert sp.simplify(kept - (1 - factor) * (ANY.delta + across)) == 0
+    norm_after_step = stepped.delta + (stepped.a * g2 + stepped.b * g1) ** 2 / (g1**2 + g2**2)
+    assert sp.simplify(norm_after_step - (1 - factor) * (ANY.delta + across)) == 0
 
 
 def test_descent_lowers_a_positive_delta() -> None:
@@ -103,21 +103,21 @@ TARGETS = ["1/2", -1, "2/3", 3]
 
 
 def test_residuals_of_canonical_neurons() -> None:
-    found = residuals(SAMPLES, TARGETS, NEURONS)
+    values = residuals(SAMPLES, TARGETS, NEURONS)
     direct = [
         sum(n.r * sp.Max(n.d[0] * x + n.d[1], 0) for n in NEURONS) / 3 - sp.Rational(y)
         for x, y in zip(SAMPLES.x, TARGETS, strict=True)
     ]
-    assert found == direct
-    assert all(value.is_Rational for value in found)
+    assert values == direct
+    assert all(value.is_Rational for value in values)
 
 
 def test_proposition_one_is_the_derivative_along_the_flow() -> None:
     """Exactly: residuals of particles that take a step, differentiated by its length."""
     values = residuals(SAMPLES, TARGETS, NEURONS)
     field, step = VelocityField.of(SAMPLES.x, values), sp.Symbol("step", real=True)
-    found = residual_rates(field, NEURONS)
-    assert any(value != 0 for value in found)
+    rates = residual_rates(field, NEURONS)
+    assert any(value != 0 for value in rates)
     for j, x in enumerate(SAMPLES.x):
         total = 0
         for one in NEURONS:
@@ -125,13 +125,13 @@ def test_proposition_one_is_the_derivative_along_the_flow() -> None:
             if j in SAMPLES.pattern(one.d):
                 r, theta = one.r + step * dr, one.theta + step * turn
                 total += r * (x * sp.cos(theta) + sp.sin(theta)) / 3
-        assert sp.simplify(sp.diff(total, step).subs(step, 0) - found[j]) == 0
+        assert sp.simplify(sp.diff(total, step).subs(step, 0) - rates[j]) == 0
 
 
 def test_moments_count_every_neuron_once() -> None:
-    found = arc_moments(SAMPLES, NEURONS)
-    assert len(found) == 2 * len(SAMPLES.x)
-    total = sum(one.trace() for one in found)
+    moments = arc_moments(SAMPLES, NEURONS)
+    assert len(moments) == 2 * len(SAMPLES.x)
+    total = sum(one.trace() for one in moments)
     assert total == sum(one.r**2 + 1 for one in NEURONS) / 3
 
 

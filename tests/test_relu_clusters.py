@@ -42,14 +42,14 @@ def test_shares_are_counted_and_weighed() -> None:
 @pytest.mark.parametrize("weighted", [False, True])
 def test_chance_gives_any_p_value_alike(weighted: bool) -> None:
     """Knots that know of no sample: p values are uniform, and shares what lengths say."""
-    found, off = [], []
+    p_value_pairs, off = [], []
     for seed in range(150):
         first, last = (at_knots(scattered(60, 2 * seed + k)) for k in (0, 1))
         one = clustering(X, first, last, 0.02, weighted, draws=199, seed=seed)
-        found.append([one.after.p_value, one.gain.p_value])
+        p_value_pairs.append([one.after.p_value, one.gain.p_value])
         off.append(one.after.effect)
         assert one.after.expected == pytest.approx(0.04 / 0.2, rel=0.25)
-    for p_values in torch.tensor(found, dtype=torch.float64).T:
+    for p_values in torch.tensor(p_value_pairs, dtype=torch.float64).T:
         middle = Estimate.of(p_values)
         assert middle.sigmas_from(torch.tensor(0.5)).item() < 3.5
         assert abs(middle.spread.item() - math.sqrt(1 / 12)) < 0.05
@@ -61,11 +61,11 @@ def test_planted_clusters_are_found() -> None:
     first = scattered(100, 1)
     last = first.clone()
     last[:20] = X[torch.arange(20) % 10]
-    found = clustering(X, at_knots(first), at_knots(last))
-    assert found.gain.value == pytest.approx(0.2, abs=0.05)
-    assert found.after.effect > 0.1
-    assert found.gain.p_value < 0.005
-    assert found.before.p_value > 0.01
+    clusters = clustering(X, at_knots(first), at_knots(last))
+    assert clusters.gain.value == pytest.approx(0.2, abs=0.05)
+    assert clusters.after.effect > 0.1
+    assert clusters.gain.p_value < 0.005
+    assert clusters.before.p_value > 0.01
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -73,12 +73,12 @@ def test_training_of_a_and_b_makes_clusters_and_training_of_c_does_not(weighted:
     start = Neurons.drawn(200, 0, device="cpu")
     for delta, time in ((math.inf, 100.0), (-math.inf, math.inf)):
         end = Flow(X, SQUARE, start, delta, time).run(progress=False).final
-        found = clustering(X, start, end, weighted=weighted)
+        clusters = clustering(X, start, end, weighted=weighted)
         if delta > 0:
-            assert found.after.value > 5 * found.after.expected
-            assert found.gain.p_value < 0.01
+            assert clusters.after.value > 5 * clusters.after.expected
+            assert clusters.gain.p_value < 0.01
         else:
-            assert found.after.p_value > 0.05
+            assert clusters.after.p_value > 0.05
 
 
 @pytest.mark.parametrize(

@@ -37,9 +37,9 @@ def by_autograd(optimiser: object, rate: float, steps: int) -> torch.Tensor:
     def loss() -> torch.Tensor:
         steps_of.zero_grad()
         f = torch.relu(X[:, None] * parts[0] - parts[1]) @ parts[2] / NEURONS.alpha
-        found = ((f - Y) ** 2).sum() / 2
-        found.backward()
-        return found
+        loss_value = ((f - Y) ** 2).sum() / 2
+        loss_value.backward()
+        return loss_value
 
     for _ in range(steps):
         steps_of.step(loss)
@@ -50,9 +50,9 @@ def by_autograd(optimiser: object, rate: float, steps: int) -> torch.Tensor:
 def test_any_optimiser_does_what_it_does_on_a_graph(optimiser: object) -> None:
     newton = optimiser is torch.optim.LBFGS  # 20 steps in one, and quotients of small differences
     steps, tolerance = (1, 1e-11) if newton else (20, 1e-13)
-    found = Descent(X, Y, NEURONS, 0.02, steps, optimizer=optimiser).run(progress=False).final
+    final = Descent(X, Y, NEURONS, 0.02, steps, optimizer=optimiser).run(progress=False).final
     exact = by_autograd(optimiser, 0.02, steps)
-    assert (torch.stack([found.a, found.b, found.c]) - exact).abs().max() < tolerance
+    assert (torch.stack([final.a, final.b, final.c]) - exact).abs().max() < tolerance
 
 
 @pytest.mark.parametrize("moves", Moves)
@@ -62,11 +62,11 @@ def test_descent_tends_to_the_flow_as_its_rate_falls(moves: Moves) -> None:
     rates = [0.01, 0.005, 0.0025]
     runs = [Descent(X, Y, NEURONS, r, round(0.4 / r), moves).run(progress=False) for r in rates]
     smooth = min([event.time for event in run.events], default=0.4) // 0.01 * 0.01  # of all rates
-    off = [distance(found.at(smooth), run.at(smooth)) for found in runs]
+    off = [distance(descent.at(smooth), run.at(smooth)) for descent in runs]
     assert abs(power_law(rates, off).value - 1) < 0.01
-    assert all(distance(found.final, run.final) < 0.2 * r for found, r in zip(runs, rates))
-    kept = {"a", "b", "c"} - set(moves.value)
-    assert all(torch.equal(getattr(runs[0].final, n), getattr(NEURONS, n)) for n in kept)
+    assert all(distance(descent.final, run.final) < 0.2 * r for descent, r in zip(runs, rates))
+    fixed_names = {"a", "b", "c"} - set(moves.value)
+    assert all(torch.equal(getattr(runs[0].final, n), getattr(NEURONS, n)) for n in fixed_names)
 
 
 def test_what_is_kept_of_a_run() -> None:
@@ -125,8 +125,8 @@ def test_curvature_is_that_of_the_squared_jacobian(moves: Moves) -> None:
 
     moved = tuple(parts["abc".index(name)] for name in moves.value)
     jacobian = torch.cat(torch.autograd.functional.jacobian(outputs, moved), 1)
-    found = DescentTask(samples, Y[order], NEURONS.alpha, moves).curvature(parts)
-    assert found == pytest.approx(torch.linalg.matrix_norm(jacobian, 2).item() ** 2, rel=1e-12)
+    curvature = DescentTask(samples, Y[order], NEURONS.alpha, moves).curvature(parts)
+    assert curvature == pytest.approx(torch.linalg.matrix_norm(jacobian, 2).item() ** 2, rel=1e-12)
 
 
 def test_the_advised_rate_is_where_the_readout_begins_to_diverge() -> None:

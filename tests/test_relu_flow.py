@@ -22,8 +22,8 @@ Y = torch.tensor([-1.0, 1.0, 0.5, 1.0, -1.0], dtype=torch.float64)
 
 
 def draw(m: int = 40, seed: int = 0, delta: float | None = None) -> Neurons:
-    found = Neurons.drawn(m, seed, device="cpu")
-    return found if delta is None else found.rescaled(delta)
+    neurons = Neurons.drawn(m, seed, device="cpu")
+    return neurons if delta is None else neurons.rescaled(delta)
 
 
 def distance(one: Neurons, two: Neurons) -> float:
@@ -33,8 +33,8 @@ def distance(one: Neurons, two: Neurons) -> float:
 
 def posed(neurons: Neurons) -> tuple[Boosts, NeuronState]:
     samples, order = Samples.of(X)
-    found = Boosts(Rays(samples, neurons.alpha), Y[order], neurons.delta)
-    return found, start(found.rays, neurons.a, neurons.b, neurons.c)
+    problem = Boosts(Rays(samples, neurons.alpha), Y[order], neurons.delta)
+    return problem, start(problem.rays, neurons.a, neurons.b, neurons.c)
 
 
 def fixed(neurons: Neurons, time: float, steps: int) -> Neurons:
@@ -57,8 +57,8 @@ def runge_kutta(neurons: Neurons, time: float) -> Neurons:
         return -torch.cat(parts).numpy()
 
     z = torch.cat([neurons.a, neurons.b, neurons.c]).numpy()
-    found = solve_ivp(velocity, (0, time), z, "DOP853", rtol=1e-12, atol=1e-13)
-    return Neurons(*torch.from_numpy(found.y[:, -1]).reshape(3, -1), neurons.alpha)
+    solution = solve_ivp(velocity, (0, time), z, "DOP853", rtol=1e-12, atol=1e-13)
+    return Neurons(*torch.from_numpy(solution.y[:, -1]).reshape(3, -1), neurons.alpha)
 
 
 def drift(now: Neurons, then: Neurons) -> tuple[float, float]:
@@ -101,10 +101,10 @@ def test_delta_is_kept_over_ten_thousand_steps_of_any_size() -> None:
 @pytest.mark.parametrize(("delta", "seed", "met"), [(-2, 0, 0), (0, 7, 0), (0, 3, 1), (3, 7, 2)])
 def test_steps_are_of_order_two(delta: float, seed: int, met: int) -> None:
     neurons = draw(12, seed, float(delta))
-    found = Flow(X, Y, neurons, time=0.4, tolerance=1e-6).run(progress=False)
-    assert [event.kind for event in found.events] == met * [Kind.CROSSING]
+    run = Flow(X, Y, neurons, time=0.4, tolerance=1e-6).run(progress=False)
+    assert [event.kind for event in run.events] == met * [Kind.CROSSING]
     exact, counts = runge_kutta(neurons, 0.4), [8, 16, 32, 64, 128]
-    assert distance(found.final, exact) < 2e-6
+    assert distance(run.final, exact) < 2e-6
     slope = power_law(counts, [distance(fixed(neurons, 0.4, n), exact) for n in counts])
     assert abs(slope.value + 2) < (0.02 if met == 0 else 0.4)
 
@@ -158,8 +158,8 @@ def test_boosts_tend_to_the_readout_alone_as_delta_falls() -> None:
     for delta in deltas:
         neurons = draw(20, 2, delta)
         exact = Flow(X, Y, neurons, -math.inf, 5 / -delta).run()
-        found = Flow(X, Y, neurons, None, 5 / -delta, 1e-4).run(progress=False)
-        off.append((found.residuals[-1] - exact.residuals[-1]).abs().max().item())
+        run = Flow(X, Y, neurons, None, 5 / -delta, 1e-4).run(progress=False)
+        off.append((run.residuals[-1] - exact.residuals[-1]).abs().max().item())
     assert abs(power_law([-d for d in deltas], off).value + 2) < 0.01
 
 
@@ -168,7 +168,7 @@ def test_kernel_is_what_the_residuals_follow(delta: float) -> None:
     """Sliding neurons included: the slope of the residuals by differences of the dense output."""
     run = Flow(X, Y, draw(30, 1, delta), None, 10.0, 1e-4).run(progress=False)
     problem = run.state.problem
-    found = []
+    sliding_counts = []
     for k in range(5, len(run.times) - 1, len(run.times) // 6):
         state = run.state.record.state(problem, run.times[k].item())
         residuals = problem.residuals(state)
@@ -178,16 +178,18 @@ def test_kernel_is_what_the_residuals_follow(delta: float) -> None:
         predicted = -kernel(problem.rays, state) @ residuals
         if not hits:
             assert (slope - predicted).abs().max() < 1e-5 * predicted.abs().max()
-            found.append(int((state.mode >= problem.rays.count).sum()))
-    assert max(found) > 0  # some slide
+            sliding_counts.append(int((state.mode >= problem.rays.count).sum()))
+    assert max(sliding_counts) > 0  # some slide
 
 
 def test_energy_identity() -> None:
     """dL/dt = -|gradient|^2, with the gradient by prefix sums, while no neuron slides."""
     neurons = draw(30, 4, -1.0)
     samples, order = Samples.of(X)
-    found = gradient(samples, Y[order], neurons.a, neurons.b, neurons.c, neurons.alpha)
-    square = sum((part**2).sum() for part in (found.a, found.b, found.c)).item()
+    start_gradient = gradient(samples, Y[order], neurons.a, neurons.b, neurons.c, neurons.alpha)
+    square = sum(
+        (part**2).sum() for part in (start_gradient.a, start_gradient.b, start_gradient.c)
+    ).item()
     run = Flow(X, Y, neurons, None, 1e-5, 1e-6).run(progress=False)
     assert (run.losses[0] - run.losses[-1]).item() / 1e-5 == pytest.approx(square, rel=1e-4)
 

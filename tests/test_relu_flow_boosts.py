@@ -29,13 +29,13 @@ def posed(s: int, seed: int, delta: float | None) -> tuple[Rays, Tensor, Neurons
 def test_boost_is_its_formula_to_the_last_bits(time: float) -> None:
     rays, residuals, neurons, state = posed(4, 0, None)
     force = rays.forces(residuals)
-    found = boosted(force, state, time)
+    after = boosted(force, state, time)
     for i in range(0, 60, 7):
         parts = (neurons.a[i], neurons.b[i], neurons.c[i], *force[:, state.mode[i]])
         a, b, c, g, d = (sp.Rational(*part.item().as_integer_ratio()) for part in parts)
         exact = formula(Neuron(a, b, c), (g, d), 1, sp.Rational(*time.as_integer_ratio()))
         size = max(abs(float(sp.N(part, 30))) for part in (exact.a, exact.b, exact.c))
-        for new, old in ((found.a, exact.a), (-found.d, exact.b), (found.c, exact.c)):
+        for new, old in ((after.a, exact.a), (-after.d, exact.b), (after.c, exact.c)):
             assert (
                 abs(sp.N(old - sp.Rational(*new[i].item().as_integer_ratio()), 30)) < 4e-15 * size
             )

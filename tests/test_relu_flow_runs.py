@@ -31,10 +31,10 @@ def test_readout_is_the_matrix_exponential_and_what_runge_kutta_finds() -> None:
         assert (run.residuals[k] - decayed @ run.residuals[0]).abs().max() < 1e-13
     kernel = (phi.T @ phi).numpy()
     pull = (phi.T @ Y).numpy()
-    found = solve_ivp(
+    solution = solve_ivp(
         lambda _, c: pull - kernel @ c, (0, 40), NEURONS.c, "DOP853", rtol=1e-12, atol=1e-13
     )
-    assert np.abs(run.final.c.numpy() - found.y[:, -1]).max() < 1e-9
+    assert np.abs(run.final.c.numpy() - solution.y[:, -1]).max() < 1e-9
     assert (run.final.a == NEURONS.a).all()
     assert (run.losses.diff() <= 0).all()
     assert (

@@ -35,10 +35,10 @@ def test_knots_that_do_not_exist_are_near_nothing() -> None:
 @pytest.mark.parametrize("x", [(0.0,), (-0.8, 0.3, 2.5)])
 def test_the_null_is_what_random_neurons_do(x: tuple[float, ...]) -> None:
     m, points = 200_000, torch.tensor(x, dtype=torch.float64)
-    found = round(m * near(Neurons.drawn(m, 5, device="cpu"), points, 0.05)[0].item())
+    count = round(m * near(Neurons.drawn(m, 5, device="cpu"), points, 0.05)[0].item())
     p = probability_near(points, 0.05)
-    assert 1e-6 < binom.cdf(found, m, p) < 1 - 1e-6
-    assert not 1e-6 < binom.cdf(found, m, 1.1 * p) < 1 - 1e-6
+    assert 1e-6 < binom.cdf(count, m, p) < 1 - 1e-6
+    assert not 1e-6 < binom.cdf(count, m, 1.1 * p) < 1 - 1e-6
 
 
 def test_the_null_inside_is_a_quarter_of_what_is_covered() -> None:

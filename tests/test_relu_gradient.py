@@ -14,8 +14,8 @@ GENERATOR = torch.Generator().manual_seed(7)
 def by_autograd(x: Tensor, y: Tensor, parts: tuple[Tensor, ...], alpha: float) -> Gradient:
     a, b, c = (part.clone().requires_grad_() for part in parts)
     residuals = torch.relu(x[:, None] * a - b) @ c / alpha - y
-    found = torch.autograd.grad((residuals**2).sum() / 2, (a, b, c))
-    return Gradient(*found, residuals.detach())
+    derivatives = torch.autograd.grad((residuals**2).sum() / 2, (a, b, c))
+    return Gradient(*derivatives, residuals.detach())
 
 
 def drawn(*sizes: int, dtype: torch.dtype = torch.float64) -> Tensor:
@@ -29,11 +29,11 @@ def test_gradient_is_that_of_torch(m: int, s: int, dtype: torch.dtype) -> None:
     x, y, (a, b, c) = drawn(s, dtype=dtype), drawn(s, dtype=dtype), drawn(3, m, dtype=dtype)
     samples, order = Samples.of(x)
     alpha = math.sqrt(m)
-    found = gradient(samples, y[order], a, b, c, alpha)
+    by_prefix_sums = gradient(samples, y[order], a, b, c, alpha)
     exact = by_autograd(samples.x, y[order], (a, b, c), alpha)
     size = (c * torch.hypot(a, b)).abs().sum() / alpha + 1
     for part in ("a", "b", "c", "residuals"):
-        off = (getattr(found, part) - getattr(exact, part)).abs().max()
+        off = (getattr(by_prefix_sums, part) - getattr(exact, part)).abs().max()
         assert off < 8 * torch.finfo(dtype).eps * size * s
 
 
@@ -61,13 +61,13 @@ def test_patterns_are_those_of_the_rounded_products_at_every_kink(kind: str) -> 
     level = torch.tensor([1.0, -1.0, 0.0, 1.0, -1.0, -0.0, 1.0, 1.0], dtype=torch.float64)
     a, b = torch.cat([a, a, a, zero]), torch.cat([b, up, down, level])
     on = x * a[:, None] > b[:, None]  # (m, s)
-    found = samples.patterns(a, b)
+    patterns = samples.patterns(a, b)
     s, number = len(x), torch.arange(len(x))
-    left = found[:, None] > s
-    active = torch.where(left, number >= found[:, None] - s, number < found[:, None])
+    left = patterns[:, None] > s
+    active = torch.where(left, number >= patterns[:, None] - s, number < patterns[:, None])
     assert (active == on).all()
     c = drawn(len(a))
-    sums = samples.sums(c[None], found)[0]
+    sums = samples.sums(c[None], patterns)[0]
     assert (sums - on.to(c).T @ c).abs().max() < 1e-13
 
 
@@ -84,6 +84,6 @@ def test_descent_on_a_gradient_that_was_tampered_with_would_be_seen() -> None:
     """One percent of one part is far outside the tolerance above."""
     x, y, parts = drawn(20), drawn(20), tuple(drawn(3, 400))
     samples, order = Samples.of(x)
-    found = gradient(samples, y[order], *parts, 20.0)
+    by_prefix_sums = gradient(samples, y[order], *parts, 20.0)
     exact = by_autograd(samples.x, y[order], parts, 20.0)
-    assert (1.01 * found.a - exact.a).abs().max() > 1e-6
+    assert (1.01 * by_prefix_sums.a - exact.a).abs().max() > 1e-6

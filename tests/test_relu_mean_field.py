@@ -39,9 +39,9 @@ def test_velocity_is_minus_m_times_the_gradient_of_the_objective(penalty: float)
     r, theta = (part.clone().requires_grad_() for part in (measure.r, measure.theta))
     value = objective(r, theta, penalty)
     exact = torch.autograd.grad(value, (r, theta))
-    found = field.velocity(measure, measure.r, measure.theta)
+    velocity = field.velocity(measure, measure.r, measure.theta)
     assert field.objective(measure).item() == pytest.approx(value.item(), rel=1e-14)
-    for new, old in zip(found, exact, strict=True):
+    for new, old in zip(velocity, exact, strict=True):
         assert (new + 40 * old).abs().max() < 1e-13
 
 
@@ -52,11 +52,11 @@ def test_velocity_is_minus_the_slope_of_the_potential_anywhere(penalty: float) -
     r, theta = torch.linspace(-2, 2, 8).double(), torch.linspace(0.1, 6, 9).double()
     r, theta = torch.meshgrid(r, theta, indexing="ij")
     step = 1e-6
-    for k, found in enumerate(field.velocity(measure, r, theta)):
+    for k, component in enumerate(field.velocity(measure, r, theta)):
         up, down = (
             field.potential(measure, r + s * (k == 0), theta + s * (k == 1)) for s in (step, -step)
         )
-        assert (found + (up - down) / (2 * step)).abs().max() < 1e-8
+        assert (component + (up - down) / (2 * step)).abs().max() < 1e-8
 
 
 def runge_kutta(measure: Neurons, penalty: float, time: float) -> tuple[Tensor, Tensor]:
@@ -137,8 +137,8 @@ def test_mass_is_carried_as_the_continuity_equation_says() -> None:
     by_theta = slope * r * theta.cos() - r**2 * theta.sin()
     u, v = field.velocity(measure, r, theta)
     after = field.flow(measure, step, 1e-5, progress=False).final
-    found = (mean(after) - mean(measure)) / step
-    assert found.item() == pytest.approx((by_r * u + by_theta * v).mean().item(), rel=1e-5)
+    rate = (mean(after) - mean(measure)) / step
+    assert rate.item() == pytest.approx((by_r * u + by_theta * v).mean().item(), rel=1e-5)
 
 
 def test_particle_systems_tend_to_their_limit_as_the_root_of_their_number() -> None:
@@ -148,13 +148,13 @@ def test_particle_systems_tend_to_their_limit_as_the_root_of_their_number() -> N
     def end(m: int, seed: int) -> Tensor:
         return field.flow(drawn(m, seed), 1.0, 1e-2, progress=False).residuals[-1]
 
-    found = {m: Estimate.of(torch.stack([end(m, 100 * m + k) for k in seeds])) for m in widths}
-    spreads = [found[m].spread.norm().item() for m in widths]
+    estimates = {m: Estimate.of(torch.stack([end(m, 100 * m + k) for k in seeds])) for m in widths}
+    spreads = [estimates[m].spread.norm().item() for m in widths]
     slope = power_law(widths, spreads)
     wide = Estimate.of(torch.stack([end(20_000, k) for k in range(2)])).mean
     assert abs(slope.value + 0.5) < 0.15
-    assert found[480].sigmas_from(wide).max() < 4
-    assert found[480].sigmas_from(wide + 0.5).min() > 4  # a shift of a half would be seen
+    assert estimates[480].sigmas_from(wide).max() < 4
+    assert estimates[480].sigmas_from(wide + 0.5).min() > 4  # a shift of a half would be seen
 
 
 def test_a_penalty_beyond_every_slope_leaves_nothing_and_one_below_leaves_something() -> None:

@@ -53,25 +53,25 @@ def neurons_of(*rows: tuple[float, float, float]) -> Neurons:
 )
 def test_least_variation_is_that_of_a_linear_programme(neurons: Neurons) -> None:
     """Its angles are few, so that it finds at most a little more."""
-    found = variation(neurons)
+    costs = variation(neurons)
     least = least_by_programme(neurons)
-    assert found.least <= least * (1 + 1e-9) < found.least * (1 + 1e-4)
-    assert found.spent >= found.least - 1e-12
+    assert costs.least <= least * (1 + 1e-9) < costs.least * (1 + 1e-4)
+    assert costs.spent >= costs.least - 1e-12
 
 
 @pytest.mark.parametrize(("slope", "level"), [(2.0, 1.0), (1.0, -2.0), (0.0, 3.0), (-1.5, 0.0)])
 def test_a_line_costs_what_its_formula_says(slope: float, level: float) -> None:
-    found = variation(neurons_of((slope, -level, 1), (-slope, level, -1)))
+    costs = variation(neurons_of((slope, -level, 1), (-slope, level, -1)))
     exact = affine_cost.evaluate(l1=slope, l0=level)
-    assert found.bending < 1e-15
-    assert found.affine == pytest.approx(float(exact), rel=1e-14)
+    assert costs.bending < 1e-15
+    assert costs.affine == pytest.approx(float(exact), rel=1e-14)
 
 
 def test_variation_of_one_neuron_is_its_size_with_the_corrected_weight() -> None:
     """r = 1.7 at theta = 2.5: the integral of |f''| alone, as printed, is 1.362."""
     one = Neurons.canonical(*torch.tensor([[1.7], [2.5]], dtype=torch.float64), 0.0)
-    found = variation(one)
-    assert found.spent == pytest.approx(1.7, rel=1e-14)
-    assert found.bending == pytest.approx(1.7, rel=1e-14)
-    assert found.affine < 1e-14
+    costs = variation(one)
+    assert costs.spent == pytest.approx(1.7, rel=1e-14)
+    assert costs.bending == pytest.approx(1.7, rel=1e-14)
+    assert costs.affine < 1e-14
     assert 1.7 * abs(math.cos(2.5)) == pytest.approx(1.362, abs=1e-3)

@@ -36,8 +36,8 @@ def test_canonical_parameters_in_every_quadrant() -> None:
     neurons = Neurons(2 * angle.cos(), -2 * angle.sin(), c, 5.0)
     x = torch.linspace(-3, 3, 40, dtype=WIDE)
     r, theta = neurons.r, neurons.theta
-    found = torch.relu(x[:, None] * theta.cos() + theta.sin()) @ r / 13
-    assert (found - neurons.predict(x)).abs().max() < 1e-14
+    outputs = torch.relu(x[:, None] * theta.cos() + theta.sin()) @ r / 13
+    assert (outputs - neurons.predict(x)).abs().max() < 1e-14
     assert (theta - angle).abs().max() < 1e-15
     assert (neurons.u - r.abs() * theta.cos()).abs().max() < 1e-14
     assert (neurons.v - r.abs() * theta.sin()).abs().max() < 1e-14
@@ -48,27 +48,27 @@ def test_canonical_parameters_in_every_quadrant() -> None:
 @pytest.mark.parametrize("delta", [-1e6, -3.0, -1e-9, 0.0, 1e-9, 2.0, 1e6])
 def test_rescaled_neurons_are_one_function_with_another_invariant(delta: float) -> None:
     neurons = Neurons.drawn(300, 2, alpha=4.0)
-    found, x = neurons.rescaled(delta), torch.linspace(-2, 2, 50, dtype=WIDE)
-    size = found.c**2 + found.lengths**2
-    assert ((found.delta - delta).abs() / size).max() < 1e-15
-    assert (found.predict(x) - neurons.predict(x)).abs().max() < 1e-13
-    assert ((found.r - neurons.r) / neurons.r).abs().max() < 2e-15
-    assert (found.theta - neurons.theta).abs().max() < 1e-15
-    back = Neurons.canonical(found.r, found.theta, delta, 4.0)
+    equivalent, x = neurons.rescaled(delta), torch.linspace(-2, 2, 50, dtype=WIDE)
+    size = equivalent.c**2 + equivalent.lengths**2
+    assert ((equivalent.delta - delta).abs() / size).max() < 1e-15
+    assert (equivalent.predict(x) - neurons.predict(x)).abs().max() < 1e-13
+    assert ((equivalent.r - neurons.r) / neurons.r).abs().max() < 2e-15
+    assert (equivalent.theta - neurons.theta).abs().max() < 1e-15
+    back = Neurons.canonical(equivalent.r, equivalent.theta, delta, 4.0)
     for part in "abc":
-        new, old = getattr(back, part), getattr(found, part)
+        new, old = getattr(back, part), getattr(equivalent, part)
         assert (new - old).abs().max() < 1e-14 * old.abs().max()
 
 
 def test_both_parts_of_a_neuron_keep_their_digits_where_they_differ_most() -> None:
     """c^2 = (delta + sqrt(delta^2 + 4 r^2)) / 2 cancels for delta far below 0, as |w|^2 does above."""
     for delta in (-1e8, 1e8):
-        found = Neurons.canonical(3e-3 * ONE, 0.3 * ONE, delta, 1.0)
+        neuron = Neurons.canonical(3e-3 * ONE, 0.3 * ONE, delta, 1.0)
         with mp.workdps(50):
             root = mp.sqrt(mp.mpf(delta) ** 2 + 4 * mp.mpf(3e-3) ** 2)
             c, length = mp.sqrt((root + delta) / 2), mp.sqrt((root - delta) / 2)
-            assert abs(found.c.item() / c - 1) < 4e-16
-            assert abs(found.lengths.item() / length - 1) < 4e-16
+            assert abs(neuron.c.item() / c - 1) < 4e-16
+            assert abs(neuron.lengths.item() / length - 1) < 4e-16
 
 
 def test_readout_squared_is_the_formula_of_the_catalogue() -> None:

@@ -56,16 +56,16 @@ class Located:
     def margins(self, z: Array) -> Array:
         """(m, s + 2): all above 0 as long as nothing changes; the last two are shares above 0 and below 1."""
         w = z.reshape(-1, 2)
-        found = np.full((len(w), len(self.x) + 2), np.inf)
-        found[:, :-2] = (2 * self.on - 1) * (w @ self.tilde.T)
+        margins = np.full((len(w), len(self.x) + 2), np.inf)
+        margins[:, :-2] = (2 * self.on - 1) * (w @ self.tilde.T)
         on = self.shares(w)[0]
         for i, j in self.held.items():
-            found[i, [j, -2, -1]] = np.inf, on[i, j], 1 - on[i, j]
-        return found
+            margins[i, [j, -2, -1]] = np.inf, on[i, j], 1 - on[i, j]
+        return margins
 
     def run(self, end: float, times: Array) -> Array:
         """w at the times, (k, m, 2)."""
-        found, start = np.full((len(times), len(self.a), 2), np.nan), 0.0
+        weights, start = np.full((len(times), len(self.a), 2), np.nan), 0.0
         while start < end:
             solver = self._solver(start, end)
             armed, hit = self.margins(self.w.ravel()) > ARMED, None
@@ -75,11 +75,11 @@ class Located:
                 hit = self._located(dense, solver.t_old, solver.t, armed)
                 last = solver.t if hit is None else hit[0]
                 for k in np.flatnonzero((solver.t_old <= times) & (times <= last)):
-                    found[k] = dense(times[k]).reshape(-1, 2)
+                    weights[k] = dense(times[k]).reshape(-1, 2)
             if hit is None:
                 break
             start = self._reach(start, hit)
-        return found
+        return weights
 
     def _solver(self, start: float, end: float) -> DOP853:
         return DOP853(
@@ -158,24 +158,24 @@ END = 12.0
 @pytest.mark.parametrize("seed", SEEDS)
 def test_located_runge_kutta_finds_the_same_changes_and_neurons(seed: int) -> None:
     net, times = drawn(seed), np.linspace(0, END, 25)
-    located, found = Located(*net), exact(net, END)
+    located, solution = Located(*net), exact(net, END)
     neurons = located.run(END, times)
     theirs = sorted(located.events, key=lambda event: event[1])  # those at once come in any order
-    ours = sorted(found.events, key=lambda event: event.neuron)
+    ours = sorted(solution.events, key=lambda event: event.neuron)
     assert [(e.neuron, e.sample, e.kind) for e in ours] == [event[1:] for event in theirs]
     when = [e.time for e in ours], [event[0] for event in theirs]
     np.testing.assert_allclose(*when, rtol=0, atol=1e-9)
     for time, w in zip(times, neurons, strict=True):
-        a, b = found.at(time)
+        a, b = solution.at(time)
         np.testing.assert_allclose(np.stack([a, -b], 1), w, rtol=0, atol=1e-11)
 
 
 def test_those_runs_show_every_kind_of_change() -> None:
     kinds, origins = Counter(), 0
     for seed in SEEDS:
-        found = exact(drawn(seed), END)
-        kinds.update(e.kind for e in found.events)
-        a, b = found.at(END)
+        solution = exact(drawn(seed), END)
+        kinds.update(e.kind for e in solution.events)
+        a, b = solution.at(END)
         origins += int(((a == 0) & (b == 0)).sum())
     assert all(kinds[kind] >= 10 for kind in Kind), kinds
     assert origins >= 3
@@ -188,12 +188,14 @@ def test_gradient_descent_of_small_steps_slides_as_filippov_says() -> None:
         rng = np.random.default_rng(seed)
         a, b, c = rng.uniform(-1, 1, (3, 6))
         net = a, b, c, np.sort(rng.uniform(-1, 1, 4)), rng.normal(size=4)
-        found = exact(net, end)
+        solution = exact(net, end)
         origin = [
-            e for e in found.events if sum(part[e.neuron].abs() for part in found.at(e.time)) == 0
+            e
+            for e in solution.events
+            if sum(part[e.neuron].abs() for part in solution.at(e.time)) == 0
         ]
-        if sum(e.kind is Kind.SLIDING for e in found.events) >= 2 and not origin:
-            nets.append((net, np.stack(found.at(end))))
+        if sum(e.kind is Kind.SLIDING for e in solution.events) >= 2 and not origin:
+            nets.append((net, np.stack(solution.at(end))))
     a, b, c, x, y = (np.stack(part) for part in zip(*(net for net, _ in nets), strict=True))
     ends = np.stack([state for _, state in nets])  # (nets, 2, m)
     assert len(nets) >= 8
@@ -226,8 +228,8 @@ class Stuck(Exception):
 def test_plain_runge_kutta_stops_where_a_knot_is_held(seed: int) -> None:
     net, work = drawn(seed), []
     located = Located(*net)
-    found = exact(net, END)
-    first = min(e.time for e in found.events if e.kind is Kind.SLIDING)
+    solution = exact(net, END)
+    first = min(e.time for e in solution.events if e.kind is Kind.SLIDING)
 
     def velocity(time: float, z: Array) -> Array:
         work.append(time)
@@ -241,5 +243,5 @@ def test_plain_runge_kutta_stops_where_a_knot_is_held(seed: int) -> None:
         solve_ivp(velocity, (0, END), located.w.ravel(), method="DOP853", rtol=1e-11, atol=1e-11)
     assert max(work[-1000:]) - min(work[-1000:]) < 1e-3 * END
     assert work[-1] > first - 1e-6
-    assert found.times[-1] == END
-    assert len(found.times) < 100
+    assert solution.times[-1] == END
+    assert len(solution.times) < 100

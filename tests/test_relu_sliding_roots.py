@@ -26,15 +26,15 @@ def test_nothing_is_below_zero_before_the_earliest_root(seed: int) -> None:
     constant = 10 ** rng.uniform(-2, 1.5, 20)
     fading = rng.normal(size=(4, 6)) * 10 ** rng.uniform(-3, 0, 6)
     fading[:, 0] += 0.1 - fading.sum(1)
-    found = earliest(Sums.of(rates, constant, rising, fading), 40.0, 1.0)
+    root = earliest(Sums.of(rates, constant, rising, fading), 40.0, 1.0)
     grid = np.concatenate([np.geomspace(1e-8, 1, 20_000), np.linspace(1, 40, 80_000)])
     waning = fading @ np.exp(-rates[:, None] * grid)
     table = np.concatenate([constant[:, None] + value(rates, rising, grid), waning])
     below = (table < 0).any(0)
-    if found is None:
+    if root is None:
         assert not below.any()
         return
-    time, which = found
+    time, which = root
     assert not below[grid < time * (1 - 1e-12)].any()
     here = np.array([time])
     if which < 20:

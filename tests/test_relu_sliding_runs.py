@@ -37,10 +37,10 @@ def test_bad_input_is_told(change: dict[str, Any], message: str) -> None:
 
 
 def test_only_times_of_the_run_are_told() -> None:
-    found = flow([1.0], [0.1], [1.0], (0.0, 1.0), (1.0, 2.0), 1.0)
+    solution = flow([1.0], [0.1], [1.0], (0.0, 1.0), (1.0, 2.0), 1.0)
     for time in (-0.1, 1.1, math.nan):
         with pytest.raises(InputError, match="must be a number from 0 to 1"):
-            found.at(time)
+            solution.at(time)
 
 
 def test_a_run_that_was_stopped_goes_on_with_the_same_result(
@@ -60,11 +60,11 @@ def test_a_run_that_was_stopped_goes_on_with_the_same_result(
     monkeypatch.setattr(integrator, "step", stopped)
     with pytest.raises(KeyboardInterrupt):
         flow(a, b, c, x, y, 20.0, store=path)
-    found = flow(a, b, c, x, y, 20.0, store=path)
+    resumed = flow(a, b, c, x, y, 20.0, store=path)
     assert len(steps) == len(whole.times)
     again = flow(a, b, c, x, y, 20.0, store=path)
     assert len(steps) == len(whole.times)
-    for run in (found, again):
+    for run in (resumed, again):
         assert run.events == whole.events
         assert torch.equal(run.path, whole.path)
         assert all(torch.equal(p, q) for p, q in zip(run.at(13.7), whole.at(13.7), strict=True))

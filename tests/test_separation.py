@@ -111,8 +111,8 @@ def test_single_precision_keeps_its_digits_too() -> None:
 
 def test_a_kink_of_ones_own_keeps_its_digits_where_points_meet() -> None:
     """The slope jumps, so E[phi' phi'] falls as the angle does, at a rate that distances show."""
-    bent = sp.Piecewise((z, z > 0), (0, True)) + sp.tanh(z)
-    act = activation("bent", bent, kinks=(0,))
+    expression = sp.Piecewise((z, z > 0), (0, True)) + sp.tanh(z)
+    act = activation("bent", expression, kinks=(0,))
     net, (x, aside) = FullyConnected(act, 1, 1.2, 0.1), torch.eye(2, 4, dtype=F64)[:, None]
     assert Layer(act).angular
     assert not Layer(A.elu).angular

@@ -25,13 +25,13 @@ def test_floats_follow_thirty_digits(law: str) -> None:
     formula = catalogue[f"spline.{law}.slope"]
     pairs = list(itertools.product(PLACES, repeat=2))
     x, y = np.array(pairs).T
-    found = formula.numpy(x=x, y=y, **values(law))
+    arrays = formula.numpy(x=x, y=y, **values(law))
     tensors = formula.torch(x=torch.from_numpy(x), y=torch.from_numpy(y), **values(law)).numpy()
     for k, (p, q) in enumerate(pairs):
         true = formula.mpmath(x=mpf(p), y=mpf(q), **{n: mpf(v) for n, v in values(law).items()})
         # Knots left of both and right of both pull opposite ways: what is lost is a part of either.
         scale = abs(true) + (1 + abs(q))
-        for value in (found[k], tensors[k]):
+        for value in (arrays[k], tensors[k]):
             assert abs(mpf(float(value)) - true) <= 1e-14 * scale
 
 

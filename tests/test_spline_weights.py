@@ -64,18 +64,18 @@ def by_quadrature(name: str, p: float, q: float) -> list[float]:
 @pytest.mark.parametrize("name", LAWS)
 def test_hats_agree_with_quadrature(name) -> None:
     p, q = (np.array(ends) for ends in zip(*INTERVALS, strict=True))
-    found = hats(INITIALISATIONS[name], LAWS[name])(p, q)
+    integrals = hats(INITIALISATIONS[name], LAWS[name])(p, q)
     for k, interval in enumerate(INTERVALS):
         wanted = by_quadrature(name, *interval)
-        got = found.pp[k], found.pq[k], found.qq[k]
+        got = integrals.pp[k], integrals.pq[k], integrals.qq[k]
         assert got == pytest.approx(wanted, rel=4e-15, abs=0)
 
 
 @pytest.mark.parametrize("name", LAWS)
 def test_an_interval_of_no_length_holds_nothing(name) -> None:
     at = np.array([-3.0, -0.5, 0.0, 0.2, 7.0])
-    found = law(name).hats(at, at)
-    assert [*found.pp, *found.pq, *found.qq] == [0.0] * 15
+    integrals = law(name).hats(at, at)
+    assert [*integrals.pp, *integrals.pq, *integrals.qq] == [0.0] * 15
 
 
 @pytest.mark.parametrize("name", LAWS)
@@ -134,9 +134,9 @@ def test_fields_are_sums_of_step_kernels(clamped) -> None:
         return np.minimum(p, q) if clamped else (1 - np.abs(p - q)) / 2
 
     # The sources are unknowns that are known: those of the other field.
-    given = place(FIELDS[1], np.arange(5))
-    terms = field_terms(share, clamped, FIELDS[0], (given, sources))
-    field = StepKernelSum.of(share, solved(terms, known=(given, np.ones(5))), FIELDS[0])
+    source_places = place(FIELDS[1], np.arange(5))
+    terms = field_terms(share, clamped, FIELDS[0], (source_places, sources))
+    field = StepKernelSum.of(share, solved(terms, known=(source_places, np.ones(5))), FIELDS[0])
     at = np.linspace(0, 1, 41)
     sections = kernel(at[:, None], share)
     assert field(at) == pytest.approx(sections @ sources, abs=1e-14)

@@ -39,10 +39,10 @@ def drawing(monkeypatch: pytest.MonkeyPatch, stop_at: int | None = None) -> list
 def test_estimates_are_those_of_all_networks_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sweep, "BLOCK", 7 * 25)
     drawn = drawing(monkeypatch)
-    found = replace(SMALL, widths=(5,)).run(progress=False)
+    result = replace(SMALL, widths=(5,)).run(progress=False)
     assert [len(net.layers[0].weight) for net in drawn] == [7] * 7 + [1]
     for approach, of in zip(
-        (found.nngp, found.ntk), (FiniteNetwork.nngp, FiniteNetwork.ntk), strict=True
+        (result.nngp, result.ntk), (FiniteNetwork.nngp, FiniteNetwork.ntk), strict=True
     ):
         whole = Estimate.of(torch.cat([of(net, X) for net in drawn]).detach())
         torch.testing.assert_close(approach.at[5].mean, whole.mean, rtol=1e-12, atol=1e-14)
@@ -53,13 +53,13 @@ def test_estimates_are_those_of_all_networks_in_blocks(monkeypatch: pytest.Monke
 def test_an_interrupted_sweep_resumes_with_the_same_result(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    whole, kept = SMALL.run(progress=False), replace(SMALL, store=tmp_path / "kept")
+    whole, stored_sweep = SMALL.run(progress=False), replace(SMALL, store=tmp_path / "kept")
     drawing(monkeypatch, stop_at=8)
     with pytest.raises(KeyboardInterrupt):
-        kept.run(progress=False)
+        stored_sweep.run(progress=False)
     assert len(list((tmp_path / "kept").iterdir())) == 2
     drawn = drawing(monkeypatch)
-    resumed = kept.run(progress=False)
+    resumed = stored_sweep.run(progress=False)
     assert [net.layers[1].weight.shape[-1] for net in drawn] == [8]
     for a, b in ((whole.nngp, resumed.nngp), (whole.ntk, resumed.ntk)):
         for width in SMALL.widths:
@@ -70,8 +70,8 @@ def test_an_interrupted_sweep_resumes_with_the_same_result(
 def test_what_was_kept_is_used_for_the_same_settings_only(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    kept = replace(SMALL, widths=(3,), store=tmp_path)
-    kept.run(progress=False)
+    stored_sweep = replace(SMALL, widths=(3,), store=tmp_path)
+    stored_sweep.run(progress=False)
     changes = [
         {"seed": 1}, {"draws": 51}, {"x": X + 1e-9}, {"network": RELU}, {"dtype": torch.float32},
         {"network": FullyConnected(erf, 3, 1.5, 0.3)},
@@ -80,9 +80,9 @@ def test_what_was_kept_is_used_for_the_same_settings_only(
     ]  # fmt: skip
     drawn = drawing(monkeypatch)
     for count, change in enumerate(changes, 1):
-        replace(kept, **change).run(progress=False)
+        replace(stored_sweep, **change).run(progress=False)
         assert len(drawn) == count, change
-    kept.run(progress=False)
+    stored_sweep.run(progress=False)
     assert len(drawn) == len(changes)
 
 
@@ -92,17 +92,17 @@ def test_half_a_file_is_never_taken_for_a_result(
     def full(_: int) -> None:
         raise OSError("No space left on device")
 
-    kept = replace(SMALL, widths=(3,), store=tmp_path)
+    stored_sweep = replace(SMALL, widths=(3,), store=tmp_path)
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
         with pytest.raises(OSError, match="space"):
-            kept.run(progress=False)
+            stored_sweep.run(progress=False)
     assert not list(tmp_path.iterdir())
-    kept.run(progress=False)
+    stored_sweep.run(progress=False)
     (whole,) = tmp_path.glob("*.pt")
     whole.write_bytes(b"half")
     with pytest.raises(InputError, match="delete it"):
-        kept.run(progress=False)
+        stored_sweep.run(progress=False)
 
 
 def test_every_width_and_seed_has_draws_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:

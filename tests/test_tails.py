@@ -59,11 +59,11 @@ def test_the_textbook_form_is_the_integral(n) -> None:
 def test_floats_are_right_to_a_few_ulps(head, n) -> None:
     at = points(head)
     true = [exact(head, n, *map(float, where)) for where in zip(*at, strict=True)]
-    for found in (
+    for values in (
         head.array(np, n, *at),
         head.array(torch, n, *map(torch.tensor, at)).numpy(),
     ):
-        errors = [abs(mpf(float(v)) / t - 1) for v, t in zip(found, true, strict=True)]
+        errors = [abs(mpf(float(v)) / t - 1) for v, t in zip(values, true, strict=True)]
         assert max(errors) < 4e-15
 
 
@@ -73,10 +73,10 @@ def test_twofold_numbers_have_thirty_digits(head, n) -> None:
     """Differences as averages of one variance need them."""
     scales = {scaled_tail: (1.0,), tail_step: (0.0, 1.0), tail_corner: (1.0, 0.4)}[head]
     at = [scale * PLACES for scale in scales]
-    found = getattr(functions, head.__name__)(n, *(Twofold(np, part) for part in at))
+    result = getattr(functions, head.__name__)(n, *(Twofold(np, part) for part in at))
     with mp.workdps(60):
         for k, where in enumerate(zip(*at, strict=True)):
-            value = mpf(float(found.high[k])) + mpf(float(found.low[k]))
+            value = mpf(float(result.high[k])) + mpf(float(result.low[k]))
             assert abs(value / exact(head, n, *map(float, where)) - 1) < mpf(10) ** -27
 
 
@@ -94,7 +94,7 @@ def test_each_slope_is_the_one_that_differences_give(head, n) -> None:
                 assert abs(slope(*where) / true - 1) < mpf(10) ** -30
 
 
-def bent(x: Any, y: Any) -> Any:
+def bend_by_quadrature(x: Any, y: Any) -> Any:
     """The integral itself, of psi(p) = e^(-2p) - 1 + 2p by its power series where p is small."""
 
     def psi(p: Any) -> Any:
@@ -103,20 +103,23 @@ def bent(x: Any, y: Any) -> Any:
         return mp.fsum((-2 * p) ** k / mp.factorial(k) for k in range(2, 24))
 
     cuts = sorted({mpf(0), mpf(9), *(c for c in (mpf(1), 1 / x, 1 / y) if c < 9)})
-    found = mp.quad(lambda u: psi(x * u) * psi(y * u) * 2 * u * mp.exp(-(u**2)), cuts)
-    return found / mp.sqrt(mp.pi)
+    integral = mp.quad(lambda u: psi(x * u) * psi(y * u) * 2 * u * mp.exp(-(u**2)), cuts)
+    return integral / mp.sqrt(mp.pi)
 
 
 def test_a_bend_is_its_integral_and_right_to_a_few_ulps() -> None:
     """Against the integral where that is quick, against the textbook form everywhere."""
     with mp.workdps(25):
         for x, y in ((0.01, 0.3), (0.7, 0.7), (3.0, 0.2), (1e-6, 2.0)):
-            true = bent(mpf(x), mpf(y))
+            true = bend_by_quadrature(mpf(x), mpf(y))
             assert abs(exact_bend(x, y) / true - 1) < mpf(10) ** -17
     at = pairs()
     true = [exact_bend(*map(float, where)) for where in zip(*at, strict=True)]
-    for found in (tail_bend.array(np, *at), tail_bend.array(torch, *map(torch.tensor, at)).numpy()):
-        errors = [abs(mpf(float(v)) / t - 1) for v, t in zip(found, true, strict=True)]
+    for values in (
+        tail_bend.array(np, *at),
+        tail_bend.array(torch, *map(torch.tensor, at)).numpy(),
+    ):
+        errors = [abs(mpf(float(v)) / t - 1) for v, t in zip(values, true, strict=True)]
         assert max(errors) < 8e-15
 
 

@@ -170,9 +170,9 @@ BAD = {
 
 @pytest.mark.parametrize(("change", "message"), BAD.values(), ids=BAD)
 def test_bad_input_is_told(change: dict, message: str) -> None:
-    given = {
+    arguments = {
         "model": model(), "loss": F.cross_entropy, "data": (X, Y), "optimizer": SGD, "steps": 2,
         "device": "cpu", "progress": False,
     } | change  # fmt: skip
     with pytest.raises(InputError, match=message):
-        train(**given)
+        train(**arguments)

@@ -30,9 +30,9 @@ def exactly(x: Twofold) -> list[Any]:
     return [mpf(float(h)) + mpf(float(l)) for h, l in zip(*rows, strict=True)]
 
 
-def worst(found: Twofold, true: Callable[[Any], Any], *at: Twofold) -> Any:
+def worst(values: Twofold, true: Callable[[Any], Any], *at: Twofold) -> Any:
     """The largest relative error."""
-    points = zip(exactly(found), *map(exactly, at), strict=True)
+    points = zip(exactly(values), *map(exactly, at), strict=True)
     return max(abs(value / true(*x) - 1) for value, *x in points)
 
 
@@ -53,12 +53,12 @@ def test_arithmetic(xp, name) -> None:
     operation = ARITHMETIC[name]
     with mp.workdps(60):
         size = [abs(x) + abs(y) for x, y in zip(exactly(a), exactly(b), strict=True)]
-        for found, x, y, scale in zip(
+        for value, x, y, scale in zip(
             exactly(operation(a, b)), exactly(a), exactly(b), size, strict=True
         ):
             true = operation(x, y)
             terms = abs(true) if name in ("product", "quotient", "squares") else scale + 5 / y + 3
-            assert abs(found - true) <= mpf(10) ** -30 * terms
+            assert abs(value - true) <= mpf(10) ** -30 * terms
 
 
 FUNCTIONS = {
@@ -88,8 +88,8 @@ def test_logarithms_and_powers_of_any_exponent(xp) -> None:
     """Beside 1 a logarithm has as many digits after the point; a power multiplies what it lacks."""
     x = twofold(xp)
     with mp.workdps(60):
-        for found, at in zip(exactly(functions.log(x)), exactly(x), strict=True):
-            assert abs(found - mp.log(at)) <= mpf(10) ** -29 * max(1, abs(mp.log(at)))
+        for logarithm, at in zip(exactly(functions.log(x)), exactly(x), strict=True):
+            assert abs(logarithm - mp.log(at)) <= mpf(10) ** -29 * max(1, abs(mp.log(at)))
         assert worst(x**2.3, lambda t: mp.power(t, mpf(2.3)), x) < mpf(10) ** -27
 
 
