@@ -14,6 +14,7 @@ from analytic.console import add_command, exit_code
 
 OUTPUT = Path("build")
 FOLDER = Path(__file__).parent
+INFINITE = ("inf", "-inf")  # no Python literals
 
 
 def main(argv: Sequence[str] | None = None, folder: Path = FOLDER) -> int:
@@ -33,6 +34,7 @@ def main(argv: Sequence[str] | None = None, folder: Path = FOLDER) -> int:
     sub.add_argument("--profile", help="quick (seconds) or full (the scale of the papers)")
     sub.add_argument("--jobs", default="1", help="how many notebooks at a time (1)")
     sub.add_argument("--report", action="store_true", help="write the report if all pass")
+    sub.add_argument("--figures", type=Path, metavar="DIR", help="(figures in the output)")
     _output(sub)
     _output(
         add_command(
@@ -72,7 +74,7 @@ def _run(args: argparse.Namespace) -> int:
     jobs = _whole("--jobs", args.jobs)
     sources = [runner.read(path) for path in runner.find(args.names, args.folder)]
     failed = []
-    for outcome in runner.outcomes(sources, parameters, jobs, args.output):
+    for outcome in runner.outcomes(sources, parameters, jobs, args.output, args.figures):
         state = "passed" if outcome.error is None else "FAILED"
         tqdm.write(f"{state} {outcome.name} ({outcome.seconds:.1f} s)", file=sys.stderr)
         if outcome.error is not None:
@@ -104,6 +106,8 @@ def _parameters(pairs: Sequence[str], profile: str | None) -> dict[str, Any]:
 
 
 def _literal(value: str) -> Any:
+    if value in INFINITE:
+        return float(value)
     try:
         return ast.literal_eval(value)
     except (ValueError, SyntaxError):
