@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from notebooks.running.runner import Source
 
 MOST_ROWS, MOST_COLUMNS = 12, 6  # of the picture; results.csv has all
+TICKS = 8  # values that stand below an axis one by one
 
 
 def page(source: Source, grid: Grid, results: Sequence[Result]) -> str:
@@ -59,10 +60,11 @@ def _picture(grid: Grid, names: Sequence[str], results: Sequence[Result]) -> str
     figure.savefig(held, format="png", dpi=130, metadata={"Software": None})
     encoded = base64.b64encode(held.getvalue()).decode()
     alt = f"{', '.join(rows)} against {', '.join(columns)}"
-    return (
-        f'<figure><img alt="{escape(alt)}" src="data:image/png;base64,{encoded}"><figcaption>Each dot is '
-        "one setting; the line is the mean over settings that share the value below it.</figcaption></figure>"
+    image = f'<img alt="{escape(alt)}" src="data:image/png;base64,{encoded}">'
+    text = (
+        "Each dot is one setting; the line is the mean over settings that share the value below it."
     )
+    return f'<figure class="output">{image}<figcaption>{text}</figcaption></figure>'
 
 
 def _scatter(
@@ -82,15 +84,17 @@ def _scatter(
             means.append((x, fmean(finite)))
     if means:
         axes.plot(*zip(*sorted(means), strict=True), color=INK, lw=1)
-    if not numeric:
-        axes.set_xticks(range(len(values)), [str(value) for value in values])
+    if not numeric or len(values) <= TICKS:
+        places = values if numeric else range(len(values))
+        axes.set_xticks(places, [str(value) for value in values])
     axes.spines[["top", "right"]].set_visible(False)
 
 
 def _table(grid: Grid, names: Sequence[str], results: Sequence[Result]) -> str:
     heads = "".join(f"<th>{escape(name)}</th>" for name in [*grid, "ended", *names, "verdict"])
     rows = "\n".join(_row(grid, names, one) for one in results)
-    return f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
+    table = f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
+    return f'<div class="output">{table}</div>'
 
 
 def _row(grid: Grid, names: Sequence[str], one: Result) -> str:
