@@ -11,8 +11,8 @@ PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 run: ledger
 	$(BIN)/python -m notebooks run --jobs 2 --report
 
-figures: $(READY)
-	$(BIN)/python -m notebooks run --jobs 2
+figures: $(READY)  # the only target that writes tracked figures
+	$(BIN)/python -m notebooks run --jobs 2 --figures figures
 
 ledger: $(READY)
 	$(BIN)/python -m analytic ledger

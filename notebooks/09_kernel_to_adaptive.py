@@ -5,7 +5,7 @@
 #       extension: .py
 #       format_name: percent
 #   kernelspec:
-#     display_name: Python 3
+#     display_name: Python 3 (ipykernel)
 #     language: python
 #     name: python3
 # ---
@@ -21,6 +21,7 @@
 # %% tags=["parameters"]
 profile = "quick"  # quick: seconds; full: the paper's numbers of neurons everywhere
 seed = 0
+delta = 1.0  # of the network in Figure 1; may be infinite
 
 # %%
 import math
@@ -33,6 +34,7 @@ from analytic import catalogue
 from analytic.relu_dynamics import Neuron, RayKind, VelocityField, lorentz_boost
 from notebooks import panels
 from notebooks.panels.style import save
+from notebooks.running.numbers import record
 from notebooks.topics import dynamics
 from notebooks.topics import dynamics_figures as figures
 from notebooks.topics.dynamics import NetworkState
@@ -74,7 +76,7 @@ catalogue["relu.angular_rate"]
 
 # %%
 few = Neurons.drawn({"quick": 60, "full": 100}[profile], seed, antisymmetric=True)
-small = dynamics.train(few, sinusoid, 1.0, span)
+small = dynamics.train(few, sinusoid, delta, span)
 save(
     figures.figure_network(NetworkState.of(small.final, sinusoid), dynamics.active_arcs(sinusoid)),
     "09-figure-1",
@@ -314,6 +316,12 @@ print(f"On the square wave delta = infinity ends at a loss of {stuck:.4f}, a loc
 print("Weight of knots at samples at delta = infinity:")
 for title, share in last.items():
     print(f"  {title}: at most {most[title]:.0%}, after training {share:.0%}")
+record(
+    slope_to_minus_infinity=slopes[0],
+    slope_to_infinity=slopes[1],
+    loss_of_local_minimum=stuck,
+    weight_at_corners=last[six],
+)
 
 # %% [markdown]
 # ## Play

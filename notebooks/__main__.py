@@ -1,4 +1,4 @@
-"""Notebooks on the command line: list, run, report, lab."""
+"""Notebooks on the command line: list, run, sweep, report, lab."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from analytic.console import add_command, exit_code
 
 OUTPUT = Path("build")
 FOLDER = Path(__file__).parent
+INFINITE = ("inf", "-inf")  # no Python literals
 
 
 def main(argv: Sequence[str] | None = None, folder: Path = FOLDER) -> int:
@@ -33,7 +34,9 @@ def main(argv: Sequence[str] | None = None, folder: Path = FOLDER) -> int:
     sub.add_argument("--profile", help="quick (seconds) or full (the scale of the papers)")
     sub.add_argument("--jobs", default="1", help="how many notebooks at a time (1)")
     sub.add_argument("--report", action="store_true", help="write the report if all pass")
+    sub.add_argument("--figures", type=Path, metavar="DIR", help="(figures in the output)")
     _output(sub)
+    _sweep_command(commands)
     _output(
         add_command(
             commands, "report", _report, "write DIR/report from the notebooks that have been run"
@@ -48,6 +51,43 @@ def main(argv: Sequence[str] | None = None, folder: Path = FOLDER) -> int:
 
 def _output(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--output", type=Path, default=OUTPUT, metavar="DIR", help="(build)")
+
+
+def _sweep_command(commands: argparse._SubParsersAction) -> None:
+    sub = add_command(
+        commands, "sweep", _sweep, "run one notebook over a grid of parameters, and collect its numbers"
+    )  # fmt: skip
+    sub.add_argument("name", metavar="NAME", help="such as 01_nngp_geometry, or 01")
+    sub.add_argument(
+        "grid", nargs="+", metavar="KEY=VALUES",
+        help="sigma=0.5,1,2 or a range of whole numbers: q=2:6 is 2, 3, 4, 5, without its end as in Python",
+    )  # fmt: skip
+    sub.add_argument("--profile", help="quick (seconds) or full (the scale of the papers)")
+    sub.add_argument("--jobs", default="1", help="how many settings at a time (1)")
+    sub.add_argument(
+        "--scheduler", metavar="ADDRESS",
+        help="a Dask cluster that runs them instead, such as tcp://10.0.0.1:8786; its workers must have this "
+        "package and see the same folders",
+    )  # fmt: skip
+    sub.add_argument("--output", type=Path, metavar="DIR", help="(build/sweeps/NAME)")
+    sub.add_argument("--yes", action="store_true", help="do not ask about more than 200 settings")
+
+
+def _sweep(args: argparse.Namespace) -> int:
+    from notebooks.running import runner, sweep
+
+    (path,) = runner.find([args.name], args.folder)
+    grid = sweep.read_grid(args.grid, _literal)
+    jobs = _whole("--jobs", args.jobs)
+    runner.check([runner.read(path)], {name: values[0] for name, values in grid.items()})
+    sweep.confirm(sweep.count(grid), args.yes)
+    output = (args.output or OUTPUT / "sweeps" / path.stem).absolute()
+    fixed = {} if args.profile is None else {"profile": args.profile}
+    results = sweep.run(path, grid, fixed, output, jobs, args.scheduler)
+    failed = sum(result.state == "failed" for result in results)
+    ended = f"{failed} of {len(results)} settings failed" if failed else f"{len(results)} passed"
+    print(f"{ended}; see {output / 'index.html'}")
+    return 1 if failed else 0
 
 
 def _list(args: argparse.Namespace) -> int:
@@ -72,7 +112,7 @@ def _run(args: argparse.Namespace) -> int:
     jobs = _whole("--jobs", args.jobs)
     sources = [runner.read(path) for path in runner.find(args.names, args.folder)]
     failed = []
-    for outcome in runner.outcomes(sources, parameters, jobs, args.output):
+    for outcome in runner.outcomes(sources, parameters, jobs, args.output, args.figures):
         state = "passed" if outcome.error is None else "FAILED"
         tqdm.write(f"{state} {outcome.name} ({outcome.seconds:.1f} s)", file=sys.stderr)
         if outcome.error is not None:
@@ -104,6 +144,8 @@ def _parameters(pairs: Sequence[str], profile: str | None) -> dict[str, Any]:
 
 
 def _literal(value: str) -> Any:
+    if value in INFINITE:
+        return float(value)
     try:
         return ast.literal_eval(value)
     except (ValueError, SyntaxError):

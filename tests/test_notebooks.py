@@ -12,7 +12,6 @@ from notebooks.running import runner
 def test_notebook_runs_and_passes_its_verdict(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("KERNEL_GEOMETRY_FIGURES", str(tmp_path / "figures"))
     monkeypatch.setenv(
         "KERNEL_GEOMETRY_FRAMES", "8"
     )  # every eighth stop of a panel; `make sweep` sees them all

@@ -29,8 +29,14 @@ import os
 names = ("KERNEL_GEOMETRY_FRAMES", "OMP_NUM_THREADS", "TQDM_DISABLE")
 variables = [os.environ.get(name) for name in names]
 print(widths, sigma, seed, *variables, os.getcwd())
+# %%
+from notebooks.running.numbers import record
+record(sum=3, figures=0.0)
 # %% tags=["verdict"]
 assert 2 + 2 == 4
+print("It is four,")
+print("and a number is not.")
+record(sum=2 + 2, pressure=float("nan"))
 """
 FAILS = """
 # %% tags=["parameters"]
@@ -57,6 +63,13 @@ SLEEPS = """
 import os, pathlib, time
 pathlib.Path({marker!r}).write_text(str(os.getpid()))
 time.sleep(60)
+"""
+DRAWS = """
+# %% tags=["parameters"]
+seed = 0
+# %%
+from notebooks.panels.style import new_figure, save
+save(new_figure(), "01-figure-1")
 """
 Ran = tuple[dict[str, runner.Outcome], Path]
 GIVEN = {"seed": 3, "widths": (4, 5), "sigma": 2}
@@ -91,6 +104,8 @@ def test_a_good_notebook_passes_and_is_recorded(ran: Ran) -> None:
     assert set(record["commit"]) == {"hash", "dirty"}
     assert record["versions"]["python"] == sys.version.split()[0]
     assert record["started"] <= record["finished"]
+    assert record["numbers"] == {"sum": 4, "figures": 0.0, "pressure": "nan"}
+    assert record["verdict"] == "It is four, and a number is not."
     assert record["seconds"] == outcomes["01_good"].seconds > 0
     assert not list(output.glob(".*"))
     assert "Is two plus two four?" in (output / "01_good.html").read_text("utf-8")
@@ -104,7 +119,7 @@ def test_kernels_get_parameters_environment_and_folder(ran: Ran) -> None:
         for o in c.get("outputs", ())
         if "text" in o
     ]
-    assert printed == [f"[4, 5] 2 3 1 1 1 {runner.ROOT}\n"]
+    assert printed[0] == f"[4, 5] 2 3 1 1 1 {runner.ROOT}\n"
 
 
 @pytest.mark.parametrize(
@@ -143,6 +158,8 @@ def test_a_failure_is_told_and_leaves_no_stale_output(
         (["run", "-p", "seed=True"], "type int"),
         (["run", "-p", "deep=1"], "type bool"),
         (["run", "-p", "sigma=wide"], "type float"),
+        (["run", "-p", "sigma=-1"], "sigma"),
+        (["run", "-p", "sigma=inf"], "sigma"),
         (["run", "-p", "widths=3"], "type tuple"),
         (["run", "-p", "device=0"], "type str"),
         (["run", "--jobs", "0"], "at least 1"),
@@ -211,6 +228,21 @@ def test_list_shows_names_headings_and_parameters(
     assert "    widths = (1, 2)\n" in shown
 
 
+def test_a_run_with_other_parameters_leaves_the_figures_of_the_repository_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Figures go into the output of the run, or where one asks."""
+    (tmp_path / "01_draws.py").write_text(DRAWS, "utf-8")
+    tracked = runner.ROOT / "figures"
+    before = {path: path.stat().st_mtime_ns for path in tracked.iterdir()}
+    monkeypatch.chdir(tmp_path)
+    for where in ([], ["--figures", "pictures"]):
+        assert main(["run", "-p", "seed=3", "--output", "build", *where], tmp_path) == 0
+    assert (tmp_path / "build" / "figures" / "01-figure-1.png").exists()
+    assert (tmp_path / "pictures" / "01-figure-1.png").exists()
+    assert {path: path.stat().st_mtime_ns for path in tracked.iterdir()} == before
+
+
 def test_a_folder_without_notebooks_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="holds no notebook"):
         runner.run([], {}, 1, tmp_path / "build", tmp_path)
@@ -245,7 +277,7 @@ def test_a_record_is_the_last_to_come_into_place(
     def executed(_: object, source: runner.Source, __: object, partial: Path) -> None:
         nbformat.write(source.node, partial)
 
-    monkeypatch.setattr(runner._Batch, "_execute", executed)
+    monkeypatch.setattr(runner.Batch, "_execute", executed)
     monkeypatch.setattr(runner, "standalone", lambda *_: "a page")
     monkeypatch.setattr(runner.os, "replace", interrupted)
     with pytest.raises(KeyboardInterrupt):

@@ -13,7 +13,8 @@ from matplotlib.figure import Figure
 BLUE, INK, RED, GREY = "#3465a4", "#222222", "#b5394c", "#888888"
 GREEN, PURPLE = "#3a7d44", "#6a4c93"
 SMALL = {"frameon": False, "fontsize": 8}  # legends
-FOLDER = Path(os.environ.get("KERNEL_GEOMETRY_FIGURES", Path(__file__).parents[2] / "figures"))
+FIGURES = "KERNEL_GEOMETRY_FIGURES"  # names the folder; the runner sets it to the output of its run
+FOLDER = Path(os.environ.get(FIGURES, Path(__file__).parents[2] / "build" / "figures"))
 
 
 def new_figure(width: float = 9.0, height: float = 3.4) -> Figure:
@@ -31,8 +32,8 @@ def frame_axes(axes: Axes, title: str, xlabel: str = "", size: float | None = No
 
 
 def save(figure: Figure, name: str) -> Image:
-    """The figure as written to figures/ under a short name; its parameters stand in the text."""
-    FOLDER.mkdir(exist_ok=True)
+    """The figure as written under a short name to the folder of its run; parameters stand in the text."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
     path = FOLDER / f"{name}.png"
     figure.savefig(path, dpi=110, metadata={"Software": None})
     return Image(path)

@@ -1,4 +1,4 @@
-"""Parts of a notebook by their role: heading, question, parameters, verdict."""
+"""Parts of a notebook by their role: heading, question, parameters, numbers, verdict."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from notebooks.running.numbers import MIME
 
 Node = Mapping[str, Any]  # a notebook, a cell or an output, from memory or straight from JSON
 
@@ -57,6 +59,13 @@ def verdict(notebook: Node) -> str | None:
         return None
     printed = [text(o["text"]) for c in ran for o in c["outputs"] if o.get("name") == "stdout"]
     return " ".join("".join(printed).split()) or "Every assertion holds."
+
+
+def numbers(notebook: Node) -> dict[str, int | float | str]:
+    """What the notebook recorded, by name; of a name that it recorded twice, the last."""
+    outputs = (output for cell in notebook["cells"] for output in cell.get("outputs", ()))
+    recorded = (output.get("data", {}).get(MIME, {}) for output in outputs)
+    return {name: value for values in recorded for name, value in values.items()}
 
 
 def parameters(notebook: Node) -> dict[str, Any]:

@@ -1,12 +1,13 @@
-"""What a run was, written beside its outputs: parameters, commit, versions, time."""
+"""What a run was and found, written beside its outputs: parameters, numbers, verdict, versions, time."""
 
 from __future__ import annotations
 
 import json
+import math
 import platform
 import subprocess
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -61,10 +62,20 @@ class Record:
     profile: str | None = None
     seed: Any = None
     device: str | None = None
+    source: str | None = None  # digest of the notebook's file
+    numbers: dict[str, Any] = field(default_factory=dict)
+    verdict: str | None = None  # as printed
 
     @classmethod
     def of(
-        cls, notebook: str, parameters: Mapping[str, Any], commit: Commit, started: datetime
+        cls,
+        notebook: str,
+        parameters: Mapping[str, Any],
+        commit: Commit,
+        started: datetime,
+        source: str | None = None,
+        numbers: Mapping[str, Any] | None = None,
+        verdict: str | None = None,
     ) -> Self:
         """The record of a notebook that ends now."""
         finished = datetime.now(UTC)
@@ -77,6 +88,9 @@ class Record:
             finished.isoformat(timespec="seconds"),
             round((finished - started).total_seconds(), 3),
             *(parameters.get(name) for name in ("profile", "seed", "device")),
+            source,
+            dict(numbers or {}),
+            verdict,
         )
 
     @classmethod
@@ -85,12 +99,23 @@ class Record:
         return cls(**data | {"commit": Commit(**data["commit"])})
 
     def write(self, path: Path) -> None:
-        path.write_text(json.dumps(asdict(self), indent=2, default=str) + "\n", "utf-8")
+        path.write_text(json.dumps(plain(asdict(self)), indent=2) + "\n", "utf-8")
 
     def __str__(self) -> str:
         parts = [str(self.commit), f"{self.finished[:16].replace('T', ' ')} UTC"]
         parts.append(f"{self.seconds:.1f} s")
         return ", ".join([*parts, f"profile {self.profile}"] if self.profile else parts)
+
+
+def plain(value: Any) -> Any:
+    """What JSON can hold: lists for tuples, text for what it has no form for, infinite numbers too."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(part) for part in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value if isinstance(value, str | int | float | None) else str(value)
 
 
 def _versions() -> dict[str, str]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from notebooks.panels import FRAMES
+from notebooks.panels.style import FIGURES
 from notebooks.running.lab import ROOT, arguments, free_port
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
@@ -50,6 +51,7 @@ class NotebookPage:
 
     page: Any
     server: str
+    path: Path  # of the notebook, in a scratch folder
     foreign: list[str] = field(default_factory=list)  # requests beyond loopback
     errors: list[str] = field(default_factory=list)  # console errors and exceptions
 
@@ -68,6 +70,13 @@ class NotebookPage:
         self.page.evaluate(RUN_ALL)
         self.page.wait_for_selector("img.widget-image", timeout=timeout * 1000)
         self.page.wait_for_function(f"() => ({PICTURE})()", timeout=timeout * 1000)
+
+    def save(self) -> None:
+        """Press Ctrl+S, and wait until the notebook is written."""
+        self.page.evaluate("() => window.jupyterapp.shell.currentWidget.activate()")
+        with self.page.expect_response(lambda r: r.request.method == "PUT", timeout=30_000) as put:
+            self.page.keyboard.press("Control+s")
+        assert put.value.ok, put.value.status_text
 
     def picture(self) -> str:
         return self.page.evaluate(PICTURE)
@@ -114,11 +123,13 @@ def open_notebook(name: str, folder: Path) -> Iterator[NotebookPage]:
     notebook = folder / f"{name}.py"
     if not notebook.exists():
         shutil.copy(ROOT / "notebooks" / notebook.name, folder)
+    shutil.copy(ROOT / "pyproject.toml", folder)  # what Jupytext writes
     port, token = free_port(None), secrets.token_hex(16)
     environment = {
         **os.environ,
         "PYTHONPATH": str(ROOT),
         "JUPYTER_CONFIG_DIR": str(folder / "config"),
+        FIGURES: str(folder / "figures"),
     }
     environment.pop(FRAMES, None)
     url = f"http://127.0.0.1:{port}"
@@ -135,7 +146,8 @@ def open_notebook(name: str, folder: Path) -> Iterator[NotebookPage]:
             browser = playwright.chromium.launch(
                 executable_path=chromium(), headless=True, args=list(FLAGS)
             )
-            page = NotebookPage(browser.new_page(viewport={"width": 1400, "height": 1000}), url)
+            view = browser.new_page(viewport={"width": 1400, "height": 1000})
+            page = NotebookPage(view, url, notebook)
             page.watch()
             page.page.goto(f"{url}/lab/tree/{notebook.name}?token={token}&reset")
             yield page

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import difflib
+import hashlib
 import logging
 import os
 import signal
@@ -60,13 +61,16 @@ class Source:
     name: str
     node: nbformat.NotebookNode
     defaults: dict[str, Any]
+    digest: str  # of the file
 
 
 def read(path: Path) -> Source:
-    node = jupytext.read(path, fmt="py:percent")
+    text = path.read_text("utf-8")
+    node = jupytext.reads(text, fmt="py:percent")
     node.metadata["kernelspec"] = _KERNEL
+    digest = hashlib.sha256(text.encode()).hexdigest()
     try:
-        return Source(path.stem, node, anatomy.parameters(node))
+        return Source(path.stem, node, anatomy.parameters(node), digest)
     except (SyntaxError, ValueError) as error:
         raise InputError(f"The parameters cell of {path.stem} cannot be read: {error}.") from None
 
@@ -91,7 +95,7 @@ def _match(name: str, known: list[str]) -> str:
 
 
 def check(sources: Sequence[Source], parameters: Values) -> None:
-    """Every parameter belongs to one of the notebooks and is of the kind of its default."""
+    """Every parameter belongs to one of the notebooks, is of the kind of its default and in its domain."""
     known = sorted({name for source in sources for name in source.defaults})
     for name, value in parameters.items():
         if name not in known:
@@ -106,6 +110,13 @@ def check(sources: Sequence[Source], parameters: Values) -> None:
                     f"{name} of {source.name} must be of type {type(default).__name__}, "
                     f"like {default!r}, but {value!r} was given."
                 )
+        _check_domain(name, value)
+
+
+def _check_domain(name: str, value: Any) -> None:
+    from notebooks.panels.controls import check_parameter  # widgets: slow to import
+
+    check_parameter(name, value)
 
 
 def run(
@@ -117,13 +128,21 @@ def run(
 
 
 def outcomes(
-    sources: Sequence[Source], parameters: Values, jobs: int, output: Path
+    sources: Sequence[Source],
+    parameters: Values,
+    jobs: int,
+    output: Path,
+    figures: Path | None = None,
 ) -> Iterator[Outcome]:
-    """Each outcome as it comes; bad input is refused before a notebook starts."""
+    """Each outcome as it comes; bad input is refused before a notebook starts.
+
+    Figures are written to output/figures where no other folder is named.
+    """
     check(sources, parameters)
     if jobs < 1:
         raise InputError(f"{jobs} jobs were asked for, but at least 1 is needed.")
-    batch = _Batch(_clear(output / "notebooks", sources), parameters, jobs)
+    target = clear(output / "notebooks", sources)
+    batch = Batch(target, parameters, jobs, figures or output / "figures", bars=True)
     with ThreadPoolExecutor(jobs) as pool:
         running = [pool.submit(batch.attempt, source) for source in sources]
         try:
@@ -133,7 +152,7 @@ def outcomes(
             batch.stop(running)
 
 
-def _clear(target: Path, sources: Sequence[Source]) -> Path:
+def clear(target: Path, sources: Sequence[Source]) -> Path:
     """The folder without earlier outputs of these notebooks, and sure to take new ones."""
     try:
         target.mkdir(parents=True, exist_ok=True)
@@ -147,15 +166,33 @@ def _clear(target: Path, sources: Sequence[Source]) -> Path:
     return target
 
 
+@dataclass
+class Kernels:
+    """The kernels at work, so that all can be ended."""
+
+    clients: set[PapermillNotebookClient] = field(default_factory=set)
+    ending: bool = False  # none may start any more
+
+    def kill(self) -> None:
+        self.ending = True
+        for client in tuple(self.clients):
+            provisioner = getattr(client.km, "provisioner", None)
+            if provisioner and provisioner.pgid:
+                with suppress(ProcessLookupError):
+                    os.killpg(provisioner.pgid, signal.SIGKILL)
+
+
 @dataclass(frozen=True)
-class _Batch:
-    """What the notebooks of one call share, and the kernels at work."""
+class Batch:
+    """What the notebooks of one call share."""
 
     target: Path
     parameters: Values
     jobs: int
+    figures: Path
+    bars: bool = False  # one progress bar a notebook, on a terminal
     commit: Commit = field(default_factory=Commit.here)
-    clients: set[PapermillNotebookClient] = field(default_factory=set)
+    kernels: Kernels = field(default_factory=Kernels)
 
     def attempt(self, source: Source) -> Outcome:
         """Executes one notebook; its outputs come into place together, or not at all."""
@@ -165,9 +202,17 @@ class _Batch:
             with TemporaryDirectory(dir=self.target, prefix=".") as scratch:
                 partial = Path(scratch, f"{name}.ipynb")
                 failure = self._execute(source, chosen, partial)
-                record = Record.of(name, source.defaults | chosen, self.commit, started)
+                node = nbformat.read(partial, as_version=4)
+                record = Record.of(
+                    name,
+                    source.defaults | chosen,
+                    self.commit,
+                    started,
+                    source.digest,
+                    anatomy.numbers(node),
+                    anatomy.verdict(node),
+                )
                 if failure is None:
-                    node = nbformat.read(partial, as_version=4)
                     partial.with_suffix(".html").write_text(standalone(node, record), "utf-8")
                     record.write(partial.with_suffix(".json"))
                     for suffix in (
@@ -191,7 +236,7 @@ class _Batch:
                 {name: _as_lists(value) for name, value in chosen.items()},
                 engine_name=_Engine.__name__,
                 kernel_name=_KERNEL["name"],
-                progress_bar={"desc": source.name, **_BAR},
+                progress_bar={"desc": source.name, **_BAR} if self.bars else False,
                 batch=self,
             )
         except PapermillExecutionError as error:
@@ -210,11 +255,7 @@ class _Batch:
         for future in running:
             future.cancel()
         while wait(running, timeout=0.2).not_done:
-            for client in tuple(self.clients):
-                provisioner = getattr(client.km, "provisioner", None)
-                if provisioner and provisioner.pgid:
-                    with suppress(ProcessLookupError):
-                        os.killpg(provisioner.pgid, signal.SIGKILL)
+            self.kernels.kill()
 
 
 def _as_lists(value: Any) -> Any:
@@ -231,24 +272,27 @@ class _Engine(Engine):
 
     @classmethod
     def execute_managed_notebook(
-        cls, nb_man: NotebookExecutionManager, kernel_name: str, *, batch: _Batch, **_: Any
+        cls, nb_man: NotebookExecutionManager, kernel_name: str, *, batch: Batch, **_: Any
     ) -> None:
         nb_man.nb.metadata.papermill.update(input_path=None, output_path=None)  # scratch
         client = PapermillNotebookClient(nb_man, kernel_name=kernel_name, log=_log)
         client.extra_arguments = ["--log-level=40"]  # errors, without the warning about TCP
-        batch.clients.add(client)
+        batch.kernels.clients.add(client)
         # Sliders become frames; no progress bar, for nobody watches and it would stay in the report.
         environment = {"KERNEL_GEOMETRY_FRAMES": "1"} | os.environ | {"TQDM_DISABLE": "1"}
+        environment["KERNEL_GEOMETRY_FIGURES"] = str(batch.figures.absolute())
         if batch.jobs > 1:
             environment["OMP_NUM_THREADS"] = "1"
         with TemporaryFile() as log:
             try:
+                if batch.kernels.ending:
+                    raise RuntimeError("It was stopped before its kernel started.")
                 client.execute(cwd=str(ROOT), env=environment, stdout=log, stderr=log)
             except RuntimeError as error:
                 log.seek(0)
                 raise RuntimeError(f"{error}\n{log.read().decode()}") from None
             finally:
-                batch.clients.discard(client)
+                batch.kernels.clients.discard(client)
                 ensure_event_loop().close()  # this thread's, which nbclient leaves open
 
 

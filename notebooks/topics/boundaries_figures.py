@@ -133,12 +133,12 @@ def _dots(axes: Axes, x: np.ndarray, y: np.ndarray) -> None:
 def film(
     maps: Mapping[int, PlaneMap], name: str, data: Examples | None = None, unit: float = 1
 ) -> HTML:
-    """One frame for each step, written to figures/ as a GIF; `unit` is how many steps make an epoch."""
+    """One frame for each step, written beside figures as a GIF; `unit` is how many steps make an epoch."""
     frames, held = _frames(maps, data, unit), io.BytesIO()
     pauses = [PAUSE] * (len(frames) - 1) + [LAST_PAUSE]
     kind = {"save_all": True, "duration": pauses, "loop": 0, "optimize": False}
     frames[0].save(held, "gif", append_images=frames[1:], **kind)
-    FOLDER.mkdir(exist_ok=True)
+    FOLDER.mkdir(parents=True, exist_ok=True)
     (FOLDER / f"{name}.gif").write_bytes(held.getvalue())
     encoded = base64.b64encode(held.getvalue()).decode()
     return HTML(f'<img alt="{name}: a network that learns" src="data:image/gif;base64,{encoded}">')

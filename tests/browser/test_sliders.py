@@ -8,6 +8,7 @@ import pytest
 
 from analytic import catalogue
 from notebooks.running.browser import NotebookPage, chromium, open_notebook
+from notebooks.running.lab import ROOT
 
 pytestmark = pytest.mark.skipif(
     chromium() is None, reason="no Chromium here: install it to try the sliders in a real browser"
@@ -50,6 +51,15 @@ def test_sliders_show_what_the_catalogue_says(notebook: NotebookPage, tmp_path: 
     notebook.page.get_by_role("button", name="reset").click()
     assert notebook.shows(expected("erf", d=2, sigma=1, zeta=1))
     assert notebook.foreign == []
+    assert notebook.errors == []
+
+
+def test_a_notebook_that_ran_and_is_saved_is_the_same_file(notebook: NotebookPage) -> None:
+    before = notebook.path.stat().st_mtime_ns
+    notebook.save()
+    assert notebook.path.stat().st_mtime_ns > before
+    assert notebook.path.read_bytes() == (ROOT / "notebooks" / notebook.path.name).read_bytes()
+    assert (notebook.path.parent / "figures" / "01-figure-1.png").exists()
     assert notebook.errors == []
 
 
