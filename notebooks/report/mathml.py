@@ -1,8 +1,9 @@
-"""LaTeX as MathML, which browsers typeset without a script or a font from elsewhere."""
+"""LaTeX as MathML, which browsers typeset without a script."""
 
 from __future__ import annotations
 
 import html
+import unicodedata
 from xml.etree.ElementTree import Element, SubElement, tostring
 
 from latex2mathml.converter import convert_to_element
@@ -32,8 +33,26 @@ def _convert(latex: str, mode: str) -> str:
         element.text = _WORDS.get(element.text or "", html.unescape(element.text or ""))
         if element.text == "|":  # a norm; a browser would space it like a relation
             element.attrib |= {"lspace": "0", "rspace": "0"}
+        if element.get("mathvariant", "normal") != "normal":
+            element.text = _in_variant(element.text, element.attrib.pop("mathvariant"))
     SubElement(semantics, "annotation", encoding="application/x-tex").text = latex.strip()
     return tostring(math, encoding="unicode", short_empty_elements=False)
+
+
+def _in_variant(letters: str, variant: str) -> str:
+    """Letters of their own in Unicode: of a mathvariant, browsers only know `normal`."""
+    style = {"bold-italic": "BOLD ITALIC"}.get(variant, variant.upper())
+
+    def styled(letter: str) -> str:
+        name = unicodedata.name(letter, "").replace("LETTER ", "")
+        for script in ("LATIN ", "GREEK "):
+            name = name.removeprefix(script)
+        try:
+            return unicodedata.lookup(f"MATHEMATICAL {style} {name}")
+        except KeyError:
+            return letter
+
+    return "".join(map(styled, letters))
 
 
 def bare(latex: str) -> str:
