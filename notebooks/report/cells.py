@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import base64
 import re
 from collections.abc import Collection
@@ -19,7 +20,15 @@ _WIDGET = "application/vnd.jupyter.widget-view+json"
 _KINDS = (  # the richest first
     "text/html", "image/svg+xml", "image/png", "image/jpeg", "text/markdown", "text/latex", "text/plain",
 )  # fmt: skip
-_TITLES = {"parameters": "parameters", "injected-parameters": "parameters of this run"}
+_TITLES = {
+    "parameters": "parameters",
+    "injected-parameters": "parameters of this run",
+    "play": "code of the panel",
+}
+_LIVE = (
+    '<p class="live">This page computes nothing: it holds a few positions of each control. '
+    "To click, drag and type, open the notebook itself with <code>make lab</code>.</p>"
+)
 
 
 def plain(printed: str) -> str:
@@ -36,6 +45,7 @@ def render(notebook: Node, pages: Collection[str]) -> str:
         if cell["cell_type"] == "markdown":
             headings = re.findall(r"^#+ +(.+)", text(cell["source"]), re.MULTILINE)
             heading = headings[-1].strip() if headings else heading
+            parts += [_LIVE] if "Play" in headings else []
     return "\n".join(parts)
 
 
@@ -48,6 +58,8 @@ def _cell(cell: Node, pages: Collection[str], heading: str) -> str:
     code = highlight(source, PythonLexer(), HtmlFormatter())
     title = f"<summary>{escape(_title(cell))}</summary>"
     outputs = "\n".join(_output(output, pages, heading) for output in cell["outputs"])
+    if "verdict" in cell["metadata"].get("tags", ()):
+        outputs = f'<div class="passed">{outputs}</div>'
     return f'<details class="code">{title}{code}</details>\n{outputs}'
 
 
@@ -56,9 +68,20 @@ def _title(cell: Node) -> str:
     for tag in cell["metadata"].get("tags", ()):
         if tag in _TITLES:
             return _TITLES[tag]
-    lines = text(cell["source"]).strip().splitlines()
-    own = [line for line in lines if line.strip() and not line.startswith(("import ", "from "))]
+    source = text(cell["source"])
+    imports = _lines_of_imports(source)
+    lines = enumerate(source.splitlines(), 1)
+    own = [line for number, line in lines if line.strip() and number not in imports]
     return own[0].removeprefix("# ") if own else "imports"
+
+
+def _lines_of_imports(source: str) -> set[int]:
+    try:
+        statements = ast.parse(source).body
+    except SyntaxError:  # a command of IPython
+        return set()
+    found = [s for s in statements if isinstance(s, ast.Import | ast.ImportFrom)]
+    return {n for s in found for n in range(s.lineno, (s.end_lineno or s.lineno) + 1)}
 
 
 def _output(output: Node, pages: Collection[str], heading: str) -> str:

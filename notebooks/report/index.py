@@ -57,6 +57,6 @@ def _counts() -> str:
         title = f"{escape(paper.authors)}, <em>{escape(paper.title)}</em>"
         rows.append(f"<tr><td>{title}</td>{cells}</tr>")
     return (
-        f'<table><thead><tr><th>paper</th>{heads}<th class="number">all</th></tr></thead>'
-        f"<tbody>{''.join(rows)}</tbody></table>"
+        f'<div class="table"><table><thead><tr><th>paper</th>{heads}<th class="number">all</th></tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table></div>"
     )

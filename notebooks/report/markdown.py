@@ -34,6 +34,9 @@ class _Renderer(mistune.HTMLRenderer):
     def image(self, text: str, url: str, title: str | None = None) -> str:
         return super().image(text, url, title) if url.startswith("data:") else text
 
+    def table(self, text: str) -> str:
+        return f'<div class="table"><table>\n{text}</table></div>\n'
+
     def block_math(self, text: str) -> str:
         return mathml.display(text)
 

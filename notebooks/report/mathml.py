@@ -8,7 +8,8 @@ from xml.etree.ElementTree import Element, SubElement, tostring
 
 from latex2mathml.converter import convert_to_element
 
-_WORDS = {r"\langle": "⟨", r"\rangle": "⟩"}  # latex2mathml leaves those of \Big\langle as words
+_WORDS = {r"\langle": "⟨", r"\rangle": "⟩", "&#x0007E;": "\u223c"}  # as latex2mathml leaves them
+_OPERATORS = set("⟨⟩⌊⌋:;\u223c⟂±⟶⟹⟺")  # which it takes for letters, and sets without space
 
 
 def inline(latex: str) -> str:
@@ -31,6 +32,8 @@ def _convert(latex: str, mode: str) -> str:
     SubElement(semantics, "mrow").extend(parts)
     for element in semantics.iter():
         element.text = _WORDS.get(element.text or "", html.unescape(element.text or ""))
+        if element.tag == "mi" and element.text in _OPERATORS:
+            element.tag, element.attrib = "mo", {"stretchy": "false"}
         if element.text == "|":  # a norm; a browser would space it like a relation
             element.attrib |= {"lspace": "0", "rspace": "0"}
         if element.get("mathvariant", "normal") != "normal":
