@@ -20,6 +20,11 @@ from notebooks.report.record import Record
 def write(output: Path) -> Path:
     """output/report from what stands in output/notebooks; pages of anything else are removed."""
     executed = [_read(path) for path in sorted((output / "notebooks").glob("[0-9][0-9]_*.json"))]
+    if not executed:
+        raise InputError(
+            f"{output / 'notebooks'} holds no executed notebook: run some first, as in "
+            f"python -m notebooks run 01 --output {output}."
+        )
     target = output / "report"
     try:
         target.mkdir(parents=True, exist_ok=True)

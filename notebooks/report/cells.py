@@ -46,6 +46,7 @@ def render(notebook: Node, pages: Collection[str]) -> str:
             headings = re.findall(r"^#+ +(.+)", text(cell["source"]), re.MULTILINE)
             heading = headings[-1].strip() if headings else heading
             parts += [_LIVE] if "Play" in headings else []
+            heading += "" if heading.endswith(("?", "!", ".")) else "."
     return "\n".join(parts)
 
 
@@ -94,7 +95,7 @@ def _output(output: Node, pages: Collection[str], heading: str) -> str:
     if kind is None:
         return ""
     alt = output.get("metadata", {}).get(kind, {}).get("alt", "")
-    body = _body(kind, text(data[kind]), pages, pictures.spell(f"{heading}. {alt}"))
+    body = _body(kind, text(data[kind]), pages, pictures.spell(f"{heading} {alt}"))
     return f'<div class="output">{body}</div>'
 
 

@@ -26,7 +26,7 @@ def page(executed: Sequence[tuple[Record, Node]]) -> str:
         f"""<h1>kernel-geometry</h1>
 <p>{PURPOSE}</p>
 <h2>Notebooks</h2>
-{f'<ol class="entries">{items}</ol>' if items else "<p>No notebook has been run.</p>"}
+<ol class="entries">{items}</ol>
 <h2>Ledger</h2>
 <p>{escape(headline())} <a href="{LEDGER}">Every statement</a></p>
 {_counts()}""",
