@@ -54,12 +54,13 @@ def describe(figure: Figure) -> str:
     'Plot of erf: sqrt(det g) over |x|, showing exact.'
     """
     plots = list(dict.fromkeys(filter(None, map(_describe_axes, figure.axes))))
+    whole = f"{spell(figure.get_suptitle())}, " if figure.get_suptitle() else ""
     if not plots:
-        return ""
+        return whole.removesuffix(", ")
     if len(plots) == 1:
-        return f"Plot of {plots[0]}."
+        return f"Plot of {whole}{plots[0]}."
     more = f"; and {len(plots) - _LONGEST} more" if len(plots) > _LONGEST else ""
-    return f"{len(plots)} plots: {'; '.join(plots[:_LONGEST])}{more}."
+    return f"{whole}{len(plots)} plots: {'; '.join(plots[:_LONGEST])}{more}."
 
 
 def _describe_axes(axes: Axes) -> str:
