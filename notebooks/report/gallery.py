@@ -31,7 +31,7 @@ def collect(executed: dict[str, Node], folder: Path) -> None:
     for name, notebook in executed.items():
         if verdict := anatomy.verdict(notebook):
             verdicts[name] = _first_sentence(verdict)
-        if picture := _first_picture(notebook):
+        if picture := first_picture(notebook):
             (target / f"{name}.png").write_bytes(thumbnail(picture))
     text = json.dumps(dict(sorted(verdicts.items())), indent=2, ensure_ascii=False)
     (target / "verdicts.json").write_text(f"{text}\n", "utf-8")
@@ -106,7 +106,7 @@ def _first_sentence(verdict: str) -> str:
     return re.split(r"(?<=[.?!])\s+(?=[A-Z])", verdict)[0]
 
 
-def _first_picture(notebook: Node) -> bytes | None:
+def first_picture(notebook: Node) -> bytes | None:
     outputs = (output for cell in notebook["cells"] for output in cell.get("outputs", ()))
     pngs = (output.get("data", {}).get("image/png") for output in outputs)
     data = next(filter(None, pngs), None)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Sequence
 from html import escape
 
 from analytic.ledger import LEDGERS, Verdict, load
 from analytic.ledger.render import count, headline
-from notebooks.report import anatomy
+from notebooks.report import anatomy, gallery, pictures
 from notebooks.report.anatomy import Node
 from notebooks.report.markdown import phrase
 from notebooks.report.page import LEDGER, frame
@@ -43,7 +44,16 @@ def _item(record: Record, notebook: Node) -> str:
             f'<p class="verdict"><span class="badge holds">Verdict</span> {escape(verdict)}</p>'
         )
     lines.append(f'<p class="record">{escape(str(record))}</p>')
-    return f"<li>{''.join(lines)}</li>"
+    return f"<li>{_thumbnail(record, notebook)}<div>{''.join(lines)}</div></li>"
+
+
+def _thumbnail(record: Record, notebook: Node) -> str:
+    if (picture := gallery.first_picture(notebook)) is None:
+        return ""
+    data = base64.b64encode(gallery.thumbnail(picture)).decode()
+    alt = escape(pictures.spell(f"A figure of: {anatomy.heading(notebook) or record.notebook}"))
+    image = f'<img alt="{alt}" src="data:image/png;base64,{data}">'
+    return f'<a href="{record.notebook}.html">{image}</a>'
 
 
 def _counts() -> str:
