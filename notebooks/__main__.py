@@ -1,4 +1,4 @@
-"""Notebooks on the command line: list, run, sweep, report, lab."""
+"""Notebooks on the command line: list, run, sweep, report, index, lab."""
 
 from __future__ import annotations
 
@@ -42,6 +42,11 @@ def main(argv: Sequence[str] | None = None, folder: Path = FOLDER) -> int:
             commands, "report", _report, "write DIR/report from the notebooks that have been run"
         )
     )
+    sub = add_command(commands, "index", _index, "write the gallery that 00_index.py opens with")
+    sub.add_argument(
+        "--output", type=Path, metavar="DIR",
+        help="take pictures and verdicts from what has been run into DIR (as they are)",
+    )  # fmt: skip
     sub = add_command(commands, "lab", _lab, "open JupyterLab on the index, on this machine only")
     sub.add_argument("--port", help="(any that is free)")
     sub.add_argument("--no-browser", action="store_true", help="print the address instead")
@@ -156,6 +161,28 @@ def _report(args: argparse.Namespace) -> int:
     from notebooks import report
 
     print(f"report written to {report.write(args.output)}")
+    return 0
+
+
+def _index(args: argparse.Namespace) -> int:
+    from notebooks import report
+    from notebooks.report import gallery
+    from notebooks.running import runner
+
+    sources = {s.name: s.node for s in map(runner.read, runner.find((), args.folder))}
+    (index,) = runner.find(["00"], args.folder)
+    del sources[index.stem]
+    try:
+        if args.output is not None:
+            executed = report.read_executed(args.output)
+            gallery.collect(
+                {r.notebook: n for r, n in executed if r.notebook in sources}, args.folder
+            )
+        gallery.write(index, sources)
+    except OSError as error:
+        reason = error.strerror or error
+        raise InputError(f"The gallery in {args.folder} cannot be written ({reason}).") from None
+    print(f"gallery of {len(sources)} notebooks written to {index}")
     return 0
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from notebooks.report import anatomy
 from notebooks.running import runner
+from report_pages import check_page
 
 
 @pytest.mark.parametrize("path", runner.find(()), ids=lambda path: path.stem)
@@ -25,3 +26,4 @@ def test_notebook_runs_and_passes_its_verdict(
         ".html",
         ".json",
     }
+    check_page((tmp_path / "notebooks" / f"{path.stem}.html").read_text("utf-8"))

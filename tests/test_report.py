@@ -1,19 +1,27 @@
 """The report: pages that open without a network, formulas in MathML, every ledger entry."""
 
+import base64
+import io
 import json
 import re
+import shutil
+import unicodedata
+from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
-from analytic import InputError
+from analytic import InputError, catalogue
 from analytic.ledger import LEDGERS, Verdict, load
 from analytic.ledger.render import headline
 from notebooks import report
-from notebooks.report import anatomy, cells, markdown, mathml
+from notebooks.__main__ import main
+from notebooks.report import anatomy, cells, markdown, mathml, pictures
 from notebooks.report.page import asset
 from notebooks.running import runner
+from report_pages import alternatives, check_page, font, missing_glyphs
 
 FIRST = r"""
 # %% [markdown]
@@ -34,6 +42,22 @@ from IPython.display import HTML, SVG, Markdown, display
 display(SVG('<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><g id="a"/></svg>'))
 display(Markdown("| a | $b$ |\n|---|---|\n| 1 | 2 |"))
 HTML('<div class="frames"><script>(() => { const x = "<b>" && 1; })();</script></div>')
+# %% [markdown]
+# ## A curve of $\sigma^2$
+# %%
+from matplotlib.figure import (
+    Figure,
+)
+from notebooks.panels.style import new_figure, save
+figure = new_figure()
+axes = figure.subplots()
+axes.plot([0, 1], [0, 1], label="exact")
+axes.set(title=r"$\sqrt{\det g}$", xlabel=r"$\|x\|$")
+axes.legend()
+save(figure, "curve")
+# %% [markdown]
+# ## Play
+# Click on it.
 # %%
 import ipywidgets
 ipywidgets.IntSlider()
@@ -81,8 +105,14 @@ class _Outline(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def output(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder, build = tmp_path_factory.mktemp("sources"), tmp_path_factory.mktemp("build")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KERNEL_GEOMETRY_FIGURES", str(folder / "figures"))
+        yield _reported(folder, build)
+
+
+def _reported(folder: Path, build: Path) -> Path:
     (folder / "01_first.py").write_text(FIRST, "utf-8")
     (folder / "02_second.py").write_text(SECOND, "utf-8")
     assert [outcome.error for outcome in runner.run([], {}, 2, build, folder)] == [None, None]
@@ -135,6 +165,87 @@ def test_a_notebook_page_shows_each_output_once_in_its_richest_form(pages: dict[
     assert 'class="latex"' not in text
 
 
+def test_pages_have_glyphs_and_words_for_what_they_show(pages: dict[str, str]) -> None:
+    for page in pages.values():
+        check_page(page)
+    assert alternatives(pages["01_first.html"]) == [
+        "How large is sqrt(2)?",
+        "A curve of sigma^2. Plot of sqrt(det g) over |x|, showing exact.",
+    ]
+    assert 'font-family: "STIX Two Math"; src: url(data:' in pages["01_first.html"]
+    assert "data:font" not in pages["02_second.html"]  # it has no formula
+    assert missing_glyphs("<math><mi>Ж</mi><msqrt></msqrt></math>") == {"Ж"}
+
+
+def test_tall_roots_are_as_wide_as_short_ones() -> None:
+    """Chromium leaves room for the widest behind each root."""
+    cmap, variants = font().getBestCmap(), font()["MATH"].table.MathVariants
+    signs = variants.VertGlyphConstruction[variants.VertGlyphCoverage.glyphs.index(cmap[0x221A])]
+    names = [record.VariantGlyph for record in signs.MathGlyphVariantRecord]
+    names += [part.glyph for part in signs.GlyphAssembly.PartRecords]
+    assert len({font()["hmtx"][name][0] for name in names}) == 1
+
+
+def test_formulas_of_the_texts_have_glyphs() -> None:
+    texts = [
+        anatomy.text(cell["source"])
+        for path in runner.find(())
+        for cell in runner.read(path).node["cells"]
+        if cell["cell_type"] == "markdown"
+    ]
+    assert not missing_glyphs("".join(map(markdown.render, texts)))
+
+
+@pytest.mark.sweep
+def test_formulas_of_the_catalogue_have_glyphs() -> None:
+    printed = [mathml.bare(formula._repr_latex_()) for formula in catalogue.values()]
+    assert not missing_glyphs("".join(map(mathml.display, printed)))
+
+
+def test_colours_are_told_apart_in_light_and_dark() -> None:
+    schemes = re.findall(r":root \{(.*?)\}", asset("page.css"), re.DOTALL)
+    assert len(schemes) == 2
+    for scheme in schemes:
+        colours = dict(re.findall(r"--(\w+): (#[0-9a-f]{6});", scheme))
+        grounds = {colours.pop("paper"), colours.pop("shade")}
+        del colours["line"]  # a rule between rows, which says nothing
+        assert len(colours) == 12
+        for name, colour in colours.items():
+            assert all(_contrast(colour, ground) >= 4.5 for ground in grounds), name
+
+
+def _contrast(one: str, other: str) -> float:
+    """The ratio of WCAG 2.1."""
+    dark, light = sorted((_luminance(one), _luminance(other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def _luminance(colour: str) -> float:
+    parts = [int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+    return sum(w * c for w, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+def test_a_section_to_play_with_says_that_the_page_computes_nothing(pages: dict[str, str]) -> None:
+    assert pages["01_first.html"].count('<p class="live">') == 1
+    assert 'Click on it.</p>\n</div>\n<p class="live">' in pages["01_first.html"]
+    assert 'class="live"' not in pages["02_second.html"]
+
+
+def test_pictures_shrink_and_keep_their_background() -> None:
+    noise = Image.effect_noise((200, 200), 90)
+    picture = Image.merge("RGB", (noise, noise.rotate(90), noise.rotate(180)))
+    picture.paste((255, 255, 255), (0, 0, 200, 20))
+    held = io.BytesIO()
+    picture.save(held, "png")
+    encoded = base64.b64encode(held.getvalue()).decode()
+    page = pictures.compress(f'<img src="data:image/png;base64,{encoded}">iVBORw0KGgoNoPicture')
+    assert page.endswith('">iVBORw0KGgoNoPicture')
+    assert len(page) < len(encoded) / 2
+    small = base64.b64decode(page.partition("base64,")[2].partition('"')[0])
+    assert Image.open(io.BytesIO(small)).convert("RGB").getpixel((5, 5)) == (255, 255, 255)
+
+
 def test_code_is_folded_under_a_short_summary(pages: dict[str, str]) -> None:
     summaries = re.findall(
         r'<details class="code"><summary>(.*?)</summary>', pages["01_first.html"]
@@ -184,9 +295,22 @@ def test_ledger_has_every_entry_and_its_filter(pages: dict[str, str]) -> None:
     )
 
 
-def test_a_report_before_any_run_has_the_ledger(tmp_path: Path) -> None:
-    report.write(tmp_path)
-    assert "No notebook has been run." in (tmp_path / "report" / "index.html").read_text("utf-8")
+def test_a_report_of_nothing_is_refused_and_leaves_no_trace(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["report", "--output", str(tmp_path)]) == 2
+    assert capsys.readouterr().err == (
+        f"error: {tmp_path}/notebooks holds no executed notebook: run some first, as in "
+        f"python -m notebooks run 01 --output {tmp_path}.\n"
+    )
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_report_that_cannot_be_written_is_refused(output: Path, tmp_path: Path) -> None:
+    shutil.copytree(output / "notebooks", tmp_path / "notebooks")
+    (tmp_path / "report").touch()
+    with pytest.raises(InputError, match=r"report cannot be written \(File exists\)"):
+        report.write(tmp_path)
 
 
 def test_a_damaged_record_is_refused(tmp_path: Path) -> None:
@@ -231,6 +355,11 @@ def test_formulas_align_escape_and_survive_the_unknown() -> None:
     assert "<mo>&lt;</mo>" in mathml.inline("a < b")
     assert "⟨" in mathml.inline(r"\Big\langle x \Big\rangle")
     assert mathml.inline(r"\frac") == r'<code class="latex">\frac</code>'
+    assert '<mo stretchy="false">\u223c</mo>' in mathml.inline(r"z \sim N")
+    styled = r"\boldsymbol\delta, \mathbf 1, \mathbb 1, \mathbf{x}"
+    names = ("ITALIC SMALL DELTA", "DIGIT ONE", "SMALL X")
+    bold = {unicodedata.lookup(f"MATHEMATICAL BOLD {name}") for name in names}
+    assert {*bold, "\U0001d7d9"} <= set(mathml.inline(styled))
     assert mathml.bare(r"$\displaystyle x$") == "x"
 
 

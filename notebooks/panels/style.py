@@ -10,6 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from notebooks.report.pictures import describe
+
 BLUE, INK, RED, GREY = "#3465a4", "#222222", "#b5394c", "#888888"
 GREEN, PURPLE = "#3a7d44", "#6a4c93"
 SMALL = {"frameon": False, "fontsize": 8}  # legends
@@ -36,4 +38,4 @@ def save(figure: Figure, name: str) -> Image:
     FOLDER.mkdir(parents=True, exist_ok=True)
     path = FOLDER / f"{name}.png"
     figure.savefig(path, dpi=110, metadata={"Software": None})
-    return Image(path)
+    return Image(path, alt=describe(figure))

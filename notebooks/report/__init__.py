@@ -19,7 +19,7 @@ from notebooks.report.record import Record
 
 def write(output: Path) -> Path:
     """output/report from what stands in output/notebooks; pages of anything else are removed."""
-    executed = [_read(path) for path in sorted((output / "notebooks").glob("[0-9][0-9]_*.json"))]
+    executed = read_executed(output)
     target = output / "report"
     try:
         target.mkdir(parents=True, exist_ok=True)
@@ -34,6 +34,17 @@ def write(output: Path) -> Path:
     except OSError as error:
         raise unwritable(target, error) from None
     return target / INDEX
+
+
+def read_executed(output: Path) -> list[tuple[Record, Node]]:
+    """What stands in output/notebooks; refused where nothing does."""
+    records = sorted((output / "notebooks").glob("[0-9][0-9]_*.json"))
+    if not records:
+        raise InputError(
+            f"{output / 'notebooks'} holds no executed notebook: run some first, as in "
+            f"python -m notebooks run 01 --output {output}."
+        )
+    return [_read(path) for path in records]
 
 
 def unwritable(target: Path, error: OSError) -> InputError:

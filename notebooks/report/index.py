@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Sequence
 from html import escape
 
 from analytic.ledger import LEDGERS, Verdict, load
 from analytic.ledger.render import count, headline
-from notebooks.report import anatomy
+from notebooks.report import anatomy, gallery, pictures
 from notebooks.report.anatomy import Node
 from notebooks.report.markdown import phrase
 from notebooks.report.page import LEDGER, frame
@@ -26,7 +27,7 @@ def page(executed: Sequence[tuple[Record, Node]]) -> str:
         f"""<h1>kernel-geometry</h1>
 <p>{PURPOSE}</p>
 <h2>Notebooks</h2>
-{f'<ol class="entries">{items}</ol>' if items else "<p>No notebook has been run.</p>"}
+<ol class="entries">{items}</ol>
 <h2>Ledger</h2>
 <p>{escape(headline())} <a href="{LEDGER}">Every statement</a></p>
 {_counts()}""",
@@ -43,7 +44,16 @@ def _item(record: Record, notebook: Node) -> str:
             f'<p class="verdict"><span class="badge holds">Verdict</span> {escape(verdict)}</p>'
         )
     lines.append(f'<p class="record">{escape(str(record))}</p>')
-    return f"<li>{''.join(lines)}</li>"
+    return f"<li>{_thumbnail(record, notebook)}<div>{''.join(lines)}</div></li>"
+
+
+def _thumbnail(record: Record, notebook: Node) -> str:
+    if (picture := gallery.first_picture(notebook)) is None:
+        return ""
+    data = base64.b64encode(gallery.thumbnail(picture)).decode()
+    alt = escape(pictures.spell(f"A figure of: {anatomy.heading(notebook) or record.notebook}"))
+    image = f'<img alt="{alt}" src="data:image/png;base64,{data}">'
+    return f'<a href="{record.notebook}.html">{image}</a>'
 
 
 def _counts() -> str:
@@ -57,6 +67,6 @@ def _counts() -> str:
         title = f"{escape(paper.authors)}, <em>{escape(paper.title)}</em>"
         rows.append(f"<tr><td>{title}</td>{cells}</tr>")
     return (
-        f'<table><thead><tr><th>paper</th>{heads}<th class="number">all</th></tr></thead>'
-        f"<tbody>{''.join(rows)}</tbody></table>"
+        f'<div class="table"><table><thead><tr><th>paper</th>{heads}<th class="number">all</th></tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table></div>"
     )

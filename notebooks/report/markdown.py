@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Collection
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import mistune
 
 from notebooks.report import mathml
 
+NOTEBOOKS = Path(__file__).parents[1]
 _PART = r"(?:[^$\\\n]|\n(?!\s*\n)|\\[\s\S])+?"  # of a formula: escapes, but no blank line
 _MATH = rf"\$\$(?P<wide>{_PART})\$\$|\$(?![\s$])(?P<narrow>{_PART})(?<!\s)\$(?!\d)"
 _ALONE = rf"^ {{0,3}}\$\$(?P<alone>{_PART})\$\$[ \t]*(?:\n|$)"
@@ -18,7 +20,7 @@ _CODE = r"^ *```[\s\S]*?^ *```|`[^`]*`|\\."
 
 
 class _Renderer(mistune.HTMLRenderer):
-    """Links reach pages that exist; any other address is printed, and pictures by their text."""
+    """Links reach pages that exist; pictures beside the notebooks go into the page; all else is text."""
 
     def __init__(self, pages: Collection[str]) -> None:
         super().__init__(escape=False)
@@ -32,7 +34,13 @@ class _Renderer(mistune.HTMLRenderer):
         return address if text == address else f"{text} ({address})"
 
     def image(self, text: str, url: str, title: str | None = None) -> str:
+        path = NOTEBOOKS / url
+        if path.suffix == ".png" and path.is_file():
+            url = f"data:image/png;base64,{base64.b64encode(path.read_bytes()).decode()}"
         return super().image(text, url, title) if url.startswith("data:") else text
+
+    def table(self, text: str) -> str:
+        return f'<div class="table"><table>\n{text}</table></div>\n'
 
     def block_math(self, text: str) -> str:
         return mathml.display(text)
