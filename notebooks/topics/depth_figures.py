@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 LOOKS = {"ordered": (BLUE, "o"), "critical": (INK, "s"), "chaotic": (RED, "^")}
 COLOURS = ScalarMappable(LogNorm(0.3, 100), "viridis")  # of depth scales
 ACTIVATION = Choice("activation", "activation", tuple(ACTIVATIONS), "erf")
-depth = Slider("depth", "L", 1, 10, 1, 3)
+depth = Slider("depth", "L", 1, 10, 1, 3, "hidden layers", most=60, play=True)
 CONTROLS = (ACTIVATION, depth, sigma, zeta, xi, dimension)
-TITLES = (LOG_VOLUME, "$R$", r"$\xi_c$")
+TITLES = (f"volume, {LOG_VOLUME}", "Ricci scalar $R$", "depth scale, in layers")
 
 
 def figure_phases(
