@@ -99,8 +99,8 @@ class Number(anywidget.AnyWidget):
 class Slider:
     """A number that a person may move.
 
-    Its domain is that of the symbol of this name, cut to `least` and `most`, which a panel may need for reasons
-    of time; a typed number may leave the range from `low` to `high`, but not the domain.
+    Its domain is that of the symbol of this name, cut to `least` and `most` where a panel would take
+    too long beyond; a typed number may leave the range from `low` to `high`, but not the domain.
     """
 
     name: str
@@ -239,8 +239,9 @@ class Choice:
     def accept(self, value: Any) -> str:
         """The option, if it is one."""
         if value not in self.options:
+            known = ", ".join(self.options)
             raise InputError(
-                f"{self.name} = {value!r} was given, but {self.name} must be one of {', '.join(self.options)}."
+                f"{self.name} = {value!r} was given, but {self.name} must be one of {known}."
             )
         return value
 
@@ -305,7 +306,7 @@ def starting_at(control: Control, value: Any) -> Control:
 
 
 # The sliders of the suite: the same letter has the same range, start and label in every notebook.
-sigma = Slider("sigma", "σ", 0.1, 3.0, 0.1, 1.0, "weight std")
+sigma = Slider("sigma", "σ", 0.1, 3.0, 0.1, 1.0, "weight std")  # noqa: RUF001
 zeta = Slider("zeta", "ζ", 0.0, 3.0, 0.1, 1.0, "bias std")
 xi = Slider("xi", "ξ", 0.0, 3.0, 0.1, 1.0, "readout std")
 degree = Slider("q", "q", 1, 10, 1, 2, "degree", most=100)

@@ -123,7 +123,7 @@ class Panel:
         return {name: widget.value for name, widget in self.widgets.items()}
 
     def as_python(self) -> str:
-        """The call that computes what is shown, or the values alone where the function has no name of its own."""
+        """The call that computes what is shown, or the values alone where the function has no name."""
         setting = ", ".join(f"{name}={value!r}" for name, value in self.values.items())
         function = self._compute
         module = getattr(function, "__module__", "") or ""

@@ -1,4 +1,4 @@
-"""The picture of a panel: one matplotlib figure, drawn sharp, light or dark, with ghosts, locks and coordinates."""
+"""The picture of a panel: a figure, light or dark, with ghosts, locked limits and coordinates."""
 
 from __future__ import annotations
 
@@ -82,7 +82,8 @@ class Canvas:
                 spare.remove()
             self.axes = grid[:count]
             for axes, title in zip(self.axes, titles, strict=True):
-                axes.set(title=title, xlabel=RADIUS)
+                axes.set_title(title, y=1.0)
+                axes.set_xlabel(RADIUS)
                 axes.spines[["top", "right"]].set_visible(False)
         between = MARGINS["between"] / ((width - MARGINS["left"]) / columns - MARGINS["between"])
         self.figure.subplots_adjust(
@@ -90,6 +91,10 @@ class Canvas:
             bottom=MARGINS["bottom"] / height, top=1 - MARGINS["top"] / height,
             wspace=between, hspace=0.42,
         )  # fmt: skip
+        for axes in self.axes:  # fixed places, since looking for free ones takes most of a redraw
+            across, up = (one / density for one in axes.get_window_extent().size)
+            axes.xaxis.set_label_coords(0.5, -34 / up)
+            axes.yaxis.set_label_coords(-40 / across, 0.5)
         self.width = width
         self._ghosts: list[Artist] = []
         self._limits: list[tuple[Any, Any]] | None = None
@@ -114,7 +119,7 @@ class Canvas:
         return found
 
     def haunt(self, curves: Sequence[tuple[Axes, Any, np.ndarray]]) -> None:
-        """Shows these curves, faint, and no others; those that have not moved stay hidden by what is there."""
+        """Shows these curves, faint, and no others."""
         for ghost in self._ghosts:
             ghost.remove()
         self._ghosts = []

@@ -31,7 +31,7 @@ HOLLOW = {"color": INK, "mfc": "none", "ms": 4}
 CONTROLS = (
     degree,
     dimension,
-    Slider("rho", "ρ", 0.0, 1.0, 0.05, 0.5, "overlap"),
+    Slider("rho", "ρ", 0.0, 1.0, 0.05, 0.5, "overlap"),  # noqa: RUF001
     Slider("y", "y", 0.0, 3.0, 0.1, 2.0, "target"),
     LogSlider("n", "n", 1, 6, 1000.0, "width"),
 )
