@@ -23,7 +23,7 @@ def test_a_moved_slider_shows_the_catalogues_number(panel: panels.Panel) -> None
 
 
 def test_every_move_changes_the_picture_and_reset_undoes_it(panel: panels.Panel) -> None:
-    image = panel.view.children[3]
+    image = panel.picture
     seen = [image.value]
     for name, value in (("sigma", 2.0), ("zeta", 0.0), ("d", 5), ("activation", "gelu")):
         panel.widgets[name].value = value

@@ -15,7 +15,7 @@ import traitlets
 from analytic.expressions import symbols
 from analytic.expressions.arguments import InputError, exact
 
-LABEL = "13em"  # wide enough for a letter and what it means
+LABEL = "10.5em"  # wide enough for a letter and what it means
 
 
 def _symbol(name: str) -> sp.Symbol | None:
@@ -251,8 +251,8 @@ class Choice:
             value=self.start,
             description=self.label,
             tooltip=f"{self.label}: one of {len(self.options)}",
-            style={"description_width": "5em"},
-            layout=W.Layout(width="auto"),
+            style={"description_width": LABEL},
+            layout=W.Layout(width="auto", max_width="440px"),
         )
 
     def stops(self) -> list[str]:
@@ -290,7 +290,7 @@ class Scale:
             description=self.title,
             tooltip=f"{self.title}: {len(self.values)} values",
             style={"description_width": LABEL},
-            layout=W.Layout(width="auto"),
+            layout=W.Layout(width="auto", max_width="440px"),
         )
 
     def stops(self) -> list[float]:

@@ -27,11 +27,11 @@ function number({ model, el }) {
   el.dataset.lmSuppressShortcuts = "true"; // keys are ours, not the notebook's
   el.classList.add("panel-control");
   const row = add(el, "div", { title: model.get("tip") });
-  row.style.cssText = `display: flex; align-items: center; gap: 6px; width: 330px; max-width: 100%; margin: 2px 8px 2px 0; color: ${INK}; font-size: var(--jp-ui-font-size1, 13px)`;
+  row.style.cssText = `display: flex; align-items: center; gap: 6px; max-width: 440px; margin: 2px 0; color: ${INK}; font-size: var(--jp-ui-font-size1, 13px)`;
   const name = add(row, "span", {}, label);
-  name.style.cssText = "flex: 1 1 8.5em; min-width: 0; white-space: nowrap; overflow: hidden; text-overflow: ellipsis; text-align: right";
+  name.style.cssText = "flex: 0 1 10.5em; min-width: 5em; line-height: 1.1; text-align: right";
   const range = add(row, "input", { type: "range", step: "any", class: "panel-range", "aria-label": label });
-  range.style.cssText = "flex: 1 1 110px; min-width: 60px; accent-color: var(--jp-brand-color1, #1976d2)";
+  range.style.cssText = "flex: 1 1 60px; min-width: 50px; accent-color: var(--jp-brand-color1, #1976d2)";
   const field = add(row, "input", { type: "text", inputmode: "decimal", class: "panel-field", "aria-label": `${label}, typed` });
   field.style.cssText = `flex: none; width: 4.6em; padding: 1px 4px; border: 1px solid ${EDGE}; border-radius: 3px; background: ${GROUND}; color: ${INK}; font: inherit`;
 
@@ -80,11 +80,13 @@ function number({ model, el }) {
     last = event.timeStamp;
   });
 
+  let asked = null; // what was typed and is not answered yet; Enter and leaving the field ask once
   function take() {
-    if (field.value.trim() === spell(model.get("value"))) return;
+    if (field.value === asked || field.value.trim() === spell(model.get("value"))) return;
+    asked = field.value;
     model.set("moving", false);
     model.save_changes();
-    model.send({ typed: field.value });
+    model.send({ typed: asked });
   }
   field.addEventListener("change", take);
   field.addEventListener("keydown", (event) => {
@@ -93,7 +95,8 @@ function number({ model, el }) {
     if (event.key === "Enter") take();
   });
   model.on("msg:custom", ({ shown }) => {
-    if (shown !== undefined) field.value = spell(shown);
+    if (shown !== undefined && field.value === asked) field.value = spell(shown);
+    asked = null;
     show();
   });
 
@@ -212,7 +215,7 @@ function picture({ model, el }) {
   // What the page is like: its theme, its width, and how many pixels make one.
   function look() {
     const dark = document.body.dataset.jpThemeLight === "false";
-    const width = Math.floor(el.parentElement?.clientWidth / 20) * 20, density = Math.min(Math.max(devicePixelRatio, 1), 3);
+    const width = Math.floor(el.clientWidth / 20) * 20, density = Math.min(Math.max(devicePixelRatio, 1), 3);
     const now = { dark, density, ...(width > 100 ? { width } : {}) };
     if (Object.entries(now).every(([key, value]) => model.get(key) === value)) return;
     model.set(now);

@@ -22,11 +22,13 @@ from matplotlib.figure import Figure
 
 from analytic.expressions.arguments import InputError
 from notebooks.panels.controls import Choice, Control, Number, starting_at
+from notebooks.panels.pad import Pad
 from notebooks.panels.picture import Canvas, Picture
 from notebooks.panels.worker import Worker
 from notebooks.report import mathml
 
 FRAMES = "KERNEL_GEOMETRY_FRAMES"  # set by the runner: every k-th stop as a frame, no live widgets
+COLUMNS = "repeat(auto-fill, minmax(min(290px, 100%), 1fr))"  # of controls, as many as fit
 Values = Mapping[str, Any]
 
 
@@ -80,28 +82,33 @@ class Panel:
     def __init__(self, compute: Callable[..., Any], look: Look) -> None:
         self._compute, self._look, self._controls = compute, look, look.controls
         self.widgets = {control.name: control.widget() for control in self._controls}
-        self._picture = Picture(heavy=look.heavy, layout=W.Layout(width="100%"))
+        self.picture = Picture(heavy=look.heavy, layout=W.Layout(flex="1 1 380px", min_width="0"))
         self._formula = W.HTMLMath(layout=W.Layout(overflow="auto hidden"))
         self._numbers = W.HTML()
         for widget in self.widgets.values():
-            widget.observe(lambda _: self.redraw(), "value")
+            widget.observe(self._on_value, "value")
             if isinstance(widget, Number):
                 widget.observe(lambda change: self._say(change["new"]), "refusal")
-        box = W.Layout(flex_flow="row wrap", align_items="center")
-        controls_box = W.Box(list(self.widgets.values()), layout=box)
-        self.view = W.VBox([controls_box, self._formula, self._numbers, self._picture])
-        self._picture.observe(lambda _: self._rebuild(), ["dark", "density", "width"])
-        self._picture.observe(lambda _: self._dress(), ["ghost", "locked", "logarithmic"])
-        self._picture.on_msg(self._on_message)
+        columns = W.Layout(grid_template_columns=COLUMNS, align_items="center", grid_gap="0 12px")
+        widgets = list(self.widgets.values())
+        pads = [widget for widget in widgets if isinstance(widget, Pad)]  # beside the picture
+        sliders = W.GridBox([one for one in widgets if one not in pads], layout=columns)
+        below = W.Box([*pads, self.picture], layout=W.Layout(flex_flow="row wrap"))
+        self.view = W.VBox([sliders, self._formula, self._numbers, below])
+        self.picture.observe(lambda _: self._rebuild(), ["dark", "density", "width"])
+        self.picture.observe(lambda _: self._dress(), ["ghost", "locked", "logarithmic"])
+        self.picture.on_msg(self._on_message)
         self._quiet = False
         self._worker: Worker | None = None  # once it is shown live, if heavy
         self._shown: tuple[Values, Any] | None = None  # the last values that gave arrays, and these
         self._ghost: list[Any] = []
+        self._fresh = True  # no ghost of what was before
+        self._amid_drag = False
         self._canvas = self._new_canvas()
         self.redraw()
 
     def _new_canvas(self) -> Canvas:
-        page = self._picture
+        page = self.picture
         return Canvas(self._look.titles, page.width, page.density, page.dark)
 
     @property
@@ -116,7 +123,7 @@ class Panel:
     @property
     def message(self) -> str:
         """Why the last setting was refused; empty if it was not."""
-        return self._picture.message
+        return self.picture.message
 
     @property
     def values(self) -> dict[str, Any]:
@@ -145,15 +152,12 @@ class Panel:
 
     def reset(self) -> None:
         """Every control back to where it started, and no ghosts."""
-        for widget in self.widgets.values():
-            if isinstance(widget, Number):
-                widget.refusal = ""
+        self._fresh = True
         self.move(**{control.name: control.start for control in self._controls})
         for widget in self.widgets.values():
             if isinstance(widget, Number):
+                widget.refusal = ""
                 widget.narrow()
-        self._ghost = []
-        self._dress()
 
     def move(self, **values: Any) -> None:
         """Controls to new values, with one redraw."""
@@ -162,10 +166,14 @@ class Panel:
             for name, value in values.items():
                 self.widgets[name].value = value
         finally:
-            self._quiet = False
+            self._quiet = self._amid_drag = False
         self.redraw()
         if self._worker:
             self._worker.wait()
+
+    def _on_value(self, change: dict[str, Any]) -> None:
+        self._amid_drag = getattr(change["owner"], "moving", False)
+        self.redraw()
 
     def redraw(self) -> None:
         if self._quiet:
@@ -174,7 +182,7 @@ class Panel:
         for name, widget in self.widgets.items():
             widget.layout.display = None if self._look.relevant(name, values) else "none"
         if self._worker:
-            self._picture.busy = True
+            self.picture.busy = True
             self._worker.ask(values)
         else:
             self._finish(values, self._try(values))
@@ -190,14 +198,17 @@ class Panel:
         """Shows what was computed; the picture before stays as a ghost, but not amid a drag."""
         if isinstance(arrays, InputError):
             return self._say(f"{arrays} The picture shows the setting before.")
-        if not any(getattr(widget, "moving", False) for widget in self.widgets.values()):
+        if self._fresh:
+            self._ghost = []
+        elif not self._amid_drag:
             self._ghost = self._canvas.curves()
+        self._fresh = False
         self._shown = values, arrays
         self._show(values, arrays)
         self._say("")
 
     def _show(self, values: Values, arrays: Any) -> None:
-        page, canvas = self._picture, self._canvas
+        page, canvas = self.picture, self._canvas
         caption = self._draw(canvas, arrays)
         canvas.settle(page.logarithmic)
         canvas.haunt(self._ghost if page.ghost else [])
@@ -219,14 +230,14 @@ class Panel:
         return f"{titles} for {_setting(values)}: {caption.numbers}"
 
     def _say(self, message: str) -> None:
-        self._picture.message = message
+        self.picture.message = message
 
     def _dress(self) -> None:
         """The same arrays with other ghosts, limits or scale."""
         if self._shown is None:
             return
-        if self._picture.locked != self._canvas.locked:
-            self._canvas.lock(self._picture.locked)
+        if self.picture.locked != self._canvas.locked:
+            self._canvas.lock(self.picture.locked)
         self._show(*self._shown)
 
     def _rebuild(self) -> None:
@@ -292,7 +303,7 @@ class Panel:
         display(self.view)
 
     def _rest(self) -> None:
-        self._picture.busy = False
+        self.picture.busy = False
 
 
 def _plain(title: str) -> str:

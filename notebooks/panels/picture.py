@@ -18,12 +18,18 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import Collection, LineCollection
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
+from matplotlib.transforms import ScaledTranslation
 
 from notebooks.panels.style import BLUE, GREEN, GREY, INK, PURPLE, RED
 
 DOTS = 100  # to an inch of the screen
-NARROWEST, HEIGHT = 270, 340  # of axes, in pixels
-MARGINS = {"left": 62, "right": 14, "bottom": 50, "top": 34, "between": 62}  # in pixels
+NARROWEST, HEIGHT, LOWER = (
+    270,
+    340,
+    270,
+)  # of axes, in pixels; lower where they stand below each other
+SMALL_BELOW = 340  # narrower axes have smaller letters
+MARGINS = {"left": 62, "right": 34, "bottom": 50, "top": 34, "between": 72}  # in pixels
 RADIUS = r"$|x|$"
 DARK_GROUND, DARK_INK = "#111111", "#dddddd"
 ON_DARK = {
@@ -73,7 +79,9 @@ class Canvas:
         width = min(width, 450 * count) if width else 450 * count
         columns = min(max(width // NARROWEST, 1), count)
         rows = math.ceil(count / columns)
-        height = min(HEIGHT, round(0.85 * width / columns) + 40) * rows
+        height = min(HEIGHT if rows == 1 else LOWER, round(0.85 * width / columns) + 40) * rows
+        small = width / columns < SMALL_BELOW
+        self._rc = {"font.size": 9, "axes.titlesize": 10.5} if small else {}
         with self.colours():
             self.figure = Figure(figsize=(width / DOTS, height / DOTS), dpi=DOTS * density)
             self._canvas = FigureCanvasAgg(self.figure)
@@ -92,16 +100,19 @@ class Canvas:
             wspace=between, hspace=0.42,
         )  # fmt: skip
         for axes in self.axes:  # fixed places, since looking for free ones takes most of a redraw
-            across, up = (one / density for one in axes.get_window_extent().size)
-            axes.xaxis.set_label_coords(0.5, -34 / up)
-            axes.yaxis.set_label_coords(-40 / across, 0.5)
+            for axis, at, shift in (
+                (axes.xaxis, (0.5, 0), (0, -0.34)),
+                (axes.yaxis, (0, 0.5), (-0.42, 0)),
+            ):
+                inches = ScaledTranslation(*shift, self.figure.dpi_scale_trans)
+                axis.set_label_coords(*at, transform=axes.transAxes + inches)
         self.width = width
         self._ghosts: list[Artist] = []
         self._limits: list[tuple[Any, Any]] | None = None
         self._scales: dict[Axes, str] = {}
 
     def colours(self) -> Any:
-        return matplotlib.rc_context(RC_DARK if self.dark else {})
+        return matplotlib.rc_context(self._rc | (RC_DARK if self.dark else {}))
 
     @property
     def graphs(self) -> list[Axes]:
@@ -201,7 +212,8 @@ def recolour(figure: Figure) -> None:
     for axes in figure.axes:
         legend = axes.get_legend()
         handles = list(legend.legend_handles) if legend else []
-        for artist in (*axes.lines, *axes.collections, *axes.texts, *handles):
+        own = () if axes.images else (*axes.lines, *axes.collections, *axes.texts)  # not on a map
+        for artist in (*own, *handles):
             _lighten(artist)
 
 
