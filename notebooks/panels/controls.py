@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import traitlets
 from analytic.expressions import symbols
 from analytic.expressions.arguments import InputError, exact
 
+TINY = Fraction(1, 10**100)  # floats would soon over- or underflow
 LABEL = "10.5em"  # wide enough for a letter and what it means
 
 
@@ -217,6 +219,10 @@ def _accept(control: Slider | LogSlider, value: Any) -> float:
     name = control.name
     check_parameter(name, value)
     number = exact(_symbol(name) or sp.Symbol(name, real=True), value)
+    if number and not TINY <= abs(number) <= 1 / TINY:
+        raise InputError(
+            f"{name} = {value} was given, but a panel draws {name} of a size from 1e-100 to 1e100."
+        )
     inside = control.above < number and control.least <= number <= control.most
     if not inside or (control.whole and number.denominator != 1):
         raise InputError(f"{name} = {value} was given, but {name} must be {_need(control)} here.")
@@ -306,8 +312,9 @@ def starting_at(control: Control, value: Any) -> Control:
 
 
 # The sliders of the suite: the same letter has the same range, start and label in every notebook.
-sigma = Slider("sigma", "σ", 0.1, 3.0, 0.1, 1.0, "weight std")  # noqa: RUF001
-zeta = Slider("zeta", "ζ", 0.0, 3.0, 0.1, 1.0, "bias std")
-xi = Slider("xi", "ξ", 0.0, 3.0, 0.1, 1.0, "readout std")
+# Far beyond their ranges floats over- or underflow in powers and exponentials, hence `least` and `most`.
+sigma = Slider("sigma", "σ", 0.1, 3.0, 0.1, 1.0, "weight std", least=1e-3, most=1e3)  # noqa: RUF001
+zeta = Slider("zeta", "ζ", 0.0, 3.0, 0.1, 1.0, "bias std", most=1e3)
+xi = Slider("xi", "ξ", 0.0, 3.0, 0.1, 1.0, "readout std", most=1e3)
 degree = Slider("q", "q", 1, 10, 1, 2, "degree", most=100)
 dimension = Slider("d", "d", 1, 20, 1, 2, "input dimension", most=1_000_000)

@@ -108,7 +108,7 @@ WEIGHTS = Handles(
     "w", "weights", CIRCLE, mark=Mark.ARROW, names=("w₁", "w₂", "w₃"), colours=COLOURS,
     tour=((1.0, 0.0), (0.95, 0.25), (0.85, 0.5), (0.7, 0.7), (0.5, TURN), (0.25, 0.95), (0.0, 1.0)),
 )  # fmt: skip
-bias = Slider("b", "b", -1.5, 1.5, 0.1, 1.0, "bias of every unit")
+bias = Slider("b", "b", -1.5, 1.5, 0.1, 1.0, "bias of every unit", least=-10, most=10)
 CONTROLS = (WEIGHTS, bias)
 TITLES = (VOLUME.title, RICCI.title)
 FORMULA = (
