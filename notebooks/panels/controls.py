@@ -69,7 +69,7 @@ class Number(anywidget.AnyWidget):
         self._accept = control.accept
         self._range = (traits["low"], traits["high"])
         super().__init__(
-            label=control.title, tip=control.tooltip, value=control.start, whole=control.whole,
+            label=control.title, tip=_tooltip(control), value=control.start, whole=control.whole,
             playable=control.play, **traits,
         )  # fmt: skip
         self.on_msg(self._on_message)
@@ -125,10 +125,6 @@ class Slider:
     def title(self) -> str:
         return _title(self.label, self.words)
 
-    @property
-    def tooltip(self) -> str:
-        return _tooltip(self)
-
     def accept(self, value: Any) -> float:
         """The number, if it is in the domain."""
         return _accept(self, value)
@@ -168,10 +164,6 @@ class LogSlider:
     @property
     def title(self) -> str:
         return _title(self.label, self.words)
-
-    @property
-    def tooltip(self) -> str:
-        return _tooltip(self)
 
     def accept(self, value: Any) -> float:
         """The number, if it is in the domain."""
