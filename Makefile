@@ -13,9 +13,11 @@ run: ledger
 
 figures: $(READY)  # the only target that writes tracked figures
 	$(BIN)/python -m notebooks run --jobs 2 --figures figures
+	$(BIN)/python -m notebooks index --output build
 
 ledger: $(READY)
 	$(BIN)/python -m analytic ledger
+	$(BIN)/python -m notebooks index
 
 lab: $(READY)
 	$(BIN)/python -m notebooks lab

@@ -8,7 +8,7 @@ from notebooks.panels import Panel
 
 
 def check_moves(panel: Panel, moves: dict[str, Any]) -> None:
-    image = panel.view.children[3]
+    image = panel.picture
     start, seen = panel.values, [image.value]
     for name, value in moves.items():
         panel.move(**{name: value})

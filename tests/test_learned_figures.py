@@ -172,7 +172,7 @@ def test_charts_have_bars_where_they_are_given() -> None:
 @pytest.mark.parametrize("name", PLAYS)
 def test_every_slider_moves_the_picture_and_reset_brings_it_back(name: str) -> None:
     panel = play(name)
-    image, start = panel.view.children[3], panel.view.children[3].value
+    image, start = panel.picture, panel.picture.value
     for control in PLAYS[name][1].controls:
         stops = control.stops()
         for end in (stops[0], stops[-1]):

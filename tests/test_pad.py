@@ -178,7 +178,7 @@ def panel() -> Panel:
 
 
 def test_a_panel_redraws_when_a_handle_moves_and_resets(panel: Panel) -> None:
-    image, numbers = panel.view.children[3], panel.view.children[2]
+    image, numbers = panel.picture, panel.view.children[2]
     before = image.value
     panel.widgets["p"].value = [[0.0, 1.0], [1.0, 1.0]]
     assert "sum 2.000" in numbers.value

@@ -1,10 +1,19 @@
 """Panels: sliders draw what the catalogue says, and frames need no kernel."""
 
+import math
+import re
+import threading
+import time
+
+import numpy as np
 import pytest
 
 from analytic import catalogue
+from analytic.expressions.arguments import InputError
 from moves import read_frames
 from notebooks import panels
+from notebooks.panels.picture import DARK_GROUND
+from notebooks.panels.worker import Worker
 from notebooks.topics import nngp
 from notebooks.topics import nngp_figures as figures
 
@@ -23,7 +32,7 @@ def test_a_moved_slider_shows_the_catalogues_number(panel: panels.Panel) -> None
 
 
 def test_every_move_changes_the_picture_and_reset_undoes_it(panel: panels.Panel) -> None:
-    image = panel.view.children[3]
+    image = panel.picture
     seen = [image.value]
     for name, value in (("sigma", 2.0), ("zeta", 0.0), ("d", 5), ("activation", "gelu")):
         panel.widgets[name].value = value
@@ -62,3 +71,192 @@ def test_stops_hold_both_ends_and_the_start() -> None:
         assert stops == sorted(set(stops))
         assert {stops[0], stops[-1]} == {slider.low, slider.high}
         assert slider.start in stops
+
+
+def test_a_panel_opens_at_the_parameters_of_a_notebook() -> None:
+    surroundings = {"sigma": 0.15, "q": 3, "activation": "monomial", "d": np.arange(3), "seed": 7}
+    panel = panels.open_panel(nngp.ray, figures.PANEL, surroundings)
+    assert panel.values == {"activation": "monomial", "sigma": 0.15, "zeta": 1.0, "q": 3, "d": 2}
+    panel.move(sigma=1.0)
+    panel.reset()
+    assert panel.values["sigma"] == 0.15
+    frames = read_frames(panel, every=8)
+    assert "sigma = 0.15" in [frame["label"] for frame in frames["sigma"]]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "reason"),
+    [
+        ("sigma", 0, "sigma must be a number above 0"),
+        ("zeta", -0.1, "zeta must be a number at least 0"),
+        ("q", 2.5, "q must be a whole number at least 1"),
+        ("d", "two", "d = 'two' is no number"),
+        ("activation", "tanhh", "activation must be one of"),
+    ],
+)
+def test_a_panel_does_not_open_outside_a_domain(name: str, value: object, reason: str) -> None:
+    with pytest.raises(InputError, match=reason):
+        panels.open_panel(nngp.ray, figures.PANEL, {name: value})
+
+
+def test_parameters_are_checked_by_the_symbol_of_their_name() -> None:
+    for name, value in {
+        "delta": math.inf,
+        "rho": -1,
+        "q": 2.0,
+        "sigma": "1/3",
+        "profile": "x",
+    }.items():
+        panels.check_parameter(name, value)
+    for name, value in {"delta": math.nan, "rho": 1.01, "n": 0, "depth": True, "xi": -1}.items():
+        with pytest.raises(InputError, match=rf"^{name} = .*\.$"):
+            panels.check_parameter(name, value)
+
+
+def test_a_typed_number_is_taken_as_typed_or_refused_in_words(panel: panels.Panel) -> None:
+    panel.reset()
+    sigma = panel.widgets["sigma"]
+    sigma.type("0.15")
+    assert (panel.values["sigma"], panel.message) == (0.15, "")
+    sigma.type(" 7 ")
+    assert (sigma.value, sigma.high) == (7.0, 7.0)
+    exact = catalogue["nngp.erf.ricci"].evaluate(20, d=2, sigma=7, zeta=1, r=1)
+    assert panel.numbers.endswith(f"R = {float(exact):.8g}")
+    for text in ("-1", "0", "nan", "inf", "", "1e400", "1e-400", "σ"):  # noqa: RUF001
+        sigma.type(text)
+        assert re.match(r"sigma = .* (number|size)", panel.message), text
+        assert panel.values["sigma"] == 7.0
+    panel.widgets["d"].type("2.5")
+    assert "d must be a whole number" in panel.message
+    sigma.type("2")
+    assert panel.message == ""
+    panel.reset()
+    assert (sigma.low, sigma.high) == (0.1, 3.0)
+    with pytest.raises(InputError):
+        sigma.value = -1.0
+    assert sigma.value == 1.0
+
+
+def test_what_compute_refuses_is_said_and_the_picture_stays() -> None:
+    def compute(**values: float) -> nngp.Ray:
+        if values["d"] == 3:
+            raise InputError("d = 3 was given, but there are no three dimensions here.")
+        return nngp.ray(**values)
+
+    panel = panels.Panel(compute, figures.PANEL)
+    before, numbers = panel.picture.value, panel.numbers
+    panel.widgets["d"].value = 3
+    assert panel.message.startswith("d = 3 was given, but there are no three dimensions here.")
+    assert (panel.picture.value, panel.numbers) == (before, numbers)
+    panel.widgets["d"].value = 4
+    assert panel.message == ""
+    assert panel.picture.value != before
+
+
+def test_the_last_curve_stays_as_a_ghost_until_the_next_move(panel: panels.Panel) -> None:
+    panel.reset()
+    plain = panel.picture.value
+    start = panel.figure.axes[0].lines[0].get_xydata().copy()
+    panel.widgets["sigma"].value = 2.0
+    ghost = panel.figure.artists[0]
+    assert np.array_equal(ghost.get_segments()[0], start)
+    panel.widgets["sigma"].set_state({"value": 2.1, "moving": True})  # amid a drag
+    assert np.array_equal(panel.figure.artists[0].get_segments()[0], start)
+    haunted = panel.picture.value
+    panel.picture.ghost = False
+    assert panel.picture.value != haunted
+    assert not panel.figure.artists
+    panel.picture.ghost = True
+    panel.reset()
+    assert panel.picture.value == plain
+
+
+def test_axes_are_locked_and_logarithmic_on_demand(panel: panels.Panel) -> None:
+    panel.reset()
+    axes = panel.figure.axes[0]
+    free = axes.get_ylim()
+    panel.picture.locked = True
+    panel.move(zeta=3.0)
+    assert axes.get_ylim() == free
+    panel.picture.locked = False
+    assert axes.get_ylim()[1] < free[1] / 2
+    panel.reset()
+    panel.picture.logarithmic = True
+    assert [one.get_yscale() for one in panel.figure.axes] == ["log", "asinh"]
+    kinds = [one["y"]["kind"] for one in panel.picture.axes]
+    assert kinds == ["log", "table"]
+    values = panel.picture.axes[1]["y"]["values"]
+    assert values == sorted(values)
+    assert (values[0], values[-1]) == pytest.approx(panel.figure.axes[1].get_ylim())
+    panel.picture.logarithmic = False
+    assert panel.figure.axes[0].get_ylim() == pytest.approx(free)
+
+
+def test_a_setting_is_given_back_as_text(panel: panels.Panel) -> None:
+    panel.reset()
+    panel.move(sigma=1.5, activation="monomial", q=3)
+    assert panel.as_parameters() == "-p activation=monomial -p sigma=1.5 -p zeta=1.0 -p q=3 -p d=2"
+    scope: dict[str, object] = {}
+    lines = panel.as_python().splitlines()
+    exec("\n".join([*lines[:-1], f"ray = {lines[-1]}"]), scope)
+    assert scope["ray"].ricci_at_one == nngp.ray("monomial", 1.5, 1.0, 3, 2).ricci_at_one
+    assert "sigma = 1.5" in panel.picture.alt
+    assert panel.numbers in panel.picture.alt
+
+
+def test_the_picture_is_drawn_for_the_page(panel: panels.Panel) -> None:
+    panel.reset()
+    page = panel.picture
+    page.set_state({"dark": True, "density": 2.0, "width": 400})
+    assert panel.figure.get_facecolor()[:3] == pytest.approx([int(DARK_GROUND[1:3], 16) / 255] * 3)
+    assert panel.figure.get_size_inches()[0] * panel.figure.dpi == 800
+    tops = [axes.get_position().y1 for axes in panel.figure.axes]
+    assert tops[0] > tops[1] + 0.3  # below each other
+    page.set_state({"dark": False, "density": 1.0, "width": 0})
+    assert panel.figure.get_size_inches()[0] == 9.0
+
+
+def test_every_control_has_words_and_a_tooltip() -> None:
+    for control in (panels.sigma, panels.zeta, panels.xi, panels.degree, panels.dimension):
+        widget = control.widget()
+        assert control.words in widget.label
+        assert "type a number" in widget.tip
+    assert "at least 0.001 and at most 1000" in panels.sigma.widget().tip
+
+
+def test_frames_have_a_menu_for_a_choice_and_sliders_show_their_value(panel: panels.Panel) -> None:
+    panel.reset()
+    page = panel.frames(every=20)
+    assert re.search(r'<select [^>]*data-name="activation"[^>]*><option', page)
+    assert page.count('type="range"') == page.count("<output>") == 3
+    assert 'aria-label="ζ, bias std"' in page
+
+
+def test_only_the_newest_values_are_computed_and_stale_work_is_stopped() -> None:
+    begun, finished, results = [], [], []
+    started, rest = threading.Event(), threading.Event()
+
+    def compute(values: int) -> int:
+        begun.append(values)
+        started.set()
+        while values == 0:  # for ever, unless stopped
+            time.sleep(0.001)
+        finished.append(values)
+        return values
+
+    worker = Worker(compute, lambda values, result: results.append(result), rest.set)
+    worker.ask(0)
+    assert started.wait(20)
+    for values in (1, 2, 3):
+        worker.ask(values)
+    assert worker.wait(20)
+    assert (begun[0], begun[-1]) == (0, 3)
+    assert 0 not in finished
+    assert results[-1] == 3
+    assert rest.is_set()
+    started.clear()
+    worker.ask(0)
+    assert started.wait(20)
+    worker.stop()
+    assert worker.wait(20)
+    assert 0 not in results

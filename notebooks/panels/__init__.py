@@ -6,16 +6,19 @@ from notebooks.panels.controls import (
     LogSlider,
     Scale,
     Slider,
+    check_parameter,
     degree,
     dimension,
     sigma,
     xi,
     zeta,
 )
-from notebooks.panels.panel import FRAMES, Caption, Look, Panel, curve, freeze
+from notebooks.panels.panel import FRAMES, Caption, Look, Panel, open_panel
+from notebooks.panels.picture import RADIUS, curve, freeze
 
 __all__ = [
     "FRAMES",
+    "RADIUS",
     "Caption",
     "Choice",
     "Control",
@@ -24,10 +27,12 @@ __all__ = [
     "Panel",
     "Scale",
     "Slider",
+    "check_parameter",
     "curve",
     "degree",
     "dimension",
     "freeze",
+    "open_panel",
     "sigma",
     "xi",
     "zeta",

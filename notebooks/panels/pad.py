@@ -134,6 +134,10 @@ class Handles:
             raise InputError(f"{self.name} needs a step above 0, not {self.step}.")
 
     @property
+    def title(self) -> str:
+        return self.label
+
+    @property
     def _room(self) -> Box:
         return self.box or self.limits
 
@@ -196,6 +200,10 @@ class Points:
         if not all(self.limits.nearest(place) == list(place) for *place, _ in start):
             raise InputError(f"{self.name} needs points that start inside {self.limits}.")
         self.widget()  # which refuses other kinds, and too many
+
+    @property
+    def title(self) -> str:
+        return self.label
 
     def widget(self) -> Pad:
         sides = [list(side) for side in self.limits.sides]

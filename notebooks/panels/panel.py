@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import base64
 import html
-import io
 import json
 import os
 import re
+import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import partial
+from numbers import Real
 from typing import Any
 
 import ipywidgets as W
-import numpy as np
 from IPython.display import HTML, display
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from notebooks.panels.controls import Control
+from analytic.expressions.arguments import InputError
+from notebooks.panels.controls import Choice, Control, Number, starting_at
+from notebooks.panels.pad import Pad
+from notebooks.panels.picture import Canvas, Picture
+from notebooks.panels.worker import Worker
 from notebooks.report import mathml
 
 FRAMES = "KERNEL_GEOMETRY_FRAMES"  # set by the runner: every k-th stop as a frame, no live widgets
+COLUMNS = "repeat(auto-fill, minmax(min(290px, 100%), 1fr))"  # of controls, as many as fit
 Values = Mapping[str, Any]
 
 
@@ -32,31 +38,6 @@ class Caption:
 
     formula: str
     numbers: str
-
-
-def curve(axes: Axes, x: Any, y: Any, **style: Any) -> None:
-    """One line that moves: three times faster than clearing the axes and plotting again."""
-    if axes.lines:
-        axes.lines[0].set_data(x, y)
-        axes.relim()
-        axes.autoscale_view()
-    else:
-        axes.plot(x, y, **style)
-
-
-def freeze(axes: Sequence[Axes]) -> None:
-    """Frames, numbers, legends and colour bars become a picture behind the rest: they cost most to draw."""
-    figure = axes[0].figure
-    figure.canvas.draw()
-    still = np.array(figure.canvas.buffer_rgba())
-    for where in axes:
-        where.set_axis_off()
-        where.set_title("", y=1)
-        if legend := where.get_legend():
-            legend.remove()
-    for bar in figure.axes[len(axes) :]:
-        bar.set_visible(False)
-    figure.figimage(still, zorder=-1)
 
 
 def always(name: str, values: Values) -> bool:
@@ -69,40 +50,70 @@ class Look:
     """How a panel looks: what draws it, its controls, a title for each axes, and which controls matter.
 
     `draw(axes, arrays)` moves curves to the arrays and returns the caption; a control is hidden where
-    `relevant(name, values)` is false.
+    `relevant(name, values)` is false. What is `heavy` is computed beside the kernel and can be stopped.
     """
 
     draw: Callable[[Sequence[Axes], Any], Caption]
     controls: tuple[Control, ...]
     titles: tuple[str, ...]
     relevant: Callable[[str, Values], bool] = always
+    heavy: bool = False
+
+
+def open_panel(compute: Callable[..., Any], look: Look, values: Values) -> Panel:
+    """A panel whose controls start at those numbers and texts in `values` that are named like one.
+
+    `values` may be a notebook's `globals()`: other names, and arrays or modules under a control's name, are
+    passed over; a number outside a control's domain is refused.
+    """
+    known = (int, float, str, Real, Fraction)
+    controls = tuple(
+        starting_at(control, values[control.name])
+        if hasattr(control, "accept") and isinstance(values.get(control.name), known)
+        else control
+        for control in look.controls
+    )
+    return Panel(compute, replace(look, controls=controls))
 
 
 class Panel:
     """Axes side by side under controls; `compute(**values)` turns their values into named arrays."""
 
     def __init__(self, compute: Callable[..., Any], look: Look) -> None:
-        self._compute, self._draw = compute, look.draw
-        self._controls, self._relevant, titles = look.controls, look.relevant, look.titles
-        self.figure = Figure(figsize=(4.5 * len(titles), 3.4))
-        self._canvas = FigureCanvasAgg(self.figure)
-        self._axes = self.figure.subplots(1, len(titles), squeeze=False)[0]
-        self.figure.subplots_adjust(left=0.08, right=0.98, bottom=0.16, top=0.9)
-        for axes, title in zip(self._axes, titles, strict=True):
-            axes.set(title=title, xlabel=r"$\|x\|$")
-            axes.spines[["top", "right"]].set_visible(False)
+        self._compute, self._look, self._controls = compute, look, look.controls
         self.widgets = {control.name: control.widget() for control in self._controls}
-        self._image = W.Image(format="png", layout=W.Layout(max_width="100%"))
-        self._formula = W.HTMLMath()
+        self.picture = Picture(heavy=look.heavy, layout=W.Layout(flex="1 1 380px", min_width="0"))
+        self._formula = W.HTMLMath(layout=W.Layout(overflow="auto hidden"))
         self._numbers = W.HTML()
-        reset = W.Button(description="reset", icon="undo", layout=W.Layout(width="7em"))
-        reset.on_click(lambda _: self.reset())
         for widget in self.widgets.values():
-            widget.observe(lambda _: self.redraw(), "value")
-        controls_box = W.Box([*self.widgets.values(), reset], layout=W.Layout(flex_flow="row wrap"))
-        self.view = W.VBox([controls_box, self._formula, self._numbers, self._image])
+            widget.observe(self._on_value, "value")
+            if isinstance(widget, Number):
+                widget.observe(lambda change: self._say(change["new"]), "refusal")
+        columns = W.Layout(grid_template_columns=COLUMNS, align_items="center", grid_gap="0 12px")
+        widgets = list(self.widgets.values())
+        pads = [widget for widget in widgets if isinstance(widget, Pad)]  # beside the picture
+        sliders = W.GridBox([one for one in widgets if one not in pads], layout=columns)
+        below = W.Box([*pads, self.picture], layout=W.Layout(flex_flow="row wrap"))
+        self.view = W.VBox([sliders, self._formula, self._numbers, below])
+        self.picture.observe(lambda _: self._rebuild(), ["dark", "density", "width"])
+        self.picture.observe(lambda _: self._dress(), ["ghost", "locked", "logarithmic"])
+        self.picture.on_msg(self._on_message)
         self._quiet = False
+        self._worker: Worker | None = None  # once it is shown live, if heavy
+        self._shown: tuple[Values, Any] | None = None  # the last values that gave arrays, and these
+        self._ghost: list[Any] = []
+        self._fresh = True  # no ghost of what was before
+        self._amid_drag = False
+        self._canvas = self._new_canvas()
         self.redraw()
+
+    def _new_canvas(self) -> Canvas:
+        page = self.picture
+        return Canvas(self._look.titles, page.width, page.density, page.dark)
+
+    @property
+    def figure(self) -> Figure:
+        return self._canvas.figure
 
     @property
     def numbers(self) -> str:
@@ -110,19 +121,58 @@ class Panel:
         return html.unescape(re.sub("<.*?>", "", self._numbers.value))
 
     @property
+    def message(self) -> str:
+        """Why the last setting was refused; empty if it was not."""
+        return self.picture.message
+
+    @property
     def values(self) -> dict[str, Any]:
         return {name: widget.value for name, widget in self.widgets.items()}
 
+    def as_python(self) -> str:
+        """The call that computes what is shown, or the values alone where the function has no name."""
+        setting = ", ".join(f"{name}={value!r}" for name, value in self.values.items())
+        function = self._compute
+        module = getattr(function, "__module__", "") or ""
+        name = getattr(function, "__qualname__", "")
+        if isinstance(function, partial) or not name.isidentifier() or "." not in module:
+            return f"dict({setting})"
+        package, _, short = module.rpartition(".")
+        return f"from {package} import {short}\n\n{short}.{name}({setting})"
+
+    def as_parameters(self) -> str:
+        """The numbers and names that matter as options of `python -m notebooks run`."""
+        values = self.values
+        pairs = [
+            f"{name}={value}"
+            for name, value in values.items()
+            if isinstance(value, Real | str) and self._look.relevant(name, values)
+        ]
+        return " ".join(f"-p {shlex.quote(pair)}" for pair in pairs)
+
     def reset(self) -> None:
-        """Every control back to where it started."""
+        """Every control back to where it started, and no ghosts."""
+        self._fresh = True
         self.move(**{control.name: control.start for control in self._controls})
+        for widget in self.widgets.values():
+            if isinstance(widget, Number):
+                widget.refusal = ""
+                widget.narrow()
 
     def move(self, **values: Any) -> None:
         """Controls to new values, with one redraw."""
         self._quiet = True
-        for name, value in values.items():
-            self.widgets[name].value = value
-        self._quiet = False
+        try:
+            for name, value in values.items():
+                self.widgets[name].value = value
+        finally:
+            self._quiet = self._amid_drag = False
+        self.redraw()
+        if self._worker:
+            self._worker.wait()
+
+    def _on_value(self, change: dict[str, Any]) -> None:
+        self._amid_drag = getattr(change["owner"], "moving", False)
         self.redraw()
 
     def redraw(self) -> None:
@@ -130,16 +180,85 @@ class Panel:
             return
         values = self.values
         for name, widget in self.widgets.items():
-            widget.layout.display = None if self._relevant(name, values) else "none"
-        caption, self._image.value = self._render(values)
+            widget.layout.display = None if self._look.relevant(name, values) else "none"
+        if self._worker:
+            self.picture.busy = True
+            self._worker.ask(values)
+        else:
+            self._finish(values, self._try(values))
+
+    def _try(self, values: Values) -> Any:
+        """The arrays, or the reason why there are none."""
+        try:
+            return self._compute(**values)
+        except InputError as refusal:
+            return refusal
+
+    def _finish(self, values: Values, arrays: Any) -> None:
+        """Shows what was computed; the picture before stays as a ghost, but not amid a drag."""
+        if isinstance(arrays, InputError):
+            return self._say(f"{arrays} The picture shows the setting before.")
+        if self._fresh:
+            self._ghost = []
+        elif not self._amid_drag:
+            self._ghost = self._canvas.curves()
+        self._fresh = False
+        self._shown = values, arrays
+        self._show(values, arrays)
+        self._say("")
+
+    def _show(self, values: Values, arrays: Any) -> None:
+        page, canvas = self.picture, self._canvas
+        caption = self._draw(canvas, arrays)
+        canvas.settle(page.logarithmic)
+        canvas.haunt(self._ghost if page.ghost else [])
         self._formula.value = f"$\\displaystyle {caption.formula}$"
         self._numbers.value = f'<code class="panel-numbers">{html.escape(caption.numbers)}</code>'
+        with page.hold_sync():
+            page.value, page.axes = canvas.png(), canvas.coordinates()
+            page.shown_width, page.can_log = canvas.width, canvas.can_log
+            page.alt = self._describe(values, caption)
+            page.python, page.parameters = self.as_python(), self.as_parameters()
 
-    def _render(self, values: Values) -> tuple[Caption, bytes]:
-        caption = self._draw(self._axes, self._compute(**values))
-        buffer = io.BytesIO()
-        self._canvas.print_png(buffer, pil_kwargs={"compress_level": 1})  # faster than smaller
-        return caption, buffer.getvalue()
+    def _draw(self, canvas: Canvas, arrays: Any) -> Caption:
+        with canvas.colours():
+            return self._look.draw(canvas.axes, arrays)
+
+    def _describe(self, values: Values, caption: Caption) -> str:
+        """The picture in words."""
+        titles = " and ".join(_plain(title) for title in self._look.titles)
+        return f"{titles} for {_setting(values)}: {caption.numbers}"
+
+    def _say(self, message: str) -> None:
+        self.picture.message = message
+
+    def _dress(self) -> None:
+        """The same arrays with other ghosts, limits or scale."""
+        if self._shown is None:
+            return
+        if self.picture.locked != self._canvas.locked:
+            self._canvas.lock(self.picture.locked)
+        self._show(*self._shown)
+
+    def _rebuild(self) -> None:
+        """The same arrays on a page of another width, theme or density."""
+        old, self._canvas = self._canvas, self._new_canvas()
+        self._ghost = [
+            (self._canvas.axes[old.axes.index(axes)], colour, data)
+            for axes, colour, data in self._ghost
+        ]
+        if self._shown is not None:
+            self._show(*self._shown)
+            if old.locked:
+                self._canvas.lock(True, old)
+                self._show(*self._shown)
+
+    def _on_message(self, _: Any, content: dict[str, Any], __: Any) -> None:
+        if "reset" in content:
+            self.reset()
+        if "stop" in content and self._worker:
+            self._worker.stop()
+            self._say("Stopped: the picture shows the setting before.")
 
     def frames(self, every: int = 1) -> str:
         """A self-contained page fragment: one control moves at a time, the others stay at their start."""
@@ -147,7 +266,7 @@ class Panel:
         pictures: dict[str, list[dict[str, str]]] = {}
         rows = []
         for control in self._controls:
-            if not self._relevant(control.name, start):
+            if not self._look.relevant(control.name, start):
                 continue
             stops = [
                 stop
@@ -155,7 +274,7 @@ class Panel:
                 if k % every == 0 or stop == control.start
             ]
             pictures[control.name] = [
-                self._frame(start | {control.name: stop}, f"{control.name} = {stop}")
+                self._frame(start | {control.name: stop}, f"{control.name} = {_short(stop)}")
                 for stop in stops
             ]
             rows.append(_row(control, stops))
@@ -164,42 +283,94 @@ class Panel:
         return body.replace("FRAMES", json.dumps(pictures))
 
     def _frame(self, values: Values, label: str) -> dict[str, str]:
-        caption, picture = self._render(values)
+        canvas = self._canvas
+        canvas.haunt([])
+        caption = self._draw(canvas, self._compute(**values))
         return {
             "label": label,
             "formula": mathml.display(caption.formula),
             "numbers": caption.numbers,
-            "picture": base64.b64encode(picture).decode(),
+            "alt": self._describe(values, caption),
+            "picture": base64.b64encode(canvas.png()).decode(),
         }
 
     def _ipython_display_(self) -> None:
-        every = int(os.environ.get(FRAMES, "0"))
-        display(HTML(self.frames(every)) if every else self.view)
+        if every := int(os.environ.get(FRAMES, "0")):
+            display(HTML(self.frames(every)))
+            return
+        if self._look.heavy and self._worker is None:
+            self._worker = Worker(self._try, self._finish, self._rest)
+        display(self.view)
+
+    def _rest(self) -> None:
+        self.picture.busy = False
+
+
+def _plain(title: str) -> str:
+    """A title without LaTeX, for those who listen."""
+    text = title.replace(r"\sqrt{\det g}", "volume sqrt(det g)").replace(r"\log_{10}", "log10 of ")
+    text = re.sub(r"\\(?:mathrm|text)|[${}]", "", text)
+    return re.sub(r"\\(\w+)", r"\1", text).replace(r"\|", "|").strip()
+
+
+def _setting(values: Values) -> str:
+    return ", ".join(
+        f"{name} = {_short(value)}"
+        for name, value in values.items()
+        if isinstance(value, Real | str)
+    )
+
+
+def _short(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, Real) else str(value)
 
 
 def _row(control: Control, stops: Sequence[Any]) -> str:
-    at = stops.index(control.start)
-    return (
-        f'<label style="display:block"><span style="display:inline-block;min-width:6em">'
-        f"{html.escape(control.name)}</span>"
-        f'<input type="range" min="0" max="{len(stops) - 1}" value="{at}" data-start="{at}" '
-        f'data-name="{html.escape(control.name)}"></label>'
+    """A choice is a menu; what has an order is a slider that shows its value."""
+    at, name, title = (
+        stops.index(control.start),
+        html.escape(control.name),
+        html.escape(control.title),
     )
+    own = f'data-start="{at}" data-name="{name}" aria-label="{title}"'
+    texts = [html.escape(_short(stop)) for stop in stops]
+    if isinstance(control, Choice):
+        options = "".join(
+            f'<option value="{k}"{" selected" if k == at else ""}>{text}</option>'
+            for k, text in enumerate(texts)
+        )
+        control_html = f"<select {own}>{options}</select>"
+    else:
+        shown = html.escape(json.dumps([_short(stop) for stop in stops]))
+        control_html = (
+            f'<input type="range" min="0" max="{len(stops) - 1}" value="{at}" {own} data-texts="{shown}">'
+            f" <output>{texts[at]}</output>"
+        )
+    label = f'<span style="display:inline-block;min-width:11em">{title}</span>'
+    return f'<label style="display:block">{label} {control_html}</label>'
 
 
 _TEMPLATE = """<div class="panel-frames">
 <div>ROWS</div>
 <div class="panel-formula"></div>
 <p><code class="panel-numbers"></code></p>
-<img style="max-width:100%" alt="figure for the chosen setting">
+<img style="max-width:100%" alt="">
 <p><small>One setting moves at a time here; the notebook itself moves them all.</small></p>
 <script>(() => {
   const frames = FRAMES, root = document.currentScript.closest(".panel-frames");
-  const inputs = [...root.querySelectorAll("input")];
+  const inputs = [...root.querySelectorAll("input, select")];
+  const tell = (input) => {
+    if (!input.dataset.texts) return;
+    const text = JSON.parse(input.dataset.texts)[+input.value];
+    input.nextElementSibling.textContent = text;
+    input.setAttribute("aria-valuetext", text);
+  };
   const show = (input) => {
     for (const other of inputs) if (other !== input) other.value = other.dataset.start;
-    const frame = frames[input.dataset.name][+input.value];
-    root.querySelector("img").src = "data:image/png;base64," + frame.picture;
+    inputs.forEach(tell);
+    const frame = frames[input.dataset.name][+input.value], image = root.querySelector("img");
+    image.src = "data:image/png;base64," + frame.picture;
+    image.alt = frame.alt;
     root.querySelector(".panel-formula").innerHTML = frame.formula;
     root.querySelector(".panel-numbers").textContent = frame.label + ": " + frame.numbers;
   };

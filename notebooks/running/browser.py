@@ -94,7 +94,7 @@ class NotebookPage:
 
     def slider(self, position: int) -> Any:
         """The handle of a visible slider, counted from the left."""
-        return self.page.locator(".widget-slider:visible .noUi-handle").nth(position)
+        return self.page.locator(".panel-range:visible").nth(position)
 
     def press(self, position: int, key: str = "ArrowRight") -> None:
         """Move a slider by one step and wait until the figure has changed."""

@@ -246,9 +246,9 @@ EIGHT = (
     (-1.0, 1.0, 1), (1.0, -1.0, 1), (-0.4, 0.8, 1), (0.7, -0.5, 1),
 )  # fmt: skip
 TASK = Choice("task", "task", (*TASKS, OWN), "xor")
-width = Slider("n", "n", 2, 60, 1, 10)
-rate = Slider("rate", r"\lg\eta", -3.0, 0.0, 0.25, -1.0)
-step = Slider("step", "t", 0, LAST, EVERY, LAST)
+width = Slider("n", "n", 2, 60, 1, 10, "width", most=1_000)
+rate = Slider("rate", "log₁₀ η", -3.0, 0.0, 0.25, -1.0, "learning rate", least=-8, most=2)
+step = Slider("step", "t", 0, LAST, EVERY, LAST, "training steps", least=0, most=LAST, play=True)
 POINTS = Points("points", "data", EIGHT, ("0", "1"), CLASSES, Box(-REACH, REACH, -REACH, REACH))
 CONTROLS = (step, TASK, width, rate, POINTS)  # time first: frames open with it
 TITLES = (r"$\log_{10}\sqrt{\det g}$ less its largest", "$R$")
@@ -285,7 +285,6 @@ def draw_network(axes: Sequence[Axes], now: TrainedNetwork) -> Caption:
 def _begin(axes: Sequence[Axes], shape: tuple[int, ...]) -> None:
     """Empty maps, whose frames, numbers and colour bars are drawn once, since they cost most."""
     figure = axes[0].figure
-    figure.subplots_adjust(left=0.06, right=0.99, bottom=0.14, wspace=0.15)
     norms = (Normalize(-3, 0), SymLogNorm(1.0, vmin=-1e4, vmax=1e4))
     for where, one, norm in zip(axes, (VOLUME, RICCI), norms, strict=True):
         image = where.imshow(
@@ -300,4 +299,4 @@ def _begin(axes: Sequence[Axes], shape: tuple[int, ...]) -> None:
     freeze(axes)
 
 
-PANEL = Look(draw_network, CONTROLS, TITLES, relevant)
+PANEL = Look(draw_network, CONTROLS, TITLES, relevant, heavy=True)

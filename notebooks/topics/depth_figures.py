@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 LOOKS = {"ordered": (BLUE, "o"), "critical": (INK, "s"), "chaotic": (RED, "^")}
 COLOURS = ScalarMappable(LogNorm(0.3, 100), "viridis")  # of depth scales
 ACTIVATION = Choice("activation", "activation", tuple(ACTIVATIONS), "erf")
-depth = Slider("depth", "L", 1, 10, 1, 3)
+depth = Slider("depth", "L", 1, 10, 1, 3, "hidden layers", most=60, play=True)
 CONTROLS = (ACTIVATION, depth, sigma, zeta, xi, dimension)
-TITLES = (LOG_VOLUME, "$R$", r"$\xi_c$")
+TITLES = (f"volume, {LOG_VOLUME}", "Ricci scalar $R$", "depth scale, in layers")
 
 
 def figure_phases(
@@ -153,7 +153,11 @@ def draw_rays(axes: Sequence[Axes], rays: DeepRays) -> Caption:
             _move(where, line, rays.radii, values)
     _place(axes[2], rays)
     layers = r"\infty" if np.isinf(rays.xi_c) else f"{rays.xi_c:.4g}"
-    end = rf"\xi_c = {layers}" if rays.variance else r"V_l \to 0 \text{: the signal vanishes}"
+    end = (
+        rf"\text{{depth scale}} = {layers}"
+        if rays.variance
+        else r"V_l \to 0 \text{: the signal vanishes}"
+    )
     chi = rf"\chi_1 = \sigma^2 G(V^*) = {rays.chi_1:.4g} \text{{ ({rays.phase})}}"
     return Caption(rf"{chi},\quad {end}", f"at |x| = 1: {kernel_numbers(rays)}")
 

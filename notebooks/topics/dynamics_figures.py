@@ -202,7 +202,18 @@ def panel_look(films: Films) -> Look:
     titles = tuple(films.data)
     controls = (
         Choice("task", "data", titles, titles[0]),
-        Scale("delta", r"\delta", films.deltas, 0.0),
-        Slider("progress", "t", 0.0, 1.0, 1 / (STOPS - 1), 1.0),
+        Scale("delta", "δ", films.deltas, 0.0, "invariant of a neuron"),
+        Slider(
+            "progress",
+            "t",
+            0.0,
+            1.0,
+            1 / (STOPS - 1),
+            1.0,
+            "share of training",
+            least=0,
+            most=1,
+            play=True,
+        ),
     )
     return Look(draw_frame, controls, ("the function and its knots", "neurons in the plane"))

@@ -108,7 +108,7 @@ WEIGHTS = Handles(
     "w", "weights", CIRCLE, mark=Mark.ARROW, names=("w₁", "w₂", "w₃"), colours=COLOURS,
     tour=((1.0, 0.0), (0.95, 0.25), (0.85, 0.5), (0.7, 0.7), (0.5, TURN), (0.25, 0.95), (0.0, 1.0)),
 )  # fmt: skip
-bias = Slider("b", "b", -1.5, 1.5, 0.1, 1.0)
+bias = Slider("b", "b", -1.5, 1.5, 0.1, 1.0, "bias of every unit", least=-10, most=10)
 CONTROLS = (WEIGHTS, bias)
 TITLES = (VOLUME.title, RICCI.title)
 FORMULA = (
@@ -140,8 +140,6 @@ def draw_network(axes: Sequence[Axes], network: PanelNetwork) -> Caption:
 
 def _begin(axes: Sequence[Axes]) -> None:
     """Empty maps, whose frames, numbers and colour bars are drawn once, since they cost most."""
-    figure = axes[0].figure
-    figure.subplots_adjust(left=0.06, right=0.99, bottom=0.14, wspace=0.15)
     for one, where in zip((VOLUME, RICCI), axes, strict=True):
         one.begin(where, np.full(COARSE.shape[:2], np.nan))
         where.set(xlabel="$x_1$", ylabel="$x_2$")

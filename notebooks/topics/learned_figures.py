@@ -113,23 +113,40 @@ def _beside(axes: Axes, xlabel: str, x: Any, y: Any, **look: Any) -> None:
 MAGNIFIED = Look(
     draw_magnified,
     (
-        Slider("bandwidth", "b", 0.2, 1.0, 0.05, 0.3),
-        Slider("tau", r"\tau", 0.1, 0.6, 0.05, 0.2),
-        Slider("rounds", "n", 0, 3, 1, 1),
+        Slider("bandwidth", "b", 0.2, 1.0, 0.05, 0.3, "bandwidth", above=0),
+        Slider("tau", "τ", 0.1, 0.6, 0.05, 0.2, "reach of magnification", above=0),
+        Slider("rounds", "n", 0, 3, 1, 1, "rounds", least=0, most=10, play=True),
     ),
     ("Amari and Wu", "volume at $x_1 = 0$"),
+    heavy=True,
 )
 FEATURES = Look(
     draw_features,
     (
-        Slider("bandwidth", "b", 1.0, 20.0, 1.0, 3.0),
-        LogSlider("ridge", r"\lambda", -4, 0, 1e-3),
-        Slider("iterations", "n", 0, MOST_ITERATIONS, 1, 2),
+        Slider("bandwidth", "b", 1.0, 20.0, 1.0, 3.0, "bandwidth", above=0),
+        LogSlider("ridge", "λ", -4, 0, 1e-3, "ridge"),
+        Slider(
+            "iterations",
+            "n",
+            0,
+            MOST_ITERATIONS,
+            1,
+            2,
+            "iterations",
+            least=0,
+            most=MOST_ITERATIONS,
+            play=True,
+        ),
     ),
     ("feature machine", "cosine with $w$"),
+    heavy=True,
 )
 PAIRS = Look(
     draw_pairs,
-    (Slider("bandwidth", "b", 0.3, 1.2, 0.1, 0.5), Slider("components", "m", 1, 8, 1, 2)),
+    (
+        Slider("bandwidth", "b", 0.3, 1.2, 0.1, 0.5, "bandwidth", above=0),
+        Slider("components", "m", 1, 8, 1, 2, "components", least=1, most=100),
+    ),
     ("self-supervised", r"eigenvalues of $K_\Gamma$"),
+    heavy=True,
 )

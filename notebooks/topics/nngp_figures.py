@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from notebooks.panels import Caption, Choice, Look, curve, degree, dimension, sigma, zeta
+from notebooks.panels import RADIUS, Caption, Choice, Look, curve, degree, dimension, sigma, zeta
 from notebooks.panels.style import BLUE, INK, PURPLE, RED, SMALL, frame_axes, new_figure
 from notebooks.topics.nngp import ACTIVATION_NAMES
 
@@ -17,10 +17,9 @@ if TYPE_CHECKING:
     from notebooks.topics.nngp import MonomialCurvature, RandomNetworks, Ray
     from notebooks.topics.statistics import WidthCurves
 
-RADIUS = r"$\|x\|$"
 ACTIVATION = Choice("activation", "activation", ACTIVATION_NAMES, "erf")
 CONTROLS = (ACTIVATION, sigma, zeta, degree, dimension)
-TITLES = (r"$\sqrt{\det g}$", "$R$")
+TITLES = (r"volume $\sqrt{\det g}$", "Ricci scalar $R$")
 
 
 def figure_1(networks: Mapping[str, RandomNetworks]) -> Figure:

@@ -9,9 +9,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from notebooks.panels import Caption, Look, degree, dimension, sigma, xi, zeta
+from notebooks.panels import RADIUS, Caption, Look, degree, dimension, sigma, xi, zeta
 from notebooks.panels.style import BLUE, INK, RED, SMALL, frame_axes, new_figure
-from notebooks.topics.nngp_figures import ACTIVATION, RADIUS, relevant
+from notebooks.topics.nngp_figures import ACTIVATION, relevant
 from notebooks.topics.ntk import KERNELS, SHOWN
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ LOG_VOLUME = r"$\log_{10}\sqrt{\det g}$"
 QUANTITIES = {"magnification": r"$\sqrt{\det g}$", "ricci": "$R$"}
 LINES = dict(zip((one.label for one in SHOWN), ((BLUE, "-"), (RED, "-"), (RED, "--")), strict=True))
 CONTROLS = (ACTIVATION, sigma, zeta, xi, degree, dimension)
-TITLES = (LOG_VOLUME, r"$R$, and a dot at $R_{\mathrm{NTK}}(0)$")
+TITLES = (f"volume, {LOG_VOLUME}", r"Ricci scalar $R$; dot: $R_{\mathrm{NTK}}(0)$")
 
 
 def figure_geometry(geometry: GeometryAlongRay) -> Figure:

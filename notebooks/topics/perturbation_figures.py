@@ -25,17 +25,17 @@ if TYPE_CHECKING:
     from notebooks.topics.statistics import PowerLaw
 
 CHANGE = r"$n\,(\langle\sqrt{\det g}\rangle / \sqrt{\det\bar g} - 1)$"
-TARGET = r"$y\,/\,\|x_a\|^q$"
+TARGET = r"$y\,/\,|x_a|^q$"
 SHRINK_GROW = LinearSegmentedColormap.from_list("shrink, grow", (BLUE, "white", RED))
 HOLLOW = {"color": INK, "mfc": "none", "ms": 4}
 CONTROLS = (
     degree,
     dimension,
-    Slider("rho", r"\rho", 0.0, 1.0, 0.05, 0.5),
-    Slider("y", "y", 0.0, 3.0, 0.1, 2.0),
-    LogSlider("n", "n", 1, 6, 1000.0),
+    Slider("rho", "ρ", 0.0, 1.0, 0.05, 0.5, "overlap"),  # noqa: RUF001
+    Slider("y", "y", 0.0, 3.0, 0.1, 2.0, "target"),
+    LogSlider("n", "n", 1, 6, 1000.0, "width"),
 )
-CORRECTED = r"1 + \frac{1}{n}\left[\frac{y^2\|x_a\|^{-2q} - 1}{4}\,(\chi - d) + \kappa\right]"
+CORRECTED = r"1 + \frac{1}{n}\left[\frac{y^2|x_a|^{-2q} - 1}{4}\,(\chi - d) + \kappa\right]"
 TITLES = ("mean volume over its limit", "the same by target")  # formulas would be slow to draw
 
 
@@ -131,7 +131,7 @@ def figure_map(maps: AreaMaps) -> Figure:
             axes.plot(x, y, "*", color=INK, ms=11)
             for place, value in (((x, y - 0.5), one.along), ((-y, x), one.across)):
                 axes.text(*place, f"{value:+.2f}", ha="center")
-            axes.set(title=rf"$y = {one.target:g}\,\|x_a\|^{maps.q}$", aspect="equal")
+            axes.set(title=rf"$y = {one.target:g}\,|x_a|^{maps.q}$", aspect="equal")
         row[0].set_ylabel(name)
     label = "change of areas in percent, $n = 100$"
     figure.colorbar(shown, ax=rows, label=label, shrink=0.8)

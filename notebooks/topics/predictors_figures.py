@@ -26,11 +26,11 @@ MEANS = {BAYES: r"K_*(K + s)^{-1}y", FLOW: r"\Theta_*\frac{1 - e^{-t(\Theta + s)
 CONTROLS = (
     Choice("activation", "activation", tuple(ACTIVATIONS), "erf"),
     Choice("predictor", "predictor", ("both", BAYES, FLOW), "both"),
-    Slider("sigma_w", r"\sigma_w", 0.1, 4.0, 0.1, 1.5),
-    Slider("sigma_b", r"\sigma_b", 0.0, 4.0, 0.1, 1.0),
-    Slider("depth", "L", 1, 6, 1, 1),
-    LogSlider("noise", "s", -6, 0, NOISE),
-    LogSlider("t", "t", -2, 4, 10.0),
+    Slider("sigma_w", "σ_w", 0.1, 4.0, 0.1, 1.5, "weight std", above=0, most=1e3),  # noqa: RUF001
+    Slider("sigma_b", "σ_b", 0.0, 4.0, 0.1, 1.0, "bias std", least=0, most=1e3),  # noqa: RUF001
+    Slider("depth", "L", 1, 6, 1, 1, "hidden layers", most=60, play=True),
+    LogSlider("noise", "s", -6, 0, NOISE, "noise variance"),
+    LogSlider("t", "t", -2, 4, 10.0, "training time", play=True),
 )
 TITLES = ("before the data", "after the data")
 

@@ -24,10 +24,10 @@ TERMS = {  # of the tangent kernel, by the parameter that its gradients belong t
 }
 POINTS = Handles("points", "data", FIVE, limits=Box(-REACH, REACH, -REACH, REACH))
 LAW = Choice("law", "law", LAWS, "signs")
-A = Slider("A", "A", 0.2, 3.0, 0.1, 1.0)
-B = Slider("B", "B", 0.2, 8.0, 0.1, 1.0)
-units = Slider("m", "m", 10, 2_000, 10, 200)
-ridge = Slider("ridge", r"\log_{10}\lambda", -9.0, 0.0, 0.25, -9.0)
+A = Slider("A", "A", 0.2, 3.0, 0.1, 1.0, "range of slopes")
+B = Slider("B", "B", 0.2, 8.0, 0.1, 1.0, "range of biases")
+units = Slider("m", "m", 10, 2_000, 10, 200, "units", most=20_000)
+ridge = Slider("ridge", "log₁₀ λ", -9.0, 0.0, 0.25, -9.0, "ridge", least=-15, most=6)
 CONTROLS = (LAW, A, B, units, ridge, POINTS)
 TITLES = ("network, its limit, the natural spline", "distance to the natural spline")
 FORMULA = r"f'' = \nu_3(x)\,\tfrac12\sum_j\alpha_j\,|x - x_j|"

@@ -1,5 +1,6 @@
-"""A person opens the notebook in JupyterLab, runs it, and moves sliders."""
+"""A person opens a notebook in JupyterLab, runs it, and moves sliders by key, by drag and by a number."""
 
+import re
 import statistics
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,13 +8,25 @@ from pathlib import Path
 import pytest
 
 from analytic import catalogue
-from notebooks.running.browser import NotebookPage, chromium, open_notebook
+from notebooks.running.browser import PICTURE, NotebookPage, chromium, open_notebook
 from notebooks.running.lab import ROOT
 
 pytestmark = pytest.mark.skipif(
     chromium() is None, reason="no Chromium here: install it to try the sliders in a real browser"
 )
-SIGMA, DEGREE = 0, 2  # positions among the visible sliders
+SIGMA, ZETA, DEGREE = 0, 1, 2  # positions among the visible sliders
+CHANGE_THEME = (
+    "(name) => window.jupyterapp.commands.execute('apputils:change-theme', {theme: name})"
+)
+CORNER = """async () => {
+  const image = document.querySelector('img.widget-image'), canvas = document.createElement('canvas');
+  await image.decode();
+  canvas.width = image.naturalWidth;
+  canvas.height = image.naturalHeight;
+  const context = canvas.getContext('2d');
+  context.drawImage(image, 0, 0);
+  return [image.naturalWidth / image.clientWidth, context.getImageData(2, 2, 1, 1).data[0]];
+}"""  # pixels of the picture to one of the page, and how bright its corner is
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +38,7 @@ def notebook(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NotebookPage]
         yield page
 
 
-def expected(activation: str, **values: float) -> str:
+def expected(activation: str, **values: float | str) -> str:
     volume, scalar = (
         catalogue[f"nngp.{activation}.{what}"].evaluate(20, r=1, **values)
         for what in ("magnification", "ricci")
@@ -33,22 +46,41 @@ def expected(activation: str, **values: float) -> str:
     return f"at |x| = 1: sqrt(det g) = {float(volume):.8g}, R = {float(scalar):.8g}"
 
 
+def field(notebook: NotebookPage, name: str) -> str:
+    return notebook.page.get_by_label(f"{name}, typed").input_value()
+
+
+def write(notebook: NotebookPage, name: str, text: str) -> None:
+    """A number typed into the field of a slider."""
+    notebook.page.get_by_label(f"{name}, typed").fill(text)
+    notebook.page.get_by_label(f"{name}, typed").press("Enter")
+
+
+def tool(notebook: NotebookPage, name: str) -> None:
+    """A press on a button of the panel, until the picture has changed."""
+    before = notebook.picture()
+    notebook.page.get_by_role("button", name=name).click()
+    notebook.page.wait_for_function(f"(b) => ({PICTURE})() !== b", arg=before, timeout=20_000)
+
+
 def test_sliders_show_what_the_catalogue_says(notebook: NotebookPage, tmp_path: Path) -> None:
+    page = notebook.page
     assert notebook.shows(expected("erf", d=2, sigma=1, zeta=1))
     notebook.press(SIGMA)
     assert notebook.shows(expected("erf", d=2, sigma="1.1", zeta=1))
-    assert not notebook.page.get_by_text("Jupyter news").count()
+    assert not page.get_by_text("Jupyter news").count()
     notebook.choose("monomial")
     assert notebook.shows(expected("monomial", d=2, sigma="1.1", zeta=1, q=2))
     notebook.press(DEGREE)
     assert notebook.shows(expected("monomial", d=2, sigma="1.1", zeta=1, q=3))
-    notebook.page.screenshot(path=tmp_path / "panel.png")
+    assert "q = 3, d = 2: at |x| = 1" in page.locator("img.widget-image").get_attribute("alt")
+    page.screenshot(path=tmp_path / "panel.png")
 
     times = notebook.redraw_milliseconds(notebook.slider(SIGMA))
     print(f"slider to picture: median {statistics.median(times):.0f} ms of {len(times)}")
     assert max(times) < 10_000  # every press changed the figure
 
-    notebook.page.get_by_role("button", name="reset").click()
+    page.get_by_role("button", name="reset").click()
     assert notebook.shows(expected("erf", d=2, sigma=1, zeta=1))
     assert notebook.foreign == []
     assert notebook.errors == []
@@ -60,6 +92,124 @@ def test_a_notebook_that_ran_and_is_saved_is_the_same_file(notebook: NotebookPag
     assert notebook.path.stat().st_mtime_ns > before
     assert notebook.path.read_bytes() == (ROOT / "notebooks" / notebook.path.name).read_bytes()
     assert (notebook.path.parent / "figures" / "01-figure-1.png").exists()
+    assert notebook.errors == []
+
+
+def test_a_dragged_slider_shows_what_the_catalogue_says(notebook: NotebookPage) -> None:
+    box = notebook.slider(ZETA).bounding_box()
+    mouse = notebook.page.mouse
+    middle = box["y"] + box["height"] / 2
+    mouse.move(box["x"] + box["width"] / 3, middle)
+    mouse.down()
+    for share in (0.4, 0.5, 0.6, 0.7):
+        mouse.move(box["x"] + box["width"] * share, middle)
+    mouse.up()
+    notebook.page.wait_for_function(
+        "() => Number(document.querySelectorAll('.panel-field')[1].value) > 1.8", timeout=10_000
+    )
+    zeta = field(notebook, "ζ, bias std")
+    assert re.fullmatch(r"[12]\.\d|2", zeta)  # on the grid
+    assert notebook.shows(expected("erf", d=2, sigma=1, zeta=zeta))
+    tool(notebook, "reset")
+    assert notebook.errors == []
+
+
+def test_a_typed_number_is_taken_as_typed_or_refused_in_words(notebook: NotebookPage) -> None:
+    sigma = "σ, weight std"  # noqa: RUF001
+    write(notebook, sigma, "0.15")
+    assert notebook.shows(expected("erf", d=2, sigma="0.15", zeta=1))
+    assert field(notebook, sigma) == "0.15"
+    write(notebook, sigma, "7")  # beyond the slider
+    assert notebook.shows(expected("erf", d=2, sigma=7, zeta=1))
+    assert notebook.slider(SIGMA).get_attribute("max") == "7"
+
+    message = notebook.page.locator(".panel-message")
+    for text, reason in {
+        "-1": "sigma = -1 was given, but sigma must be a number above 0.",
+        "two": "sigma = 'two' is no number",
+    }.items():
+        write(notebook, sigma, text)
+        message.filter(has_text=reason).wait_for(timeout=10_000)
+        assert field(notebook, sigma) == "7"
+        assert notebook.shows(expected("erf", d=2, sigma=7, zeta=1))
+    write(notebook, "d, input dimension", "2.5")
+    message.filter(has_text="d must be a whole number at least 1").wait_for(timeout=10_000)
+    assert field(notebook, "d, input dimension") == "2"
+    write(notebook, sigma, "2")
+    assert notebook.shows(expected("erf", d=2, sigma=2, zeta=1))
+    message.wait_for(state="hidden")
+    tool(notebook, "reset")
+    notebook.page.wait_for_function(
+        "() => document.querySelector('.panel-range').max === '3'", timeout=10_000
+    )
+    assert notebook.errors == []
+
+
+def test_change_can_be_seen_read_and_copied(notebook: NotebookPage) -> None:
+    page = notebook.page
+    notebook.press(SIGMA)
+    tool(notebook, "ghost")  # away with it
+    tool(notebook, "ghost")
+    ghost = page.get_by_role("button", name="ghost")
+    assert ghost.get_attribute("aria-pressed") == "true"
+
+    def reading(x: float, y: float) -> tuple[float, float]:
+        page.locator("img.widget-image").scroll_into_view_if_needed()
+        box = page.locator("img.widget-image").bounding_box()
+        page.mouse.move(box["x"] + x * box["width"], box["y"] + y * box["height"])
+        text = page.locator(".panel-reading").inner_text()
+        return tuple(map(float, re.fullmatch(r"x = (\S+)\s+y = (\S+)", text).groups()))
+
+    free = reading(0.2, 0.5)
+    assert 0 < free[0] < 5
+    page.get_by_role("button", name="lock axes").click()
+    write(notebook, "ζ, bias std", "3")
+    assert notebook.shows(expected("erf", d=2, sigma="1.1", zeta=3))
+    assert reading(0.2, 0.5) == pytest.approx(free)
+    tool(notebook, "lock axes")
+    assert reading(0.2, 0.5)[1] < free[1]  # volumes are smaller, and the axes follow them again
+    tool(notebook, "log:")
+    high, low = reading(0.2, 0.2)[1], reading(0.2, 0.8)[1]
+    assert reading(0.2, 0.5)[1] == pytest.approx((high * low) ** 0.5, rel=0.01)
+    tool(notebook, "log:")
+
+    copy = page.locator(".panel-copy")
+    page.get_by_role("button", name="copy as -p").click()
+    assert copy.input_value() == "-p activation=erf -p sigma=1.1 -p zeta=3.0 -p d=2"
+    page.get_by_role("button", name="copy as Python").click()
+    assert copy.input_value().endswith("nngp.ray(activation='erf', sigma=1.1, zeta=3.0, q=2, d=2)")
+    assert page.evaluate("() => getSelection().toString()") == copy.input_value()
+    page.get_by_role("button", name="reset").click()
+    assert notebook.shows(expected("erf", d=2, sigma=1, zeta=1))
+    assert notebook.errors == []
+
+
+def test_the_picture_follows_the_page(notebook: NotebookPage) -> None:
+    page = notebook.page
+    density, brightness = page.evaluate(CORNER)
+    assert density == pytest.approx(page.evaluate("devicePixelRatio"), rel=0.02)
+    assert brightness == 255
+    page.evaluate(CHANGE_THEME, "JupyterLab Dark")
+    page.wait_for_function(f"async () => (await ({CORNER})())[1] < 40", timeout=20_000)
+    page.evaluate(CHANGE_THEME, "JupyterLab Light")
+    page.set_viewport_size({"width": 1280, "height": 850})
+    page.locator(".panel-range:visible").first.scroll_into_view_if_needed()
+    page.locator("img.widget-image").scroll_into_view_if_needed()
+    page.wait_for_timeout(1000)
+    top = page.locator(".panel-range:visible").first.bounding_box()
+    image = page.locator("img.widget-image").bounding_box()
+    assert top["y"] > 0  # both are in sight
+    assert image["y"] + image["height"] < 850
+    for width in (850, 390):
+        page.set_viewport_size({"width": width, "height": 850})
+        page.evaluate("() => window.jupyterapp.shell.collapseLeft()")
+        page.wait_for_function(
+            "() => { const image = document.querySelector('img.widget-image');"
+            "return image.naturalWidth <= image.parentElement.clientWidth; }",
+            timeout=10_000,
+        )
+    page.set_viewport_size({"width": 1400, "height": 1000})
+    page.evaluate("() => window.jupyterapp.shell.expandLeft()")
     assert notebook.errors == []
 
 
