@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import shutil
 import subprocess
@@ -57,7 +58,7 @@ class NotebookPage:
 
     def watch(self) -> None:
         self.page.on("request", lambda request: self._note(request.url))
-        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.on("pageerror", lambda error: self.errors.append(error.stack or str(error)))
         self.page.on("console", lambda m: self.errors.append(m.text) if m.type == "error" else None)
 
     def _note(self, url: str) -> None:
@@ -72,10 +73,14 @@ class NotebookPage:
         self.page.wait_for_function(f"() => ({PICTURE})()", timeout=timeout * 1000)
 
     def save(self) -> None:
-        """Press Ctrl+S, and wait until the notebook is written."""
-        self.page.evaluate("() => window.jupyterapp.shell.currentWidget.activate()")
-        with self.page.expect_response(lambda r: r.request.method == "PUT", timeout=30_000) as put:
-            self.page.keyboard.press("Control+s")
+        """Save by JupyterLab's own command, wherever the focus is, and wait until it is written."""
+        written = re.compile(
+            rf"/api/contents/.*{re.escape(self.path.name)}"
+        )  # workspaces are put too
+        with self.page.expect_response(
+            lambda r: r.request.method == "PUT" and bool(written.search(r.url)), timeout=30_000
+        ) as put:
+            self.page.evaluate("() => window.jupyterapp.commands.execute('docmanager:save')")
         assert put.value.ok, put.value.status_text
 
     def picture(self) -> str:
