@@ -260,3 +260,18 @@ def test_only_the_newest_values_are_computed_and_stale_work_is_stopped() -> None
     worker.stop()
     assert worker.wait(20)
     assert 0 not in results
+
+
+def test_the_newest_values_are_always_computed() -> None:
+    """However an interrupt of stale work meets the work that comes after it."""
+    results: list[int] = []
+    worker = Worker(
+        lambda values: sum(values for _ in range(2_000)) // 2_000,
+        lambda values, result: results.append(result),
+        lambda: None,
+    )
+    for burst in range(40):
+        for k in range(25):
+            worker.ask(100 * burst + k)
+        assert worker.wait(20)
+        assert results[-1] == 100 * burst + 24

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import ctypes
+import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 
@@ -15,7 +16,9 @@ class Stopped(BaseException):
 class Worker:
     """Runs `compute(values)` and then `done(result)`, one at a time; newer values replace older ones.
 
-    A computation is stopped between two steps of Python, so a single long call into a library ends first.
+    A computation looks at every call of a function whether it is still wanted, so a single long call into a
+    library ends first. It looks by itself, rather than being interrupted by the thread that asks: an
+    exception from outside may come while a lock is held, or late, and hit newer work.
     """
 
     def __init__(
@@ -26,53 +29,58 @@ class Worker:
     ) -> None:
         self._compute, self._done, self._idle = compute, done, idle
         self._change = threading.Condition(threading.RLock())
-        self._wanted: list[Any] = []  # at most one
-        self._computing = False
+        self._wanted: list[Any] = []  # at most one, which stays until it is done
         self._thread: threading.Thread | None = None
 
     def ask(self, values: Any) -> None:
         """Compute this next; what is being computed is stale and is stopped."""
         with self._change:
             self._wanted = [values]
-            self._interrupt()
-            if self._thread is None or not self._thread.is_alive():
+            if self._thread is None:
                 self._thread = threading.Thread(target=self._run, daemon=True)
                 self._thread.start()
-            self._change.notify_all()
 
     def stop(self) -> None:
         """Give up what is being computed and what waits."""
         with self._change:
             self._wanted = []
-            self._interrupt()
 
     def wait(self, seconds: float | None = None) -> bool:
         """Until nothing is left to do."""
         with self._change:
             return self._change.wait_for(lambda: self._thread is None, seconds)
 
-    def _interrupt(self) -> None:
-        if self._computing and self._thread is not None and self._thread.ident is not None:
-            ident = ctypes.c_ulong(self._thread.ident)
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, ctypes.py_object(Stopped))
-            self._computing = False
-
     def _run(self) -> None:
-        while True:
-            try:
-                with self._change:
-                    if not self._wanted:
-                        self._thread = None
-                        self._idle()
-                        self._change.notify_all()
-                        return
-                    values = self._wanted.pop()
-                    self._computing = True
-                result = self._compute(values)
-                with self._change:
-                    if not self._computing:  # stopped just now: the exception is on its way
-                        continue
-                    self._computing = False
-                self._done(values, result)
-            except Stopped:
-                continue
+        working = True
+        while working:
+            working = self._work()
+
+    def _work(self) -> bool:
+        """Compute what is wanted; whether there was anything."""
+        with self._change:
+            wanted = self._wanted
+            if not wanted:
+                self._thread = None
+                self._idle()
+                self._change.notify_all()
+                return False
+        results = []
+        with suppress(Stopped):
+            results.append(self._compute_while_wanted(wanted))
+        if results and wanted is self._wanted:
+            self._done(wanted[0], results[0])
+            with self._change:
+                if wanted is self._wanted:
+                    self._wanted = []
+        return True
+
+    def _compute_while_wanted(self, wanted: list[Any]) -> Any:
+        def look(*_: Any) -> None:
+            if wanted is not self._wanted:
+                raise Stopped
+
+        sys.setprofile(look)  # of this thread alone; Python drops it when it raises
+        try:
+            return self._compute(wanted[0])
+        finally:
+            sys.setprofile(None)
