@@ -90,7 +90,7 @@ def test_progress_goes_equal_ways_of_the_residuals() -> None:
 @pytest.mark.sweep
 def test_frames_show_every_delta(panel: panels.Panel) -> None:
     frames = read_frames(panel)
-    assert [frame["label"] for frame in frames["delta"]] == [f"delta = {d}" for d in DELTAS]
+    assert [frame["label"] for frame in frames["delta"]] == [f"delta = {d:g}" for d in DELTAS]
     assert len({frame["picture"] for frame in frames["delta"]}) == len(DELTAS)
 
 
