@@ -27,6 +27,7 @@ PROCESSORS: Mapping[str, Mapping[str, str]] = {
         "MKL_CBWR": "SSE4_2",
         "OPENBLAS_CORETYPE": "Haswell",
         "OMP_NUM_THREADS": "2",
+        "OMP_WAIT_POLICY": "passive",  # threads that spin while they wait hardly move on a busy machine
     },
     "each library another": {
         "ATEN_CPU_CAPABILITY": "default",
