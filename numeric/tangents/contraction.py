@@ -37,7 +37,7 @@ def inner(pairs: Sequence[Pair], memory: int) -> Tensor:
             dense.append((a, b))
         elif isinstance(a, Outer) and isinstance(b, Outer) and a.is_single and b.is_single:
             single.append((a, b))
-        else:
+        elif a.positions and b.positions:
             others.append((a, b))
     if dense or single:
         values = [_both(lambda side: _rows(side.values), a, b) for a, b in dense]
@@ -278,7 +278,7 @@ def squares(pairs: Sequence[Pair], memory: int) -> Tensor:
     """The sum over pairs and signals of the inner products at equal points, (n,)."""
     positions = max(factor.positions for pair in pairs for factor in pair)
     (n, c), like = pairs[0][0].counts, pairs[0][0].like
-    step = max(1, memory // (4 * like.element_size() * c * positions**2))
+    step = max(1, memory // (4 * like.element_size() * c * max(1, positions) ** 2))
     return torch.cat(
         [
             sum((_squares(a[k : k + step], b[k : k + step]) for a, b in pairs), like.new_zeros(()))
