@@ -18,7 +18,7 @@ from numeric.inputs import InputError
 from numeric.kernels.threads import each, sharing
 from numeric.tangents.factors import Dense, Factor, Outer, Picked
 
-ROWS = 400  # of a tile: its product and its sum stay in the cache
+ROWS = 256  # of a tile: its product and its sum stay in the cache
 Pair = tuple[Factor, Factor]
 F = TypeVar("F", Outer, Dense)
 
@@ -131,7 +131,8 @@ def _add_tiles(
 def _tiles(count: int, points: int) -> list[slice]:
     """Rows (c, n) in tiles: all points of some signals, or some points of one signal."""
     if points <= ROWS:
-        step = points * max(1, ROWS // points)
+        signals = count // points
+        step = points * math.ceil(signals / math.ceil(signals / (ROWS // points)))
         return [slice(k, min(k + step, count)) for k in range(0, count, step)]
     step = math.ceil(points / math.ceil(points / ROWS))
     return [
