@@ -359,17 +359,16 @@ def test_images_are_points_of_the_kernel() -> None:
     assert_close(kernel.diagonal(x), kernel(x).diagonal())
 
 
-def test_many_points_are_tiled() -> None:
+@pytest.mark.parametrize("name", ["perceptron", "series"])
+def test_many_points_are_tiled(name: str) -> None:
     """More points than a tile has rows, on either side, so that tiles split signals and points."""
-    model, x, y = CASES["perceptron"].model(), normal(410, 4), normal(23, 4, seed=1)
-    dense = [
-        torch.cat(
-            [value.flatten(2) for value in tangents.gradients(model, some).dense().values()], 2
-        )
+    model, x, y = CASES[name].model(), CASES[name].points(300, 0), CASES[name].points(23, 1)
+    one, two = (
+        torch.cat([g.flatten(2) for g in tangents.gradients(model, some).dense().values()], 2)
         for some in (x, y)
-    ]
-    assert_close(tangents.ntk(model, x, y), torch.einsum("nap,mbp->nmab", *dense))
-    assert_close(tangents.ntk(model, x), torch.einsum("nap,mbp->nmab", dense[0], dense[0]))
+    )
+    assert_close(tangents.ntk(model, x, y), torch.einsum("nap,mbp->nmab", one, two))
+    assert_close(tangents.ntk(model, x), torch.einsum("nap,mbp->nmab", one, one))
 
 
 def test_a_run_is_opened_once_for_many_parameters() -> None:

@@ -20,7 +20,7 @@ from torch.func import vjp, vmap
 
 from numeric.inputs import ArrayLike, InputError, as_numbers, shown, whole
 from numeric.models import Meter, Model, ModelLike
-from numeric.models.memory import GIGABYTE
+from numeric.models.memory import GIGABYTE, keep_memory
 from numeric.models.output_checks import farthest
 from numeric.tangents import contraction
 from numeric.tangents.factored import Gradients, Part, concatenated, formed
@@ -91,6 +91,7 @@ def differentiation(
     ...     run.gradients(run.points[:4]).inner(run.gradients(run.points)).shape
     torch.Size([4, 2, 5, 2])
     """
+    keep_memory()
     model, x = Model.of(model), as_numbers("x", x)
     own, chosen = model.parameters(trainable=False), model.parameters(modules=modules)
     with model.on(x) as f:
