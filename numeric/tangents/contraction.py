@@ -114,7 +114,7 @@ def _add_tiles(
         def tile(k: int, _: int) -> None:
             r, q = pairs[k]
             block = result[r, q]
-            total = None if first else block.contiguous()
+            total = None if first else block.clone(memory_format=torch.contiguous_format)
             for (a, b), both in zip(signals, grams, strict=True):
                 part = a[r] @ b[q].T
                 by_point = part.view(-1, min(n, len(part)), *_split(part.shape[1], m))
