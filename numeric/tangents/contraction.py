@@ -16,7 +16,7 @@ from torch import Tensor
 
 from numeric.inputs import InputError
 from numeric.kernels.threads import each, sharing
-from numeric.tangents.factors import Dense, Factor, Outer, Picked
+from numeric.tangents.factors import Dense, Factor, Outer, Picked, outer_products
 
 ROWS, COLUMNS = 256, 1024  # of a tile: its product and its sum stay in the cache
 Pair = tuple[Factor, Factor]
@@ -233,7 +233,7 @@ def _dense_blocks(one: Outer, other: Outer, memory: int) -> Iterator[tuple[Tenso
     for k in range(0, outputs, step):
         some = slice(k, k + step)
         yield _both(
-            lambda side, some=some: _rows(side.signals[..., some].mT @ side.inputs[:, None]),
+            lambda side, some=some: _rows(outer_products(side.signals[..., some], side.inputs)),
             one, other,
         )  # fmt: skip
     if one.bias:
