@@ -13,10 +13,11 @@ from bench import (
     relu,
     sliders,
     splines,
+    tangents,
 )
 
 BENCHMARKS = (
-    imports, catalogue, geometry, log_volume, gram, learned, splines, relu, sliders,
+    imports, catalogue, geometry, log_volume, gram, tangents, learned, splines, relu, sliders,
 )  # fmt: skip
 
 

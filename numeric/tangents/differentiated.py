@@ -1,0 +1,441 @@
+r"""A model opened to be differentiated by its parameters: which rule each one follows, checked on two points.
+
+The check: for a combination of outputs at the second of two points, the assembled gradient must be the one
+that `torch.autograd` finds. Where it is not, and where a parameter has a use without a rule, its gradients
+are taken for each example by `torch.func`, and `fallbacks` names it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+from torch.func import vjp, vmap
+
+from numeric.inputs import ArrayLike, InputError, as_numbers, shown, whole
+from numeric.models import Meter, Model, ModelLike
+from numeric.models.memory import GIGABYTE, keep_memory
+from numeric.models.output_checks import farthest
+from numeric.tangents import contraction
+from numeric.tangents.factored import Gradients, Part, concatenated, formed
+from numeric.tangents.factors import Dense, Factor, Outer, merged, nothing
+from numeric.tangents.uses import Recorder, Use, batch_axis, by_example
+
+AGREEMENT = 1e3  # roundings by which the square of a gradient may differ from autograd's
+GENEROUS = 16  # what is needed at a point in units of the factors of all signals
+STEP = 1e-3  # to a second point, if all points are equal
+
+K = TypeVar("K")
+T = TypeVar("T")
+
+
+def gradients(
+    model: ModelLike,
+    x: ArrayLike,
+    signals: Tensor | None = None,
+    parameters: Mapping[str, Tensor] | None = None,
+    modules: str | Iterable[str] | None = None,
+    memory: int = 2 * GIGABYTE,
+) -> Gradients:
+    r"""The gradients of signals . f(x) by the trainable parameters, in factored form.
+
+    $$\nabla_\theta\, v_{ic} \cdot f_\theta(x_i)$$
+
+    x are points (n, ...), `signals` v (n, c, k) for k outputs, by default all outputs one by one (c = k).
+    `parameters` are other values by name than the model's own, `modules` the layers that are meant, by
+    default all. `memory` is a budget in bytes for what is computed on the way, beside the gradients.
+    Returned are `Gradients`: `.inner(other)`, `.along(directions)`, `.dense()`, `.sum()`, and `.fallbacks`,
+    the parameters without a rule.
+    Refused are what `Model.on` refuses, functions without parameters, signals and parameters that do not fit,
+    and a budget that is too small for one point.
+
+    >>> net = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2)).double()
+    >>> g = gradients(net, torch.ones(5, 3, dtype=torch.float64))
+    >>> g.inner(g).shape, g.fallbacks
+    (torch.Size([5, 2, 5, 2]), ())
+    """
+    whole("memory", memory)
+    count = signals.shape[1] if isinstance(signals, Tensor) and signals.ndim == 3 else None
+    with differentiation(model, x, parameters, modules, count, memory) as run:
+        signals = run.require_signals(signals)
+        return concatenated(
+            [
+                run.gradients(run.points[rows], None if signals is None else signals[rows])
+                for rows in run.chunks(memory)
+            ]
+        )
+
+
+@contextmanager
+def differentiation(
+    model: ModelLike,
+    x: ArrayLike,
+    parameters: Mapping[str, Tensor] | None = None,
+    modules: str | Iterable[str] | None = None,
+    signals: int | None = None,
+    memory: int = 2 * GIGABYTE,
+) -> Iterator[Differentiation]:
+    """Open a model at points x (n, ...), to be differentiated by its trainable parameters.
+
+    Inside, `run.gradients(points, signals)` may be called many times, also `run.at(parameters)` at other
+    values; `signals` is the number of signals for which `memory` is planned, by default that of the outputs.
+
+    >>> net = torch.nn.Linear(3, 2).double()
+    >>> with differentiation(net, torch.ones(5, 3, dtype=torch.float64)) as run:
+    ...     run.gradients(run.points[:4]).inner(run.gradients(run.points)).shape
+    torch.Size([4, 2, 5, 2])
+    """
+    keep_memory()
+    model, x = Model.of(model), as_numbers("x", x)
+    own, chosen = model.parameters(trainable=False), model.parameters(modules=modules)
+    with model.on(x) as f:
+        fixed = {name: value.detach() for name, value in own.items() if name not in chosen}
+        values = _leaves(chosen)
+        run = Differentiation(model, f.points, x.shape[1:], f.count, values, fixed)
+        yield run.at(parameters or {}).with_rules(signals or f.count, memory)
+
+
+@dataclass(frozen=True, eq=False)
+class Differentiation:
+    """A model in evaluation mode, the parameters that are meant, and the rules they follow."""
+
+    model: Model
+    points: Tensor  # (n, d)
+    shape: torch.Size  # of a point
+    outputs: int  # k
+    leaves: Mapping[str, Tensor]  # the parameters that are meant
+    fixed: Mapping[str, Tensor]  # the others
+    axes: tuple[int | None, ...] = ()  # that hold the examples, for each use
+    fallbacks: tuple[str, ...] = ()  # parameters without a rule
+    peak: int = 0  # bytes needed at one point
+    kept: int = 0  # bytes of the gradients at one point
+
+    def at(self, parameters: Mapping[str, Tensor]) -> Differentiation:
+        """The same with other values of parameters, by name."""
+        if not isinstance(parameters, Mapping):
+            raise InputError(
+                f"parameters = {shown(parameters)} was given, but tensors by name are needed."
+            )
+        for name, value in parameters.items():
+            if not isinstance(value, Tensor):
+                raise InputError(f"The parameter {name!r} must be a tensor, not {shown(value)}.")
+            if value.is_floating_point() and (
+                value.dtype != self.points.dtype or value.device != self.points.device
+            ):
+                raise InputError(
+                    f"The parameter {name!r} is {value.dtype} on {value.device} and x is "
+                    f"{self.points.dtype} on {self.points.device}: convert one of them."
+                )
+        chosen = {k: parameters[k] for k in self.leaves if k in parameters}
+        others = {k: v.detach() for k, v in parameters.items() if k not in self.leaves}
+        return replace(
+            self, leaves={**self.leaves, **_leaves(chosen)}, fixed={**self.fixed, **others}
+        )
+
+    def gradients(self, points: Tensor, signals: Tensor | None = None) -> Gradients:
+        """The gradients at points (n, d) of signals (n, c, k), by default of all outputs."""
+        if signals is None:
+            one = torch.eye(self.outputs, device=points.device, dtype=points.dtype)
+            signals = one.expand(len(points), -1, -1)
+        run = self.trace(points)
+        ruled = [name for name in self.leaves if name not in self.fallbacks]
+        with torch._C.DisableTorchFunction():
+            back = run.backwards(signals.transpose(0, 1)) if ruled else []
+            parts = run.parts(ruled, self.leaves, self.axes, back, signals.shape[:2])
+        if self.fallbacks:
+            dense = self._per_example(points, signals)
+            parts += tuple(formed(name, value) for name, value in dense.items())
+        shapes = {name: value.shape for name, value in self.leaves.items()}
+        return Gradients(parts, len(points), signals.shape[1], self.fallbacks, shapes)
+
+    def trace(self, points: Tensor) -> Trace:
+        """Run the model at points (n, d), and record where the parameters are used."""
+        with torch.enable_grad(), Recorder(self.leaves) as recorder:
+            outputs = self._call(self.leaves, points)
+        return Trace(outputs, recorder.uses)
+
+    def _call(self, values: Mapping[str, Tensor], points: Tensor) -> Tensor:
+        batch = points.reshape(-1, *self.shape).clone()  # which the model may overwrite
+        return self.model.functional_call({**self.fixed, **values}, batch).flatten(1)
+
+    def with_rules(self, signals: int, memory: int) -> Differentiation:
+        """The same after it was tried which parameters have a rule, and how much memory a point needs.
+
+        Memory is measured, unless all layers keep their signals and a generous estimate from the factors of
+        one signal fits.
+        """
+        pair = torch.stack(_two_points(self.points))
+        one, two = self.trace(pair[:1]), self.trace(pair)
+        with torch._C.DisableTorchFunction():  # what is computed here needs no repaired operations
+            axes = _batch_axes(one, two)
+            checked = (
+                Check((), tuple(self.leaves)) if axes is None else two.check(self.leaves, axes)
+            )
+        kept = peak = GENEROUS * signals * sum(f.bytes for p in checked.parts for f in p.factors)
+        ruled = replace(self, axes=axes or (), fallbacks=checked.fallbacks, peak=peak, kept=kept)
+        factored = all(isinstance(f, Outer) for p in checked.parts for f in p.factors)
+        if factored and not ruled.fallbacks and peak * len(self.points) <= memory // 4:
+            return ruled
+        with Meter() as meter:
+            kept = ruled.gradients(pair[:1], pair.new_ones(1, signals, self.outputs)).bytes
+        return replace(ruled, peak=meter.peak, kept=kept)
+
+    def _per_example(self, points: Tensor, signals: Tensor) -> dict[str, Tensor]:
+        """(n, c, *shape) for each parameter without a rule, by one product for each example and signal."""
+        chosen = {name: self.leaves[name].detach() for name in self.fallbacks}
+        others = {name: value.detach() for name, value in self.leaves.items()}
+
+        def pulled(point: Tensor, back: Tensor) -> dict[str, Tensor]:
+            pull = vjp(lambda v: self._call({**others, **v}, point[None])[0], chosen)[1]
+            return vmap(pull)(back)[0]
+
+        def one_by_one() -> dict[str, Tensor]:
+            leaves = _leaves(chosen)
+            rows = []
+            for point, signal in zip(points, signals, strict=True):
+                run = Trace(self._call({**others, **leaves}, point[None]), [])
+                found = [run.unrecorded(leaves, one[None]) for one in signal]
+                rows += [
+                    [v if (v := one[k]) is not None else 0 * leaves[k] for k in leaves]
+                    for one in found
+                ]
+            stacked = [torch.stack(row) for row in zip(*rows, strict=True)]
+            counts = signals.shape[:2]
+            return {k: v.unflatten(0, counts) for k, v in zip(chosen, stacked, strict=True)}
+
+        with torch.enable_grad():
+            found = _batched_or(lambda: vmap(pulled)(points, signals), one_by_one)
+        return {name: value.detach() for name, value in found.items()}
+
+    def chunks(self, memory: int) -> Iterator[slice]:
+        """Slices of the points whose gradients can be taken within so many bytes."""
+        if self.peak > memory:
+            raise InputError(
+                f"memory = {memory} bytes was given, but the gradients at one point need {self.peak}: "
+                "give at least that, or choose fewer modules."
+            )
+        size = memory // max(1, self.peak)
+        for start in range(0, len(self.points), size):
+            yield slice(start, min(start + size, len(self.points)))
+
+    def require_signals(self, signals: Tensor | None) -> Tensor | None:
+        """Refuse signals that are no tensor (n, c, k) like the points."""
+        if signals is None:
+            return None
+        n, k, shape = len(self.points), self.outputs, getattr(signals, "shape", ())
+        if (
+            not isinstance(signals, Tensor)
+            or len(shape) != 3
+            or shape[::2] != (n, k)
+            or not shape[1]
+        ):
+            given = tuple(shape) if isinstance(signals, Tensor) else shown(signals)
+            raise InputError(
+                f"signals must be a tensor of shape (n, c, k) = ({n}, c, {k}), but {given} was given."
+            )
+        if signals.dtype != self.points.dtype or signals.device != self.points.device:
+            raise InputError(
+                f"signals are {signals.dtype} on {signals.device} and x is {self.points.dtype} on "
+                f"{self.points.device}: convert one of them."
+            )
+        return signals.detach()
+
+
+@dataclass(frozen=True, eq=False)
+class Check:
+    """Gradients of one signal at two points by rules, and the parameters without a rule."""
+
+    parts: tuple[Part, ...]
+    fallbacks: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """A pass forwards: outputs, and where parameters were used."""
+
+    outputs: Tensor  # (n, k)
+    uses: list[Use]
+
+    def backwards(self, signals: Tensor) -> list[Tensor | None]:
+        """Signals (c, n, k) brought back to the output of each use, (c, ...); None where none comes."""
+        edges = [use.edge for use in self.uses]
+        if not edges or not self.outputs.requires_grad:
+            return [None] * len(edges)
+
+        def pull(back: Tensor, batched: bool) -> tuple[Tensor | None, ...]:
+            return torch.autograd.grad(
+                self.outputs, edges, back, retain_graph=True, allow_unused=True,
+                is_grads_batched=batched,
+            )  # fmt: skip
+
+        def one_by_one() -> list[Tensor | None]:
+            rows = zip(*(pull(one, batched=False) for one in signals), strict=True)
+            return [None if row[0] is None else torch.stack(row) for row in rows]
+
+        if len(signals) == 1:
+            return one_by_one()
+        return _batched_or(lambda: list(pull(signals, batched=True)), one_by_one)
+
+    def unrecorded(self, leaves: Mapping[K, Tensor], back: Tensor) -> dict[K, Tensor | None]:
+        """The gradients of back . outputs by the uses of leaves that were not recorded; None: no such use."""
+        if not self.outputs.requires_grad:
+            return dict.fromkeys(leaves)
+        found = torch.autograd.grad(
+            self.outputs, list(leaves.values()), back, retain_graph=True, allow_unused=True
+        )
+        return dict(zip(leaves, found, strict=True))
+
+    def check(self, leaves: Mapping[str, Tensor], axes: tuple[int | None, ...]) -> Check:
+        """Try, in a trace of two points, for which parameters the rules give the gradient."""
+        back = torch.zeros_like(self.outputs)
+        back[1] = torch.arange(1, back.shape[1] + 1, device=back.device).to(back).sin()
+        without = {k for k, value in self.unrecorded(leaves, back).items() if value is not None}
+        for use, axis in zip(self.uses, axes, strict=True):
+            if axis is None or use.overwritten:
+                without |= {name for name in use.names if name is not None}
+        without |= set(self._by_name(0)) & set(self._by_name(1))  # a weight here and a bias there
+        ruled = [name for name in leaves if name not in without]
+        parts = self.parts(ruled, leaves, axes, self.backwards(back[None]), torch.Size((2, 1)))
+        without |= {name for part in _wrong(parts, self._recorded(back)) for name in part.names}
+        return Check(parts, tuple(name for name in leaves if name in without))
+
+    def _recorded(self, back: Tensor) -> dict[str, Tensor]:
+        """The gradients of back . outputs by the recorded uses, as autograd finds them."""
+        copies = {
+            (k, role): copy
+            for k, use in enumerate(self.uses)
+            for role, copy in enumerate(use.copies)
+            if copy is not None
+        }
+        found: dict[str, Tensor] = {}
+        for (k, role), value in self.unrecorded(copies, back).items():
+            name = self.uses[k].names[role]
+            if value is not None and name is not None:
+                found[name] = found[name] + value if name in found else value
+        return found
+
+    def parts(
+        self,
+        ruled: Sequence[str],
+        leaves: Mapping[str, Tensor],
+        axes: tuple[int | None, ...],
+        signals: Sequence[Tensor | None],
+        counts: torch.Size,  # n, c
+    ) -> tuple[Part, ...]:
+        """The gradients by those parameters, from signals (c, ...) at each use."""
+        weights, biases = self._by_name(0), self._by_name(1)
+        joined = {
+            name: partner
+            for name, used in weights.items()
+            if (partner := self._partner(used, biases)) in ruled and name in ruled
+        }
+        parts = []
+        for name in ruled:
+            if name in joined.values():
+                continue
+            partner = joined.get(name)
+            terms = [
+                self._term(k, role, partner is not None, axes, signals, counts[0])
+                for role, named in enumerate((weights, biases))
+                for k in named.get(name, ())
+                if signals[k] is not None
+            ]
+            if not terms:
+                size = None if partner is None else leaves[partner].numel()
+                terms = [nothing(leaves[name].shape, size, counts, self.outputs)]
+            parts.append(Part(name, partner, merged(terms)))
+        return tuple(parts)
+
+    def _by_name(self, role: int) -> dict[str, list[int]]:
+        """The uses of each parameter as a weight (0) or as a bias (1)."""
+        found: dict[str, list[int]] = {}
+        for k, use in enumerate(self.uses):
+            name = use.names[role]
+            if name is not None:
+                found.setdefault(name, []).append(k)
+        return found
+
+    def _partner(self, used: list[int], biases: Mapping[str, list[int]]) -> str | None:
+        """The bias of a weight, if the one is never used without the other."""
+        partners = {self.uses[k].names[1] for k in used}
+        partner = partners.pop() if len(partners) == 1 else None
+        return partner if partner is not None and biases[partner] == used else None
+
+    def _term(
+        self,
+        k: int,
+        role: int,
+        with_bias: bool,
+        axes: tuple[int | None, ...],
+        signals: Sequence[Tensor | None],
+        n: int,
+    ) -> Factor:
+        """What one use adds to the gradients by its weight, its bias or both."""
+        use, axis, back = self.uses[k], axes[k], signals[k]
+        assert axis is not None
+        assert back is not None
+        back = by_example(back.movedim(0, -1), axis, n).movedim(-1, 1)  # (n, c, r, ...)
+        if role == 1:
+            bias = use.layer.bias(use.arguments, back)
+            return Dense(bias, bias.shape[2:], bias=False)
+        weight = use.layer.weight(use.arguments, by_example(use.input, axis, n), back)
+        if not with_bias:
+            return weight
+        if isinstance(weight, Outer):
+            return replace(weight, bias=True)
+        both = torch.cat([weight.dense().values, use.layer.bias(use.arguments, back)], 2)
+        return Dense(both, weight.shape, bias=True)
+
+
+def _leaves(values: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name: value.detach().requires_grad_() for name, value in values.items()}
+
+
+def _batched_or(batched: Callable[[], T], one_by_one: Callable[[], T]) -> T:
+    """The result of the first, or of the second where torch.func has no batching rule for an operation."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", UserWarning)  # it would say so, and loop slowly
+            return batched()
+    except (RuntimeError, UserWarning, NotImplementedError):
+        return one_by_one()
+
+
+def _batch_axes(one: Trace, two: Trace) -> tuple[int | None, ...] | None:
+    """The axis of the examples at each use, from passes of one point and of two; None if those differ."""
+    if len(one.uses) != len(two.uses):
+        return None
+    return tuple(
+        batch_axis(b.input.shape, 2, a.input.shape, 1, b.layer.leading(b.arguments))
+        for a, b in zip(one.uses, two.uses, strict=True)
+    )
+
+
+def _wrong(parts: tuple[Part, ...], expected: Mapping[str, Tensor]) -> list[Part]:
+    """Parts whose gradient at the second of two points is not the expected one, or not 0 at the first.
+
+    |g - h|^2 = |g|^2 - 2 g.h + |h|^2 needs no dense g.
+    """
+    close = []
+    for part in parts:
+        h = {name: expected[name][None] for name in part.names if name in expected}
+        pairs = list(itertools.product(part.factors, part.factors))
+        first, second = contraction.squares(pairs, 2 * GIGABYTE)
+        length = sum((torch.dot(v.flatten(), v.flatten()) for v in h.values()), 0 * first)
+        inner = part.along(h)[1, 0, 0] if h else 0 * first
+        bound = AGREEMENT * torch.finfo(first.dtype).eps * (length + second)
+        close.append(torch.maximum((length - 2 * inner + second).abs(), first) <= bound)
+    verdicts = torch.stack(close).tolist() if close else []
+    return [part for part, good in zip(parts, verdicts, strict=True) if not good]
+
+
+def _two_points(points: Tensor) -> tuple[Tensor, Tensor]:
+    """The first point and the farthest from it, or a neighbour if all are equal: rows must differ."""
+    one, two = farthest(points)
+    return (one, one * (1 + STEP) + STEP) if torch.equal(one, two) else (one, two)
