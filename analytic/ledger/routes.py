@@ -15,6 +15,9 @@ FOLDERS = {
     "univariate": (
         "potential", "particles", "rays", "penalty", "lift", "change", "kernels", "norms",
     ),
+    "path_kernel": (
+        "representation", "positivity", "reduction", "classes", "schemes", "regression",
+    ),
     "beyond": (
         "radial", "rough", "deep", "algebra", "critical", "total", "three", "arcs", "boosts", "regimes",
     ),
