@@ -48,7 +48,7 @@ def _jacobian(state: Sequence[sp.Expr], place: Any) -> sp.Matrix:
 def _at_outputs(expr: sp.Expr, pair: Sequence[sp.Expr], state: Sequence[sp.Expr]) -> sp.Expr:
     """An expression in the outputs and the label, at a training point."""
     outputs = {f: put(one, state, pair[0]) for f, one in zip(F, OUTPUTS, strict=True)}
-    return expr.subs(outputs | {label: pair[1]}, simultaneous=True)
+    return expr.xreplace(outputs | {label: pair[1]})
 
 
 def _lines() -> dict[str, list[Claim]]:

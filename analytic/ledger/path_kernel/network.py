@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -49,7 +50,7 @@ def linear(output: Any, label: Any) -> Any:
 
 def put(expr: sp.Expr, state: Vector, place: Any = x) -> sp.Expr:
     """An expression in the weights and the input, at a state and a place."""
-    return expr.subs(dict(zip((*WEIGHTS, x), (*state, place), strict=True)), simultaneous=True)
+    return expr.xreplace(dict(zip((*WEIGHTS, x), (*state, place), strict=True)))
 
 
 def output(state: Vector, place: Any) -> sp.Expr:
@@ -66,10 +67,15 @@ def between(s: int, at: Any = t) -> list[sp.Expr]:
     return [a - at * (a - b) for a, b in zip(STATES[s], STATES[s + 1], strict=True)]
 
 
-def integral(expr: sp.Expr) -> sp.Expr:
-    """Of a polynomial in t from 0 to 1, by Boole's rule, which is exact up to degree five."""
-    rule = {0: 7, sp.Rational(1, 4): 32, sp.S.Half: 12, sp.Rational(3, 4): 32, 1: 7}
-    return sum(weight * expr.subs(t, at) for at, weight in rule.items()) / 90
+SIMPSON = (1, 4, 1)  # exact for gradients along a step
+BOOLE = (7, 32, 12, 32, 7)  # exact for their products
+
+
+def integral(expr: sp.Expr, rule: Sequence[int] = SIMPSON) -> sp.Expr:
+    """Of a polynomial in t from 0 to 1; SIMPSON is exact up to degree three, BOOLE up to five."""
+    times = [sp.Rational(k, len(rule) - 1) for k in range(len(rule))]
+    terms = (weight * expr.xreplace({t: at}) for weight, at in zip(rule, times, strict=True))
+    return sum(terms) / sum(rule)
 
 
 def mean_slopes(s: int, place: Any) -> list[sp.Expr]:
@@ -85,7 +91,7 @@ def kernel(s: int, place: Any, other: Any) -> sp.Expr:
 def loss_slope(loss: sp.Expr, s: int, pair: Vector) -> sp.Expr:
     """dL/df of one training point at w_s."""
     at = {f: output(STATES[s], pair[0]), y: pair[1]}
-    return sp.diff(loss, f).subs(at, simultaneous=True)
+    return sp.diff(loss, f).xreplace(at)
 
 
 def ensemble(steps: Sequence[int], loss: sp.Expr, place: Any = x) -> sp.Expr:
@@ -97,10 +103,11 @@ def ensemble(steps: Sequence[int], loss: sp.Expr, place: Any = x) -> sp.Expr:
     )
 
 
+@cache
 def loss_gradient(loss: sp.Expr) -> Callable[..., list[Any]]:
     """The gradient of the total loss, as a function of the weights and the two training points."""
-    total = sum(loss.subs({f: output(WEIGHTS, a), y: b}, simultaneous=True) for a, b in PAIRS)
-    return sp.lambdify((*WEIGHTS, *LABELLED), [sp.diff(total, w) for w in WEIGHTS])
+    total = sum(loss.xreplace({f: output(WEIGHTS, a), y: b}) for a, b in PAIRS)
+    return sp.lambdify((*WEIGHTS, *LABELLED), [sp.diff(total, w) for w in WEIGHTS], "math")
 
 
 def record(
@@ -120,7 +127,7 @@ def record(
 def runs(loss: sp.Expr, steps: int = 3, **more: Any) -> tuple[dict[str, Any], ...]:
     """Two recorded runs, each with the values `more`, which are pairs."""
     first = record(loss, ("1/2", "3/4"), ("1/2", 1, -1, "3/2"), "1/8", steps)
-    second = record(loss, ("-1/3", "1/2"), ("2/3", "-1/2", "3/2", 1), "1/10", steps)
+    second = record(loss, ("-1/3", "1/2"), ("2/3", "-3/2", "3/2", 1), "1/10", steps)
     return tuple(
         point | {name: pair[k] for name, pair in more.items()}
         for k, point in enumerate((first, second))

@@ -12,6 +12,7 @@ from mpmath import mp
 from analytic.checks.claims import Claim, Point
 from analytic.expressions.formula import Formula
 from analytic.ledger.path_kernel.network import (
+    BOOLE,
     LABELLED,
     LINEAR,
     PAIRS,
@@ -54,7 +55,7 @@ def _slopes(node: Node, s: int = 0) -> list[sp.Expr]:
 
 def entry(one: Node, two: Node, s: int = 0) -> sp.Expr:
     """K_EPK between points of either copy."""
-    return integral(dot(_slopes(one, s), _slopes(two, s)))
+    return integral(dot(_slopes(one, s), _slopes(two, s)), BOOLE)
 
 
 def _step(values: dict[str, Any]) -> tuple[list[Any], list[Any]]:
@@ -99,9 +100,9 @@ def _quadratic() -> list[Claim]:
     lines = {
         "(19)": sum(alphas[i] * alphas[j] * entry(NODES[i], NODES[j]) for i, j in pairs),
         "(21)": integral(
-            sum(alphas[i] * alphas[j] * dot(vectors[i], vectors[j]) for i, j in pairs)
+            sum(alphas[i] * alphas[j] * dot(vectors[i], vectors[j]) for i, j in pairs), BOOLE
         ),
-        "(25)": integral(sum(part**2 for part in together)),
+        "(25)": integral(sum(part**2 for part in together), BOOLE),
     }
 
     def norm(**v: Any) -> Any:
@@ -178,7 +179,7 @@ def _asymmetric() -> Verification:
         return Run(neuron, squared, labelled(v), v["eps"]).trained(start(v), 2, x)
 
     points = runs(SQUARED, 2, x=("1/3", "-3/2"), t=("1/2", 0))
-    claim = Claim(formula, "training again and asking the network", oracle, points)
+    claim = Claim(formula, "training again, with numerical gradients", oracle, points)
     return Verification((claim, _asymmetry()), Formula("sum of a k' at one t", args, printed))
 
 
@@ -328,7 +329,7 @@ def _not_a_square() -> Verification:
         return [dot(a, column) for column in columns]
 
     expr = integral(dot(combined(between(0)), combined(STATES[0])))
-    square = integral(sum(part**2 for part in combined(between(0))))
+    square = integral(sum(part**2 for part in combined(between(0))), BOOLE)
     formula = Formula("alpha k' alpha", args, expr)
 
     def pairwise(p: Any, q: Any, **v: Any) -> Any:

@@ -11,6 +11,7 @@ from mpmath import mp
 from analytic.checks.claims import Claim, sample
 from analytic.expressions.formula import Formula
 from analytic.ledger.path_kernel.network import (
+    BOOLE,
     FUNCTION,
     LABELLED,
     LINEAR,
@@ -28,6 +29,7 @@ from analytic.ledger.path_kernel.network import (
     linear,
     loss_slope,
     mean_gradient,
+    mean_slopes,
     neuron,
     output,
     put,
@@ -52,7 +54,7 @@ def _trained(x: Any, **v: Any) -> Any:
     return Run(neuron, linear, labelled(v), v["eps"]).trained(start(v), 2, x)
 
 
-AGAIN = "training again and asking the network"
+AGAIN = "training again, with numerical gradients"
 
 
 def _machine() -> tuple[Claim, ...]:
@@ -170,7 +172,7 @@ def _copies() -> Verification:
             for pair in PAIRS
         )
 
-    by_copy = machine(lambda s: [integral(slope) for slope in slopes(between(s), x1)])
+    by_copy = machine(lambda s: mean_slopes(s, x1))
     by_membership = machine(lambda s: slopes(STATES[s], x1))
     formula = Formula("kernel machine at a training point", args, by_copy)
     claim = Claim(formula, AGAIN, lambda **v: _trained(v["x1"], **v), runs(LINEAR))
@@ -235,15 +237,15 @@ def _squared_weights(v: dict[str, Any], place: Any, other: Any, test: bool = Fal
     return total
 
 
+SLOPES = "loss slopes and kernels along a new run"
+
+
 def _lines() -> Verification:
     """(61) to (65): the sum over steps for one training point, with the sign of (59) mended."""
     x1, y1 = PAIRS[0]
 
     def own(s: int) -> sp.Expr:
         return output(STATES[s], x1)
-
-    def test(s: int) -> list[sp.Expr]:
-        return [integral(slope) for slope in slopes(between(s), x)]
 
     def halved(s: int) -> list[sp.Expr]:
         return [put(sp.diff(FUNCTION**2 / 2, w), STATES[s], x1) for w in WEIGHTS]
@@ -254,19 +256,15 @@ def _lines() -> Verification:
     lines = {
         "(62)": [2 * (y1 - own(s)) * kernel(s, x, x1) for s in FIRST],
         "(63)": [2 * (y1 * kernel(s, x, x1) - own(s) * kernel(s, x, x1)) for s in FIRST],
-        "(64)": [2 * (y1 * kernel(s, x, x1) - dot(test(s), doubled(s))) for s in FIRST],
-        "(65)": [2 * (y1 * kernel(s, x, x1) - dot(test(s), halved(s))) for s in FIRST],
+        "(64)": [2 * (y1 * kernel(s, x, x1) - dot(mean_slopes(s, x), doubled(s))) for s in FIRST],
+        "(65)": [2 * (y1 * kernel(s, x, x1) - dot(mean_slopes(s, x), halved(s))) for s in FIRST],
     }
     points = runs(SQUARED, 2, x=("1/3", "-3/2"))
-    claims = tuple(
-        Claim(
-            Formula(f"sum of a K, {name}, negative", ONE_POINT, -sum(terms)),
-            "loss slopes and kernels along a new run",
-            lambda **v: _squared_weights(v, v["x"], v["x1"]),
-            points,
-        )
-        for name, terms in lines.items()
+    first, *others = (
+        Formula(f"corrected {name}", ONE_POINT, -sum(terms)) for name, terms in lines.items()
     )
+    claim = Claim(first, SLOPES, lambda **v: _squared_weights(v, v["x"], v["x1"]), points)
+    claims = (claim, *(claim.about(line) for line in others))
     return Verification(claims, Formula("(65) as printed", ONE_POINT, sum(lines["(65)"])))
 
 
@@ -278,17 +276,16 @@ def _usual() -> Verification:
     def summed(weights: Any) -> sp.Expr:
         return sum(
             loss_slope(SQUARED, s, PAIRS[0])
-            * integral(dot(slopes(between(s), p), slopes(weights(s), q)))
+            * integral(dot(slopes(between(s), p), slopes(weights(s), q)), BOOLE)
             for s in FIRST
         )
 
     mixed = Formula("test and training point", args, summed(lambda s: STATES[s]))
     tested = Formula("two test points", args, summed(between))
     points = runs(SQUARED, 2, p=("1/3", "-3/2"), q=("2/5", "3/4"))
-    route = "loss slopes and kernels along a new run"
     claims = (
-        Claim(mixed, route, lambda p, q, **v: _squared_weights(v, p, q), points),
-        Claim(tested, route, lambda p, q, **v: _squared_weights(v, p, q, test=True), points),
+        Claim(mixed, SLOPES, lambda p, q, **v: _squared_weights(v, p, q), points),
+        Claim(tested, SLOPES, lambda p, q, **v: _squared_weights(v, p, q, test=True), points),
     )
     return Verification(claims, Formula("(67) as printed", args, -tested.expr))
 

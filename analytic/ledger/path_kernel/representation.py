@@ -61,13 +61,13 @@ def _ensemble() -> Verification:
     def oracle(x: Any, **v: Any) -> Any:
         return _squared_run(v).trained(start(v), 2, x)
 
-    claim = Claim(formula, "training again and asking the network", oracle, points)
+    claim = Claim(formula, "training again, with numerical gradients", oracle, points)
     return Verification((claim, _tanh(), _softplus()), printed)
 
 
 def _trained_twice(function: sp.Expr, loss: sp.Expr) -> sp.Expr:
     """The output after two steps, as an expression in the first weights."""
-    total = sum(loss.subs({f: function.subs(x, a), y: b}, simultaneous=True) for a, b in PAIRS)
+    total = sum(loss.xreplace({f: function.xreplace({x: a}), y: b}) for a, b in PAIRS)
     state: list[sp.Expr] = list(STATES[0])
     for _ in range(2):
         descent = [put(sp.diff(total, w), state) for w in WEIGHTS]
@@ -92,7 +92,7 @@ def _rebuilt(name: str, function: sp.Expr, loss: sp.Expr, model: Model, in_numbe
         "y2": "0.3",
     }
     points = tuple(point | {"x": place, "eps": "0.3"} for place in ("0.5", "-1.7"))
-    return Claim(formula, "kernel by quadrature along the steps", oracle, points)
+    return Claim(formula, "path kernels integrated along the steps", oracle, points)
 
 
 def _tanh() -> Claim:
@@ -194,9 +194,9 @@ def _chain() -> list[Claim]:
     training = [slopes(STATES[0], pair[0]) for pair in PAIRS]
     by_points = [sum(a * g[j] for a, g in zip(weights, training, strict=True)) for j in (0, 1)]
     lines = {
-        "(34)": dot(test, (u1 - u0, v1 - v0)),
+        "(10) or (34)": dot(test, (u1 - u0, v1 - v0)),
         "(35)": dot(test, [-eps * slope for slope in by_weights]),
-        "(36)": dot(test, [-eps * slope for slope in by_points]),
+        "(11) or (36)": dot(test, [-eps * slope for slope in by_points]),
         "(38)": -eps * sum(a * dot(test, g) for a, g in zip(weights, training, strict=True)),
     }
 
@@ -205,11 +205,11 @@ def _chain() -> list[Claim]:
         way = [q - p for p, q in zip(first, second, strict=True)]
         return mp.diff(lambda time: neuron(shifted(first, way, time), x), t)
 
-    points = runs(SQUARED, 1, **PLACES)
-    return [
-        Claim(Formula(f"speed of the output, {name}", ONE_STEP, expr), DIFFERENCES, oracle, points)
-        for name, expr in lines.items()
-    ]
+    first, *others = (
+        Formula(f"speed of the output, {name}", ONE_STEP, expr) for name, expr in lines.items()
+    )
+    claim = Claim(first, DIFFERENCES, oracle, runs(SQUARED, 1, **PLACES))
+    return [claim, *(claim.about(line) for line in others)]
 
 
 DIFFERENCES = "differences of the output along a training step"
