@@ -18,6 +18,7 @@ FOLDERS = {
     "path_kernel": (
         "representation", "positivity", "reduction", "classes", "schemes", "regression",
     ),
+    "output_flow": ("pseudoinverse", "fields", "lines", "classes"),
     "beyond": (
         "radial", "rough", "deep", "algebra", "critical", "total", "three", "arcs", "boosts", "regimes",
     ),
