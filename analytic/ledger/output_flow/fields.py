@@ -12,8 +12,10 @@ from analytic.checks.claims import Claim, sample
 from analytic.expressions.formula import Formula
 from analytic.ledger.output_flow.instances import (
     FULL_ROW_RANK,
+    ITSELF,
     SHARES,
     identity,
+    kernel_projector,
     one,
     onto,
     plus,
@@ -237,7 +239,7 @@ def _psi() -> list[Claim]:
     ]
     return [
         *claims,
-        identity("D^T D D^+", lambda k, D: D.T * D * pinv(D), lambda k, D: D.T),
+        identity("D^T D D^+", lambda k, D: D.T * D * pinv(D), lambda k, D: D.T, route=ITSELF),
         identity("D^+ (D^T)^+ D^T", lambda k, D: pinv(D) * pinv(D.T) * D.T, lambda k, D: plus(D)),
     ]
 
@@ -300,7 +302,7 @@ _constrained = identity(
     "D (D^T D)^+ D^T", lambda k, D: D * pinv(D.T * D) * D.T, lambda k, D: onto(D)
 )
 _euclidean = identity(
-    "D D^+ of full rank", lambda k, D: D * pinv(D), lambda k, D: one(D.rows), _full
+    "D D^+ of full rank", lambda k, D: D * pinv(D), lambda k, D: one(D.rows), _full, ITSELF
 )
 _same_zeros = identity(
     "gradient by parameters, from the field",
@@ -308,6 +310,7 @@ _same_zeros = identity(
         pinv(preconditioner(D, SHARES[k]) * pinv(D) * D) * preconditioner(D, SHARES[k]) * D.T
     ),
     lambda k, D: D.T,
+    route=ITSELF,
 )
 _same_outputs = identity(
     "projected gradient, from the field",
@@ -319,21 +322,24 @@ _riemannian = identity(
     lambda k, D: metric(D, SHARES[k]),
     lambda k, D: _numeric_family(k, D) ** -1,
     _full,
+    "inverse in numbers",
 )
-_at_zero = identity("A_0 D^T", lambda k, D: preconditioner(D, 0) * D.T, lambda k, D: D.T)
+_at_zero = identity(
+    "A_0 D^T", lambda k, D: preconditioner(D, 0) * D.T, lambda k, D: D.T, route=ITSELF
+)
 _at_one = identity(
     "A_1 D^T", lambda k, D: preconditioner(D, 1) * D.T, lambda k, D: plus(D.T * D) * D.T
 )
 _kernels = [
     identity(
         f"projector onto ker {name}",
-        lambda k, D, f=f: sp.eye(D.cols) - P(f(D)),
+        lambda k, D, f=f: kernel_projector(f(D)),
         lambda k, D: one(D.cols) - onto(D.T),
     )
     for name, f in {
-        "(D^T D)^+": lambda D: pinv(D.T * D).T,
+        "(D^T D)^+": lambda D: pinv(D.T * D),
         "D^T D": lambda D: D.T * D,
-        "D^+ D": lambda D: (pinv(D) * D).T,
+        "D^+ D": lambda D: pinv(D) * D,
     }.items()
 ]
 _test = sp.Matrix([[1, -1, 2, sp.Rational(1, 2)], [0, 3, 1, -2]])  # Jacobians at a test point
@@ -358,6 +364,7 @@ _trivial = identity(
     lambda k, D: kernel(D, D, D, 1),
     lambda k, D: one(D.rows),
     _full,
+    ITSELF,
 )
 ROUTES: dict[str, Verification] = {
     "output-space-flow/2.11": holds(_squares()),
@@ -376,7 +383,7 @@ ROUTES: dict[str, Verification] = {
     "output-space-flow/2.33": holds(_at_zero),
     "output-space-flow/2.34": holds(_at_one),
     "output-space-flow/2.35": holds(
-        identity("D^+ D D^T", lambda k, D: pinv(D) * D * D.T, lambda k, D: D.T)
+        identity("D^+ D D^T", lambda k, D: pinv(D) * D * D.T, lambda k, D: D.T, route=ITSELF)
     ),
     "output-space-flow/2.36": holds(*_kernels),
     "output-space-flow/2.38": holds(*_speeds),
@@ -385,7 +392,10 @@ ROUTES: dict[str, Verification] = {
     "output-space-flow/2.42": holds(
         _at_zero,
         identity(
-            "field of alpha = 0", lambda k, D: kernel_on_training_set(D, 0), lambda k, D: D * D.T
+            "field of alpha = 0",
+            lambda k, D: kernel_on_training_set(D, 0),
+            lambda k, D: D * D.T,
+            route=ITSELF,
         ),
     ),
     "output-space-flow/2.43": holds(
@@ -402,12 +412,23 @@ ROUTES: dict[str, Verification] = {
     ),
     "output-space-flow/3.2": holds(
         identity(
-            "D^+ D D^T, of a velocity in ran D^T", lambda k, D: pinv(D) * D * D.T, lambda k, D: D.T
+            "D^+ D D^T, of a velocity in ran D^T",
+            lambda k, D: pinv(D) * D * D.T,
+            lambda k, D: D.T,
+            route=ITSELF,
         )
     ),
     "output-space-flow/3.6": holds(
-        identity("complement of ker D^T", lambda k, D: P(D), lambda k, D: onto(D)),
-        identity("complement of ker D^+", lambda k, D: P(pinv(D).T), lambda k, D: onto(D)),
+        identity(
+            "complement of ker D^T",
+            lambda k, D: sp.eye(D.rows) - kernel_projector(D.T),
+            lambda k, D: onto(D),
+        ),
+        identity(
+            "complement of ker D^+",
+            lambda k, D: sp.eye(D.rows) - kernel_projector(pinv(D)),
+            lambda k, D: onto(D),
+        ),
     ),
     "output-space-flow/3.14": Verification(tuple(_blocks), _by_inputs()),
     "output-space-flow/3.15": holds(*_blocks, _block()),

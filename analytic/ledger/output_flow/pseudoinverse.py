@@ -1,20 +1,20 @@
-"""The pseudoinverse: (A.5) to (A.16), lemma A.2, and what the main text takes from them."""
+"""The pseudoinverse: (A.5) to (A.16) and lemma A.2."""
 
 from __future__ import annotations
 
-import sympy as sp
-
-from analytic.ledger.output_flow.instances import identity, one, onto, plus
+from analytic.ledger.output_flow.instances import (
+    ITSELF,
+    identity,
+    kernel_projector,
+    one,
+    onto,
+    plus,
+)
 from analytic.ledger.verification import Verification, holds
 from analytic.output_flow import pseudoinverse as pinv
 from analytic.output_flow import range_projector as P
 
-
-def _complement(projector: sp.Matrix) -> sp.Matrix:
-    return sp.eye(projector.rows) - projector
-
-
-_twice = identity("(A^+)^+", lambda k, A: pinv(pinv(A)), lambda k, A: A)
+_twice = identity("(A^+)^+", lambda k, A: pinv(pinv(A)), lambda k, A: A, route=ITSELF)
 _transposed = identity("(A^+)^T", lambda k, A: pinv(A).T, lambda k, A: plus(A.T))
 _of_square = identity("A^+ (A^T)^+", lambda k, A: pinv(A) * pinv(A.T), lambda k, A: plus(A.T * A))
 _left = identity("A A^+", lambda k, A: A * pinv(A), lambda k, A: onto(A))
@@ -22,17 +22,19 @@ _right = identity("A^+ A", lambda k, A: pinv(A) * A, lambda k, A: onto(A.T))
 _range = identity("projector onto ran A^+", lambda k, A: P(pinv(A)), lambda k, A: onto(A.T))
 _kernel = identity(
     "projector onto ker A^+",
-    lambda k, A: _complement(P(pinv(A).T)),
+    lambda k, A: kernel_projector(pinv(A)),
     lambda k, A: one(A.rows) - onto(A),
 )
-_first = identity("A A^T (A^T)^+", lambda k, A: A * A.T * pinv(A.T), lambda k, A: A)
-_second = identity("(A^T)^+ A^T A", lambda k, A: pinv(A.T) * A.T * A, lambda k, A: A)
+_first = identity("A A^T (A^T)^+", lambda k, A: A * A.T * pinv(A.T), lambda k, A: A, route=ITSELF)
+_second = identity("(A^T)^+ A^T A", lambda k, A: pinv(A.T) * A.T * A, lambda k, A: A, route=ITSELF)
 _nullspace = identity(
     "projector onto ker A^T A",
-    lambda k, A: _complement(P(A.T * A)),
+    lambda k, A: kernel_projector(A.T * A),
     lambda k, A: one(A.cols) - plus(A) * A,
 )
-_expanded = identity("A^T A A^+ A", lambda k, A: A.T * A * pinv(A) * A, lambda k, A: A.T * A)
+_expanded = identity(
+    "A^T A A^+ A", lambda k, A: A.T * A * pinv(A) * A, lambda k, A: A.T * A, route=ITSELF
+)
 _reduced = identity(
     "A^+ (A^T)^+ A^T A", lambda k, A: pinv(A) * pinv(A.T) * A.T * A, lambda k, A: plus(A) * A
 )

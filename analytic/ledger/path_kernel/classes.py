@@ -20,6 +20,7 @@ from analytic.ledger.path_kernel.network import (
     labelled,
     put,
     start,
+    step_from,
     t,
     x,
 )
@@ -84,7 +85,7 @@ def _lines() -> dict[str, list[Claim]]:
 def _speed(formula: Formula, k: int) -> Claim:
     def oracle(x: Any, t: Any, eps: Any, **values: Any) -> Any:
         first, second = Run(_model, _loss, labelled(values), eps).states(start(values), 1)
-        way = [b - a for a, b in zip(first, second, strict=True)]
+        way = step_from(first, second)
         return mp.diff(lambda time: _model(shifted(first, way, time), x)[k], t)
 
     return Claim(formula, "differences along a training step", oracle, sample(formula, 2))

@@ -192,6 +192,11 @@ class Run:
         return self.model(w, place) + sum(map(sum, self.contributions(w, steps, place)))
 
 
+def step_from(before: Vector, after: Vector) -> list[Any]:
+    """The way from one state to another."""
+    return [b - a for a, b in zip(before, after, strict=True)]
+
+
 def feature(model: Model, place: Any, w: Vector) -> list[Any]:
     """The gradient of the output by the weights."""
     return gradient(lambda w: model(w, place), w)
@@ -199,7 +204,7 @@ def feature(model: Model, place: Any, w: Vector) -> list[Any]:
 
 def mean_gradient(model: Model, place: Any, before: Vector, after: Vector) -> list[Any]:
     """The gradient of the output, averaged over a step by quadrature."""
-    way = [b - a for a, b in zip(before, after, strict=True)]
+    way = step_from(before, after)
 
     def component(k: int, time: Any) -> Any:
         return _partial(lambda w: model(w, place), shifted(before, way, time), k)

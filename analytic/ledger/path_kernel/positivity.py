@@ -34,6 +34,7 @@ from analytic.ledger.path_kernel.network import (
     slopes,
     squared,
     start,
+    step_from,
     t,
     x,
 )
@@ -66,7 +67,7 @@ def _step(values: dict[str, Any]) -> tuple[list[Any], list[Any]]:
 
 def _feature(values: dict[str, Any], node: Node, time: Any) -> list[Any]:
     before, after = _step(values)
-    way = [b - a for a, b in zip(before, after, strict=True)]
+    way = step_from(before, after)
     return feature(neuron, node[0], before if node[1] == TRAINING else shifted(before, way, time))
 
 
@@ -212,7 +213,7 @@ def _condition() -> Verification:
 
     def k(one: Any, two: Any, v: dict[str, Any]) -> Any:
         before, after = _step(v)
-        way = [b - a for a, b in zip(before, after, strict=True)]
+        way = step_from(before, after)
         return mp.quad(
             lambda s: dot(
                 feature(model, one, shifted(before, way, s)), feature(model, two, before)

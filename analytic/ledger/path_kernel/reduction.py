@@ -37,6 +37,7 @@ from analytic.ledger.path_kernel.network import (
     slopes,
     squared,
     start,
+    step_from,
     x,
 )
 from analytic.ledger.verification import Verification, dot, holds, real_symbols, shifted
@@ -224,7 +225,7 @@ def _squared_weights(v: dict[str, Any], place: Any, other: Any, test: bool = Fal
     path, total = run.states(start(v), 2), mp.mpf(0)
     x1, y1 = run.data[0]
     for before, after in pairwise(path):
-        way = [b - a for a, b in zip(before, after, strict=True)]
+        way = step_from(before, after)
 
         def product(s: Any, before: Any = before, way: Any = way) -> Any:
             here = shifted(before, way, s)

@@ -36,6 +36,7 @@ from analytic.ledger.path_kernel.network import (
     slopes,
     squared,
     start,
+    step_from,
     t,
     x,
     y,
@@ -140,7 +141,7 @@ def _coefficient() -> tuple[Claim, Claim]:
     def downhill(x: Any, **v: Any) -> Any:
         alone = Run(neuron, squared, labelled(v)[:1], v["eps"])
         first, second = alone.states(start(v), 1)
-        way = [q - p for p, q in zip(first, second, strict=True)]
+        way = step_from(first, second)
         return rate(lambda w: neuron(w, x), first, way)
 
     return (
@@ -202,7 +203,7 @@ def _chain() -> list[Claim]:
 
     def oracle(x: Any, t: Any, **v: Any) -> Any:
         first, second = _squared_run(v).states(start(v), 1)
-        way = [q - p for p, q in zip(first, second, strict=True)]
+        way = step_from(first, second)
         return mp.diff(lambda time: neuron(shifted(first, way, time), x), t)
 
     first, *others = (

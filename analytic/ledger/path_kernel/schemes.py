@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -31,6 +31,7 @@ from analytic.ledger.path_kernel.network import (
     slopes,
     squared,
     start,
+    step_from,
     x,
 )
 from analytic.ledger.univariate.network import gradient
@@ -84,7 +85,7 @@ def _algorithm() -> Verification:
         states = [[v[w.name] for w in state] for state in STATES[:3]]
         total, data = mp.mpf(0), labelled(v)
         for before, after in pairwise(states):
-            way = [b - a for a, b in zip(before, after, strict=True)]
+            way = step_from(before, after)
             test = [mp.mpf(0)] * 2
             for k in range(int(T)):
                 test = shifted(test, feature(neuron, x, shifted(before, way, k / T)), 1 / T)
@@ -107,19 +108,24 @@ def _algorithm() -> Verification:
     )
 
 
-def _descents() -> tuple[list[sp.Expr], list[sp.Expr], list[sp.Expr]]:
-    """Gradients of the loss at the first two states of a run with step sizes eps0, then any; w_1."""
+def _descents() -> tuple[list[sp.Expr], list[sp.Expr]]:
+    """Gradients of the loss at w_0 and, after a step of size eps0, at w_1."""
     total = sum((output(WEIGHTS, a) - b) ** 2 for a, b in PAIRS)
     by_weights = [sp.diff(total, w) for w in WEIGHTS]
     first = [put(slope, STATES[0]) for slope in by_weights]
     state = shifted(STATES[0], first, -SIZES[0])
-    return first, [put(slope, state) for slope in by_weights], state
+    return first, [put(slope, state) for slope in by_weights]
 
 
 SIZES = real_symbols("eps0 eps1")
 
 
-def _weight_steps(name: str, args: Sequence[sp.Symbol], exprs: Sequence[sp.Expr], way: Any) -> Any:
+def _weight_steps(
+    name: str,
+    args: Sequence[sp.Symbol],
+    exprs: Sequence[sp.Expr],
+    way: Callable[[dict[str, Any]], list[Any]],
+) -> tuple[Claim, Claim]:
     """A claim for each weight about its second step, which `way` takes in numbers."""
 
     def component(j: int) -> Claim:
@@ -132,14 +138,14 @@ def _weight_steps(name: str, args: Sequence[sp.Symbol], exprs: Sequence[sp.Expr]
 
 def _variable() -> Verification:
     """(88) in the second of two steps of different size."""
-    _, second, _ = _descents()
+    _, second = _descents()
     args = (*FIRST, *SIZES)
     printed = -SIZES[0] * sum(second)
 
     def way(v: dict[str, Any]) -> list[Any]:
         first, after = (Run(neuron, squared, labelled(v), v[e.name]) for e in SIZES)
         before = first.states(start(v), 1)[-1]
-        return [b - a for a, b in zip(*after.states(before, 1), strict=True)]
+        return step_from(*after.states(before, 1))
 
     claims = _weight_steps("step of variable size", args, [-SIZES[1] * g for g in second], way)
     return Verification(claims, Formula("(88) as printed", args, printed))
@@ -148,7 +154,7 @@ def _variable() -> Verification:
 def _several() -> Verification:
     """(89) and (90) for heavy ball, with eps_(1,1) = eps and eps_(1,0) = mu eps, and for leapfrog."""
     mu = sp.Symbol("mu", real=True)
-    first, second, _ = _descents()
+    first, second = _descents()
     args = (*FIRST, SIZES[0], mu)
     exprs = [-SIZES[0] * (b + mu * a) for a, b in zip(first, second, strict=True)]
 
@@ -158,23 +164,23 @@ def _several() -> Verification:
         for _ in range(2):
             before, buffer = w, shifted(gradient(run.total, w), buffer, v["mu"])
             w = shifted(before, buffer, -run.eps)
-        return [b - a for a, b in zip(before, w, strict=True)]
+        return step_from(before, w)
 
     claims = _weight_steps("step with momentum", args, exprs, heavy_ball)
     printed = Formula("(90) as printed", args, SIZES[0] * (sum(second) + mu * sum(first)))
     return Verification((*claims, *_leapfrog(), _with_momentum()), printed)
 
 
-def _leapfrog() -> Any:
+def _leapfrog() -> tuple[Claim, Claim]:
     """w_2 = w_0 - 2 eps grad L(w_1) after one Euler step: eps_(1,1) = 2 eps and eps_(1,0) = -eps."""
-    first, second, _ = _descents()
+    first, second = _descents()
     exprs = [-2 * SIZES[0] * b + SIZES[0] * a for a, b in zip(first, second, strict=True)]
 
     def way(v: dict[str, Any]) -> list[Any]:
         run = Run(neuron, squared, labelled(v), v["eps0"])
         before, middle = run.states(start(v), 1)
         after = shifted(before, gradient(run.total, middle), -2 * run.eps)
-        return [b - a for a, b in zip(middle, after, strict=True)]
+        return step_from(middle, after)
 
     return _weight_steps("leapfrog step", (*FIRST, SIZES[0]), exprs, way)
 
