@@ -105,6 +105,11 @@ def test_all_of_curvature_but_its_experiments_is_settled() -> None:
     assert not [e.id for e in scope if e.verdict is Verdict.OPEN]
 
 
+@pytest.mark.parametrize("name", ["univariate-relu", "exact-path-kernel", "output-space-flow"])
+def test_paper_is_settled(name: str) -> None:
+    assert not [e.id for e in load(name).entries if e.verdict is Verdict.OPEN]
+
+
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.id)
 def test_entry_is_well_formed(entry: Entry) -> None:
     assert entry.id.partition("/")[0] in LEDGERS

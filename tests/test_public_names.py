@@ -19,7 +19,9 @@ CALLED = (  # the calls a user makes
     "signal_propagation.diagram", "signal_propagation.trajectory", "signal_propagation.variance",
     "signal_propagation.correlation", "splines.initialisation", "perturbation.linear",
     "perturbation.monotone", "finite.bumps", "finite.units", "relu_dynamics.boost", "relu_dynamics.measure",
-    "relu_dynamics.neuron", "relu_dynamics.regions", "relu_dynamics.velocity_field",
+    "relu_dynamics.neuron", "relu_dynamics.regions", "relu_dynamics.velocity_field", "output_flow.classes",
+    "output_flow.fields", "output_flow.inverses", "output_flow.kernels", "output_flow.rank_loss",
+    "output_flow.straight_line",
 )  # fmt: skip
 
 

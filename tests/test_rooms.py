@@ -35,7 +35,9 @@ def _for_checkers(node: ast.stmt) -> bool:
     return isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
 
 
-RESULTS = ("signal_propagation", "finite", "perturbation", "splines", "relu_dynamics")
+RESULTS = (
+    "signal_propagation", "finite", "perturbation", "splines", "relu_dynamics", "output_flow",
+)  # fmt: skip
 CAPABILITIES = (
     "infinite", "tangents", "geometry", "geodesics", "learned", "splines", "relu_dynamics",
 )  # fmt: skip

@@ -15,6 +15,10 @@ FOLDERS = {
     "univariate": (
         "potential", "particles", "rays", "penalty", "lift", "change", "kernels", "norms",
     ),
+    "path_kernel": (
+        "representation", "positivity", "reduction", "classes", "schemes", "regression",
+    ),
+    "output_flow": ("pseudoinverse", "fields", "lines", "classes"),
     "beyond": (
         "radial", "rough", "deep", "algebra", "critical", "total", "three", "arcs", "boosts", "regimes",
     ),

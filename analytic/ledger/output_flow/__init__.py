@@ -1,0 +1,1 @@
+"""Routes for the paper on flows in output space."""

@@ -1,0 +1,1 @@
+"""Routes for the paper on the exact path kernel."""
