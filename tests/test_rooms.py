@@ -36,7 +36,15 @@ def _for_checkers(node: ast.stmt) -> bool:
 
 
 RESULTS = ("signal_propagation", "finite", "perturbation", "splines", "relu_dynamics")
-CAPABILITIES = ("infinite", "geometry", "geodesics", "learned", "splines", "relu_dynamics")
+CAPABILITIES = (
+    "infinite",
+    "geometry",
+    "geodesics",
+    "learned",
+    "splines",
+    "relu_dynamics",
+    "path_kernel",
+)
 
 
 def _of(package: str, *rooms: str) -> tuple[str, ...]:
