@@ -100,15 +100,26 @@ class _Ends:
 
 
 def _rows_at_once(record: Record, ends: _Ends, memory: int) -> int:
-    """How many outputs fit into memory, by what one of them needs in the last step."""
-    with Meter() as meter:
-        adjoint = _Adjoint(record, ends.covectors(torch.arange(1)))
-        adjoint.step_back(record.steps - 1, ends.new_zeros(1, len(record.x)))
-    if meter.peak > memory:
+    """How many outputs fit into memory, by what two and three of them need in the last step."""
+    if ends.count < 3:
+        needed, more = _peak(record, ends, 1), 0
+    else:
+        needed, more = _peak(record, ends, 2), _peak(record, ends, 3)
+        more = max(1, more - needed)
+        needed -= more
+    if needed > memory:
         raise InputError(
-            f"memory = {memory} bytes was given, but one output needs {meter.peak}: give at least that."
+            f"memory = {memory} bytes was given, but one output needs {needed}: give at least that."
         )
-    return min(ends.count, memory // max(1, meter.peak))
+    return min(ends.count, 1 + (memory - needed) // more) if more else 1
+
+
+def _peak(record: Record, ends: _Ends, count: int) -> int:
+    """The memory of the last step, in bytes, for so many outputs."""
+    with Meter() as meter:
+        adjoint = _Adjoint(record, ends.covectors(torch.arange(count)))
+        adjoint.step_back(record.steps - 1, ends.new_zeros(count, len(record.x)))
+    return meter.peak
 
 
 @dataclass
