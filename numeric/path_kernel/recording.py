@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from numeric.inputs import InputError, resolve, whole
+from numeric.inputs import InputError, resolve, shown, whole
 from numeric.models import Model
 from numeric.path_kernel.examples import digests, is_mean, spread
 from numeric.path_kernel.files import Files, Head, Place, outline
@@ -168,7 +169,8 @@ class Recorder:
         self._moments: Tensor | None = None
         self._thread = ThreadPoolExecutor(1, "record")  # writes while the next step is computed
         self._pending: Future[None] | None = None
-        if self.done:
+        self._reopened = self.done > 0
+        if self._reopened:
             self._reopen()
         elif optimizer.state:
             raise InputError(
@@ -219,6 +221,8 @@ class Recorder:
         """`step` for examples that were looked at; `new` has the hashes of those that are not written yet."""
         if self._files is None:
             self.begin(x, y)
+        elif self._reopened:
+            self._go_on()
         self._require_unmoved()
         numbers = [numbers_of(self.kind, group) for group in self.optimizer.param_groups]
         value = self._move(x, y)
@@ -251,7 +255,7 @@ class Recorder:
         self.place.path.mkdir(parents=True, exist_ok=True)
         head.write(self.place.path)
         self._files = Files(self.place, head)
-        self._files.require_room(self.planned + 1)
+        self._files.require_room(self.planned)
         self._remember()
         self._fixed = {name: before[name] for name in self._versions(set(self._moving))}
         self._files.weights.append(self._last)
@@ -315,12 +319,17 @@ class Recorder:
                 f"The model's weights are not those of step {self.done} in {self.place.path}: restore them "
                 "first."
             )
-        files.truncate(self.done)
         files.require_room(max(self.planned - self.done, 0))
-        if self.planned > files.head.steps:
-            files.head = Head.from_fields(files.head.fields() | {"steps": self.planned})
-            files.head.write(self.place.path)
         self._files, self._head, self.known = files, files.head, files.digests()
+
+    def _go_on(self) -> None:
+        """Drop the steps that come after those that were done, when the first of them is made again."""
+        self._reopened = False
+        files = self.files
+        files.truncate(self.done)
+        if self.planned > files.head.steps:
+            files.head = replace(files.head, steps=self.planned)
+            files.head.write(self.place.path)
 
     def _remember(self) -> None:
         """Keep the weights as they are now."""
@@ -382,8 +391,8 @@ class Recorder:
     def _require_loss(self, value: Tensor) -> Tensor:
         if not isinstance(value, Tensor) or value.ndim or not value.requires_grad:
             raise InputError(
-                f"The loss gave {value!r}, but one number that depends on the parameters is needed: take a "
-                "mean or a sum, and detach nothing."
+                f"The loss gave {shown(value)}, but one number that depends on the parameters is needed: "
+                "take a mean or a sum, and detach nothing."
             )
         return value
 
