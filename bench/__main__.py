@@ -10,13 +10,14 @@ from bench import (
     imports,
     learned,
     log_volume,
+    path_recording,
     relu,
     sliders,
     splines,
 )
 
 BENCHMARKS = (
-    imports, catalogue, geometry, log_volume, gram, learned, splines, relu, sliders,
+    imports, catalogue, geometry, log_volume, gram, learned, splines, relu, path_recording, sliders,
 )  # fmt: skip
 
 

@@ -20,7 +20,7 @@ from torch import Tensor
 from analytic import activations as A
 from analytic.splines import INITIALISATIONS
 from device_checks import CPU, F64, Call, Device, check, named, network, normal
-from numeric import infinite, learned
+from numeric import infinite, learned, path_kernel
 from numeric.experiments import decision_boundaries
 from numeric.experiments.bayes import PosteriorVolume, Problem
 from numeric.experiments.deep_width import KernelSweep
@@ -151,10 +151,25 @@ def resumed(device: Device, n: int) -> Any:
         return trained(device, 1 + n, **kind)
 
 
+def influences(make: Any, steps: int, device: Device, n: int) -> Any:
+    """Steps are as many; the points whose outputs are followed grow."""
+    data = normal(CPU, 7, 2), (normal(CPU, 7, seed=1) > 0).long()
+    kind = {"steps": steps, "batch_size": 3, "device": named(device), "progress": False}
+    run = path_kernel.record(network(CPU, 2, 4, 2), F.cross_entropy, make, data, **kind)
+    again = path_kernel.retrain(run, torch.ones(7), progress=False)
+    x = normal(device, 3 * n, 2, seed=2)
+    return (
+        path_kernel.influence(run, x, progress=False), run.parameters(steps), run.weights(0), run.batch(0),
+        [part.detach() for part in again.parameters()],
+    )  # fmt: skip
+
+
 DYNAMICS: dict[str, Call] = {
     **{f"Flow, {delta}": partial(flow, delta) for delta in (-math.inf, None, math.inf)},
     "MeanField": cylinder, "Descent": descent, "runs from files": recalled, "clustering, variation": clusters,
     "Gathering": gathered, "train": trained, "train, resumed": resumed,
+    "record, AdamW": partial(influences, partial(torch.optim.AdamW, lr=0.1), 2),
+    "record, BackwardEuler": partial(influences, partial(path_kernel.BackwardEuler, lr=0.1), 1),
 }  # fmt: skip
 
 

@@ -77,8 +77,8 @@ def is_mean(loss: Loss, outputs: Tensor, targets: Tensor) -> bool:
 
 def spread(part: Tensor) -> Tensor:
     """Some of the examples, (n, ...) -> (m, ...), evenly spaced."""
-    places = torch.linspace(0, len(part) - 1, min(len(part), CHECKED)).long()
-    return part[places.to(part.device)]
+    count = min(len(part), CHECKED)
+    return part[torch.linspace(0, len(part) - 1, count, device=part.device).long()]
 
 
 def _slope(loss: Callable[[Tensor, Tensor], Tensor], outputs: Tensor, targets: Tensor) -> Tensor:

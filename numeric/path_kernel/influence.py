@@ -69,12 +69,12 @@ def influence(
         count = ends.count
         size = _rows_at_once(record, ends, memory)
         result = ends.new_zeros(count, len(record.x))
-        chunks = torch.arange(count).split(size)
-        total = len(chunks) * record.steps
+        starts = range(0, count, size)
+        total = len(starts) * record.steps
         with progress_bar(of="steps", show=progress, total=total) as bar:
-            for rows in chunks:
-                adjoint = _Adjoint(record, ends.covectors(rows))
-                shares = result[rows[0] : rows[-1] + 1]
+            for start in starts:
+                shares = result[start : start + size]
+                adjoint = _Adjoint(record, ends.covectors(start, len(shares)))
                 for step in reversed(range(record.steps)):
                     adjoint.step_back(step, shares)
                     bar.update(1)
@@ -102,10 +102,10 @@ class _Ends:
     def new_zeros(self, *shape: int) -> Tensor:
         return self.outputs.detach().new_zeros(shape)
 
-    def covectors(self, rows: Tensor) -> ByName:
-        """The gradients of some outputs by the weights, (r, *shape) by name."""
-        signals = self.new_zeros(len(rows), self.count)
-        signals[torch.arange(len(rows)), rows] = 1
+    def covectors(self, start: int, count: int) -> ByName:
+        """The gradients of so many outputs from one on by the weights, (r, *shape) by name."""
+        signals = self.new_zeros(count, self.count)
+        signals.diagonal(start).fill_(1)
         made = batched_gradient([self.outputs], list(self.at.values()), [signals])
         return dict(zip(self.at, made, strict=True))
 
@@ -128,7 +128,7 @@ def _rows_at_once(record: Record, ends: _Ends, memory: int) -> int:
 def _peak(record: Record, ends: _Ends, count: int) -> int:
     """The memory of the last step, in bytes, for so many outputs."""
     with Meter() as meter:
-        adjoint = _Adjoint(record, ends.covectors(torch.arange(count)))
+        adjoint = _Adjoint(record, ends.covectors(0, count))
         adjoint.step_back(record.steps - 1, ends.new_zeros(count, len(record.x)))
     return meter.peak
 

@@ -51,7 +51,7 @@ class Record:
     @property
     def losses(self) -> Tensor:
         """(N,), of each batch before its step."""
-        return torch.from_numpy(self.files.table[:, 0].copy())
+        return torch.tensor(self.files.table[:, 0], device="cpu")
 
     def parameters(self, step: int) -> dict[str, Tensor]:
         """The weights w_s by name, s from 0 to N: those that training moved."""
@@ -62,8 +62,7 @@ class Record:
         """Which examples step s saw, s from 0 to N - 1: (|B|,)."""
         self._require_step(step, self.steps - 1)
         start, end = (int(one) for one in self.files.table[step, 1:FIXED])
-        index = torch.from_numpy(self.files.batches.rows()[start:end].copy())
-        return index.to(self.x.device)
+        return torch.tensor(self.files.batches.rows()[start:end], device=self.x.device)
 
     def weights(self, step: int) -> Tensor:
         """The factor of each example's loss in the loss of step s, (|B|,): 1/|B| for a mean, 1 for a sum."""

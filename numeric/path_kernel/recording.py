@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -111,7 +111,7 @@ class _RecordedStep:
                 model, self.loss, optimizer, self.place, steps=self.steps, resume=batch.step
             )
             x, y = self.data
-            self.new = self.recorder.new_examples(x, y, torch.arange(len(x)))
+            self.new = self.recorder.new_examples(x, y, range(len(x)))
             if batch.step:
                 files = self.recorder.files
                 require_same_losses(Record(model, self.loss, x, y, files.steps, files))
@@ -165,7 +165,9 @@ class Recorder:
         self.known: dict[int, bytes] = {}
         self._files: Files | None = None
         self._names = {p: name for name, p in model.named_parameters()}
-        self._last = torch.empty(0)  # the weights after the last step, one after another
+        self._last = torch.empty(
+            0, device="cpu"
+        )  # the weights after the last step, one after another
         self._moments: Tensor | None = None
         self._thread = ThreadPoolExecutor(1, "record")  # writes while the next step is computed
         self._pending: Future[None] | None = None
@@ -200,15 +202,15 @@ class Recorder:
                 f"{len(x)} inputs, {len(y)} targets and {len(index)} indices were given: give as "
                 "many of each."
             )
-        return self.recorded(x, y, index, self.new_examples(x, y, index))
+        return self.recorded(x, y, index, self.new_examples(x, y, index.tolist()))
 
     def record(self, data: tuple[Tensor, Tensor]) -> Record:
         """What has been recorded so far, with all training points (x, y), (M, ...) each."""
         return opened(self.files, self.model, self.loss, _require_pair(data))
 
-    def new_examples(self, x: Tensor, y: Tensor, index: Tensor) -> dict[int, bytes]:
+    def new_examples(self, x: Tensor, y: Tensor, index: Iterable[int]) -> dict[int, bytes]:
         """The hashes of examples that are new; those that have changed are refused."""
-        now = {i: row.tobytes() for i, row in zip(index.tolist(), digests(x, y), strict=True)}
+        now = {i: row.tobytes() for i, row in zip(index, digests(x, y), strict=True)}
         changed = [i for i, digest in now.items() if self.known.get(i, digest) != digest]
         if changed:
             raise InputError(
@@ -349,7 +351,7 @@ class Recorder:
         now = self._versions(set(self._moving))
         changed = [name for name, version in self._fixed.items() if now.get(name) != version]
         for p, last in zip(self._moving, self._split(self._last), strict=True):
-            if not torch.equal(p.detach().flatten(), last):
+            if not _equal(p.detach().flatten(), last):
                 changed.append(self._names[p])
         if changed:
             raise InputError(
@@ -428,6 +430,12 @@ class Recorder:
     def _moment(self, p: nn.Parameter) -> Tensor:
         state: Any = self.optimizer.state[p]
         return state["max_exp_avg_sq"] if "max_exp_avg_sq" in state else state["exp_avg_sq"]
+
+
+def _equal(one: Tensor, other: Tensor) -> bool:
+    if one.device.type == "cpu":  # where torch.equal takes five times as long
+        return np.array_equal(one.numpy(), other.numpy())
+    return torch.equal(one, other)
 
 
 def _set_modes(model: nn.Module, modes: list[bool]) -> None:
