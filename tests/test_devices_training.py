@@ -151,25 +151,31 @@ def resumed(device: Device, n: int) -> Any:
         return trained(device, 1 + n, **kind)
 
 
-def influences(make: Any, steps: int, device: Device, n: int) -> Any:
-    """Steps are as many; the points whose outputs are followed grow."""
+def recorded(make: Any, device: Device, n: int) -> Any:
     data = normal(CPU, 7, 2), (normal(CPU, 7, seed=1) > 0).long()
-    kind = {"steps": steps, "batch_size": 3, "device": named(device), "progress": False}
-    run = path_kernel.record(network(CPU, 2, 4, 2), F.cross_entropy, make, data, **kind)
+    kind = {"steps": 2, "batch_size": 3, "device": named(device), "progress": False}
+    return path_kernel.record(network(CPU, 2, 4, 2), F.cross_entropy, make, data, **kind)
+
+
+def recorded_steps(make: Any, device: Device, n: int) -> Any:
+    """Weights are for the file; what is read is where the model is."""
+    run = recorded(make, device, n)
     again = path_kernel.retrain(run, torch.ones(7), progress=False)
-    x = normal(device, 3 * n, 2, seed=2)
-    return (
-        path_kernel.influence(run, x, progress=False), run.parameters(steps), run.weights(0), run.batch(0),
-        [part.detach() for part in again.parameters()],
-    )  # fmt: skip
+    after = [part.detach() for part in again.parameters()]
+    return run.parameters(2), run.weights(0), run.batch(1), after
+
+
+def influences(device: Device, n: int) -> Any:
+    """Steps are as many; the points whose outputs are followed grow."""
+    run = recorded(partial(torch.optim.AdamW, lr=0.1), device, n)
+    return path_kernel.influence(run, normal(device, 3 * n, 2, seed=2), progress=False)
 
 
 DYNAMICS: dict[str, Call] = {
     **{f"Flow, {delta}": partial(flow, delta) for delta in (-math.inf, None, math.inf)},
     "MeanField": cylinder, "Descent": descent, "runs from files": recalled, "clustering, variation": clusters,
     "Gathering": gathered, "train": trained, "train, resumed": resumed,
-    "record, AdamW": partial(influences, partial(torch.optim.AdamW, lr=0.1), 2),
-    "record, BackwardEuler": partial(influences, partial(path_kernel.BackwardEuler, lr=0.1), 1),
+    "record": partial(recorded_steps, partial(path_kernel.BackwardEuler, lr=0.1)), "influence": influences,
 }  # fmt: skip
 
 
