@@ -38,7 +38,7 @@ def influence(
     k. Leaving the point out changes the output by about minus this number, which is first order: `retrain`
     gives the change itself. Nothing is approximated: all steps are followed backwards through the record,
     momentum and Adam's moments included, with Hessian-vector products of each step's loss. That answers what
-    would have happened; what each point did add to the outputs is another question, which attributions answer.
+    would have happened; what each point did add to the outputs is another question, of attributions.
 
     record: the run.
     x: points (n, ...) as the model takes them.
