@@ -10,6 +10,7 @@ from bench import (
     imports,
     learned,
     log_volume,
+    path_recording,
     relu,
     sliders,
     splines,
@@ -17,7 +18,7 @@ from bench import (
 )
 
 BENCHMARKS = (
-    imports, catalogue, geometry, log_volume, gram, tangents, learned, splines, relu, sliders,
+    imports, catalogue, geometry, log_volume, gram, tangents, learned, splines, relu, path_recording, sliders,
 )  # fmt: skip
 
 

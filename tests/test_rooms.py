@@ -39,7 +39,8 @@ RESULTS = (
     "signal_propagation", "finite", "perturbation", "splines", "relu_dynamics", "output_flow",
 )  # fmt: skip
 CAPABILITIES = (
-    "infinite", "tangents", "geometry", "geodesics", "learned", "splines", "relu_dynamics",
+    "infinite", "tangents", "path_kernel", "geometry", "geodesics", "learned", "splines",
+    "relu_dynamics",
 )  # fmt: skip
 
 

@@ -1,0 +1,19 @@
+"""The exact path kernel of a recorded training run: what every training point did to a trained model."""
+
+from numeric.path_kernel.influence import influence
+from numeric.path_kernel.optimisers import SGDW, BackwardEuler, Leapfrog
+from numeric.path_kernel.record import Record, load
+from numeric.path_kernel.recording import Recorder, record
+from numeric.path_kernel.weighted_steps import retrain
+
+__all__ = [
+    "SGDW",
+    "BackwardEuler",
+    "Leapfrog",
+    "Record",
+    "Recorder",
+    "influence",
+    "load",
+    "record",
+    "retrain",
+]
