@@ -1,0 +1,263 @@
+r"""A model on a straight segment of weights, $w(t) = w_0 + t\,(w_1 - w_0)$, each row of a batch at a t of its own.
+
+    segment = Segment(model, start, stop)
+    segment.outputs(x, t)             # (e, ...), (e,) -> (e, k)
+    segment.slopes(x, t)              # the same, and their derivatives by t
+    segment.switches(x, t)            # the same, and the values that decide on which side of a kink a unit is
+
+An operation that is linear in its parameters, such as a linear layer or a convolution, is run twice,
+with $w_0$ and with $w_1 - w_0$, and the second result is scaled row by row; parameters that are added or
+multiplied get a row axis. A model that uses parameters in other ways is run once for each distinct t.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import torch
+import torch.autograd.forward_ad as forward_mode
+import torch.nn.functional as F
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from numeric.models import Model
+from numeric.path_kernel.kinks import Switches, SwitchRecorder
+
+Parameters = dict[str, Tensor]
+
+# By place in the arguments: what of a call is a weight, and what a bias.
+LINEAR_IN_PARAMETERS: dict[Callable[..., Any], tuple[str, ...]] = {
+    F.linear: ("input", "weight", "bias"),
+    torch.conv1d: ("input", "weight", "bias"),
+    torch.conv2d: ("input", "weight", "bias"),
+    torch.conv3d: ("input", "weight", "bias"),
+    torch.conv_transpose1d: ("input", "weight", "bias"),
+    torch.conv_transpose2d: ("input", "weight", "bias"),
+    torch.conv_transpose3d: ("input", "weight", "bias"),
+}
+ELEMENTWISE = {
+    torch.add, torch.sub, torch.mul, torch.div, Tensor.add, Tensor.sub, Tensor.mul, Tensor.div,
+    Tensor.__add__, Tensor.__radd__, Tensor.__sub__, Tensor.__rsub__, Tensor.__mul__, Tensor.__rmul__,
+    Tensor.__truediv__, Tensor.__rtruediv__, Tensor.add_, Tensor.sub_, Tensor.mul_, Tensor.div_,
+    Tensor.__iadd__, Tensor.__isub__, Tensor.__imul__,
+}  # fmt: skip
+MATRIX_PRODUCTS = {torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.mm, Tensor.mm}
+NORMALISATIONS = {"layer_norm", "group_norm", "batch_norm", "instance_norm", "rms_norm"}
+
+
+class NoRowRule(Exception):
+    """A parameter is used in a way for which rows cannot have a t of their own."""
+
+
+@dataclass(frozen=True, eq=False)
+class Segment:
+    """The segment from parameters `start` to `stop` of a model; parameters that are not named stay."""
+
+    model: Model
+    start: Parameters
+    stop: Parameters
+    _by_rows: list[bool] = field(default_factory=lambda: [True], repr=False)
+
+    @cached_property
+    def step(self) -> Parameters:
+        """stop - start, by name."""
+        return {name: self.stop[name] - value for name, value in self.start.items()}
+
+    def at(self, t: float) -> Parameters:
+        """The parameters at one t; the ends are exact."""
+        if t in (0, 1):
+            return self.stop if t else self.start
+        return {name: torch.lerp(value, self.stop[name], t) for name, value in self.start.items()}
+
+    def outputs_at_start(self, x: Tensor) -> Tensor:
+        """f(x; w_0), (n, ...) -> (n, k)."""
+        return self._call(self.start, x)
+
+    def outputs_at_end(self, x: Tensor) -> Tensor:
+        """f(x; w_1), (n, ...) -> (n, k)."""
+        return self._call(self.stop, x)
+
+    def outputs(self, x: Tensor, t: Tensor) -> Tensor:
+        """f(x; w(t)), row by row: (e, ...), (e,) -> (e, k)."""
+        if self._by_rows[0]:
+            try:
+                with RowParameters(self.start, self.step, t):
+                    return self._call(self.start, x)
+            except NoRowRule:
+                self._by_rows[0] = False
+        return self._by_distinct_t(x, t, lambda rows, at: self._call(self.at(at), rows))
+
+    def slopes(self, x: Tensor, t: Tensor) -> tuple[Tensor, Tensor]:
+        """f(x; w(t)) and its derivative by t, which is J(x; w(t)) (w_1 - w_0): (e, k) each."""
+        if self._by_rows[0]:
+            with forward_mode.dual_level():
+                value = self.outputs(x, forward_mode.make_dual(t, torch.ones_like(t)))
+                if self._by_rows[0]:
+                    return _primal_and_tangent(value)
+        values = self._by_distinct_t(x, t, self._slopes_at)
+        return values[:, 0], values[:, 1]
+
+    def _slopes_at(self, rows: Tensor, at: float) -> Tensor:
+        parameters = self.at(at)
+        with forward_mode.dual_level():
+            dual = {n: forward_mode.make_dual(w, self.step[n]) for n, w in parameters.items()}
+            return torch.stack(_primal_and_tangent(self._call(dual, rows)), 1)
+
+    def switches(self, x: Tensor, t: Tensor) -> tuple[Tensor, Tensor, Switches]:
+        """Values, slopes, and what decides between the pieces of kinked operations."""
+        with SwitchRecorder() as recorder:
+            values, slopes = self.slopes(x, t)
+        if not self._by_rows[0] and recorder.switches:
+            return values, slopes, self._switches_by_distinct_t(x, t)
+        return values, slopes, Switches.of(recorder.switches, len(x))
+
+    def _switches_by_distinct_t(self, x: Tensor, t: Tensor) -> Switches:
+        def at(rows: Tensor, at: float) -> Tensor:
+            with SwitchRecorder() as recorder:
+                self._call(self.at(at), rows)
+            found = Switches.of(recorder.switches, len(rows))
+            widths.append(tuple(part.shape[1:] for part in found.parts))
+            return torch.cat([part.flatten(1) for part in found.parts], 1)
+
+        widths: list[tuple[torch.Size, ...]] = []
+        flat = self._by_distinct_t(x, t, at)
+        shapes = widths[-1]
+        parts = flat.split([shape.numel() for shape in shapes], 1)
+        return Switches(
+            tuple(p.reshape(len(x), *shape) for p, shape in zip(parts, shapes, strict=True))
+        )
+
+    def _by_distinct_t(
+        self, x: Tensor, t: Tensor, call: Callable[[Tensor, float], Tensor]
+    ) -> Tensor:
+        distinct, which = t.unique(return_inverse=True)
+        groups = [torch.nonzero(which == k).squeeze(1) for k in range(len(distinct))]
+        results = [
+            call(x[rows], at) for rows, at in zip(groups, distinct.tolist(), strict=True)
+        ]  # one copy of the distinct t to the host
+        return torch.cat(results)[torch.cat(groups).argsort()]
+
+    def _call(self, parameters: Mapping[str, Tensor], x: Tensor) -> Tensor:
+        return self.model.functional_call(parameters, x.clone()).flatten(1)
+
+
+def _primal_and_tangent(value: Tensor) -> tuple[Tensor, Tensor]:
+    primal, tangent = forward_mode.unpack_dual(value)
+    return primal, torch.zeros_like(primal) if tangent is None else tangent
+
+
+class RowParameters(TorchFunctionMode):
+    """Inside, tensors of `start` act as start + t step, with a t for each row of the batch."""
+
+    def __init__(self, start: Parameters, step: Parameters, t: Tensor) -> None:
+        super().__init__()
+        self.t = t
+        self.moves = {id(value): step[name] for name, value in start.items()}
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if not self._uses_parameters(args, kwargs) or _only_reads(func):
+            return func(*args, **kwargs)
+        if func in LINEAR_IN_PARAMETERS:
+            return self._linear(func, args, kwargs)
+        if func in ELEMENTWISE and not kwargs:
+            return func(*self._expanded(args))
+        if func in MATRIX_PRODUCTS and not kwargs and id(args[0]) not in self.moves and args[1].ndim == 2:
+            left, right = args
+            return func(left, right) + self._scaled(func(left, self.moves[id(right)]))
+        if getattr(func, "__name__", "") in NORMALISATIONS:
+            return self._normalised(func, args, kwargs)
+        if getattr(func, "__name__", "") == "prelu":
+            return self._prelu(*args, **kwargs)
+        raise NoRowRule
+
+    def _uses_parameters(self, args: Any, kwargs: Mapping[str, Any]) -> bool:
+        for value in (*args, *kwargs.values()):
+            if isinstance(value, Tensor) and id(value) in self.moves:
+                return True
+            if isinstance(value, list | tuple) and self._uses_parameters(value, {}):
+                return True
+        return False
+
+    def _scaled(self, value: Tensor) -> Tensor:
+        return value * self.t.reshape(-1, *(1,) * (value.ndim - 1))
+
+    def _linear(self, func: Any, args: tuple, kwargs: dict) -> Tensor:
+        """func is linear in weight and bias together."""
+        bound = dict(zip(LINEAR_IN_PARAMETERS[func], args, strict=False)) | kwargs
+        rest = args[3:]
+        x, weight, bias = bound.pop("input"), bound.pop("weight"), bound.pop("bias", None)
+        if id(x) in self.moves or len(x) != len(self.t):
+            raise NoRowRule
+        value = func(x, weight, bias, *rest, **bound)
+        move = self.moves.get(id(weight))
+        shift = None if bias is None else self.moves.get(id(bias))
+        if move is None and shift is None:
+            return value
+        move = torch.zeros_like(weight) if move is None else move
+        return value + self._scaled(func(x, move, shift, *rest, **bound))
+
+    def _expanded(self, args: tuple) -> list[Any]:
+        """Parameters among the two arguments of an elementwise operation, with a row axis."""
+        ndims = [part.ndim for part in args if isinstance(part, Tensor) and id(part) not in self.moves]
+        if len(args) != 2 or not ndims:
+            raise NoRowRule
+        return [self._rows_of(part, max(ndims)) if self._moves(part) else part for part in args]
+
+    def _moves(self, value: Any) -> bool:
+        return isinstance(value, Tensor) and id(value) in self.moves
+
+    def _rows_of(self, value: Tensor, ndim: int) -> Tensor:
+        """start + t step of a parameter that meets tensors (e, ...) of so many axes."""
+        move = self.moves[id(value)]
+        if value.ndim == ndim and value.shape[0] == 1:
+            value, move = value[0], move[0]
+        if value.ndim >= ndim:
+            raise NoRowRule
+        ones = (1,) * (ndim - 1 - value.ndim)
+        value, move = value.reshape(1, *ones, *value.shape), move.reshape(1, *ones, *move.shape)
+        return value + self._scaled(move.expand(len(self.t), *move.shape[1:]))
+
+    def _normalised(self, func: Any, args: tuple, kwargs: dict) -> Tensor:
+        """The normalisation without its affine part, and then that."""
+        name = func.__name__
+        places = {
+            "layer_norm": (2, 3), "rms_norm": (2, None), "group_norm": (2, 3),
+            "batch_norm": (3, 4), "instance_norm": (3, 4),
+        }[name]  # fmt: skip
+        args, kwargs = list(args), dict(kwargs)
+        affine: list[Tensor | None] = []
+        for place, key in zip(places, ("weight", "bias"), strict=True):
+            value = None
+            if place is not None and place < len(args):
+                value, args[place] = args[place], None
+            elif key in kwargs:
+                value = kwargs.pop(key)
+            affine.append(value)
+        if self._uses_parameters(args, kwargs):
+            raise NoRowRule
+        value = func(*args, **kwargs)
+        channels = name not in ("layer_norm", "rms_norm")
+        for part, operation in zip(affine, (torch.mul, torch.add), strict=True):
+            if part is None:
+                continue
+            rows = self._rows_of(part, part.ndim + 1) if self._moves(part) else part[None]
+            shape = (len(rows), -1, *(1,) * (value.ndim - 2)) if channels else (
+                len(rows), *(1,) * (value.ndim - part.ndim - 1), *part.shape
+            )  # fmt: skip
+            value = operation(value, rows.reshape(shape))
+        return value
+
+    def _prelu(self, x: Tensor, weight: Tensor) -> Tensor:
+        rows = self._rows_of(weight, 2) if self._moves(weight) else weight[None]
+        slope = rows.reshape(len(rows), -1, *(1,) * (x.ndim - 2))
+        above = F.relu(x)  # seen by a recorder of kinks outside
+        return above + slope * (x - above)
+
+
+def _only_reads(func: Any) -> bool:
+    """Whether a function reads a property, such as a shape, and no value."""
+    return getattr(func, "__name__", "") in ("__get__", "size", "dim", "numel", "is_floating_point")
