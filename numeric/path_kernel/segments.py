@@ -1,6 +1,6 @@
 r"""A model on a straight segment of weights, $w(t) = w_0 + t\,(w_1 - w_0)$, each row of a batch at a t of its own.
 
-    segment = Segment(model, start, stop)
+    segment = Segment.of(model, start, stop, x)
     segment.outputs(x, t)             # (e, ...), (e,) -> (e, k)
     segment.slopes(x, t)              # the same, and their derivatives by t
     segment.switches(x, t)            # the same, and the values that decide on which side of a kink a unit is
@@ -13,8 +13,8 @@ multiplied get a row axis. A model that uses parameters in other ways is run onc
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any
 
 import torch
@@ -54,12 +54,20 @@ class NoRowRule(Exception):
 
 @dataclass(frozen=True, eq=False)
 class Segment:
-    """The segment from parameters `start` to `stop` of a model; parameters that are not named stay."""
+    """The segment from parameters `start` to `stop` of a model; parameters that are not named stay.
+
+    `by_rows` says whether rows can have a t of their own in one pass, as `rows_have_rules` finds out.
+    """
 
     model: Model
     start: Parameters
     stop: Parameters
-    _by_rows: list[bool] = field(default_factory=lambda: [True], repr=False)
+    by_rows: bool
+
+    @classmethod
+    def of(cls, model: Model, start: Parameters, stop: Parameters, x: Tensor) -> Segment:
+        """The segment, after a pass at two points that tells whether rows can have a t of their own."""
+        return cls(model, start, stop, rows_have_rules(model, start, x))
 
     @cached_property
     def step(self) -> Parameters:
@@ -82,66 +90,83 @@ class Segment:
 
     def outputs(self, x: Tensor, t: Tensor) -> Tensor:
         """f(x; w(t)), row by row: (e, ...), (e,) -> (e, k)."""
-        if self._by_rows[0]:
-            try:
-                with RowParameters(self.start, self.step, t):
-                    return self._call(self.start, x)
-            except NoRowRule:
-                self._by_rows[0] = False
-        return self._by_distinct_t(x, t, lambda rows, at: self._call(self.at(at), rows))
+        if self.by_rows:
+            return self._rows(self.start, x, t)
+        return self.by_distinct_t(x, t, lambda rows, at: self._call(self.at(at), rows))
 
-    def slopes(self, x: Tensor, t: Tensor) -> tuple[Tensor, Tensor]:
-        """f(x; w(t)) and its derivative by t, which is J(x; w(t)) (w_1 - w_0): (e, k) each."""
-        if self._by_rows[0]:
-            with forward_mode.dual_level():
-                value = self.outputs(x, forward_mode.make_dual(t, torch.ones_like(t)))
-                if self._by_rows[0]:
-                    return _primal_and_tangent(value)
-        values = self._by_distinct_t(x, t, self._slopes_at)
-        return values[:, 0], values[:, 1]
-
-    def _slopes_at(self, rows: Tensor, at: float) -> Tensor:
-        parameters = self.at(at)
+    def slopes(self, x: Tensor, t: Tensor, along: Parameters | None = None) -> tuple[Tensor, Tensor]:
+        """f(x; w(t)) and J(x; w(t)) v, (e, k) each; v are directions by name, by default the step."""
+        if not self.by_rows:
+            both = self.by_distinct_t(x, t, partial(self._slopes_at, along or self.step))
+            return both[:, 0], both[:, 1]
         with forward_mode.dual_level():
-            dual = {n: forward_mode.make_dual(w, self.step[n]) for n, w in parameters.items()}
+            if along is None:
+                dual = forward_mode.make_dual(t, torch.ones_like(t))
+                return _primal_and_tangent(self._rows(self.start, x, dual))
+            start = {name: _dual(value, along.get(name)) for name, value in self.start.items()}
+            return _primal_and_tangent(self._rows(start, x, t))
+
+    def _slopes_at(self, along: Parameters, rows: Tensor, at: float) -> Tensor:
+        with forward_mode.dual_level():
+            dual = {name: _dual(value, along.get(name)) for name, value in self.at(at).items()}
             return torch.stack(_primal_and_tangent(self._call(dual, rows)), 1)
 
     def switches(self, x: Tensor, t: Tensor) -> tuple[Tensor, Tensor, Switches]:
-        """Values, slopes, and what decides between the pieces of kinked operations."""
+        """Values and slopes along the step, and what decides between the pieces of kinked operations."""
         with SwitchRecorder() as recorder:
             values, slopes = self.slopes(x, t)
-        if not self._by_rows[0] and recorder.switches:
+        if not self.by_rows and recorder.switches:
             return values, slopes, self._switches_by_distinct_t(x, t)
         return values, slopes, Switches.of(recorder.switches, len(x))
 
     def _switches_by_distinct_t(self, x: Tensor, t: Tensor) -> Switches:
-        def at(rows: Tensor, at: float) -> Tensor:
+        def recorded(rows: Tensor, at: float) -> Tensor:
             with SwitchRecorder() as recorder:
                 self._call(self.at(at), rows)
-            found = Switches.of(recorder.switches, len(rows))
-            widths.append(tuple(part.shape[1:] for part in found.parts))
-            return torch.cat([part.flatten(1) for part in found.parts], 1)
+            parts = Switches.of(recorder.switches, len(rows)).parts
+            shapes[:] = [part.shape[1:] for part in parts]
+            return torch.cat([part.flatten(1) for part in parts], 1)
 
-        widths: list[tuple[torch.Size, ...]] = []
-        flat = self._by_distinct_t(x, t, at)
-        shapes = widths[-1]
+        shapes: list[torch.Size] = []
+        flat = self.by_distinct_t(x, t, recorded)
         parts = flat.split([shape.numel() for shape in shapes], 1)
         return Switches(
             tuple(p.reshape(len(x), *shape) for p, shape in zip(parts, shapes, strict=True))
         )
 
-    def _by_distinct_t(
-        self, x: Tensor, t: Tensor, call: Callable[[Tensor, float], Tensor]
-    ) -> Tensor:
+    @staticmethod
+    def by_distinct_t(x: Tensor, t: Tensor, call: Callable[[Tensor, float], Tensor]) -> Tensor:
+        """call(rows, t) for the rows of each distinct t, put together in their order."""
         distinct, which = t.unique(return_inverse=True)
         groups = [torch.nonzero(which == k).squeeze(1) for k in range(len(distinct))]
-        results = [
-            call(x[rows], at) for rows, at in zip(groups, distinct.tolist(), strict=True)
-        ]  # one copy of the distinct t to the host
+        results = [call(x[rows], at) for rows, at in zip(groups, distinct.tolist(), strict=True)]
         return torch.cat(results)[torch.cat(groups).argsort()]
+
+    def _rows(self, start: Parameters, x: Tensor, t: Tensor) -> Tensor:
+        with RowParameters(start, self.step, t):
+            return self._call(start, x)
 
     def _call(self, parameters: Mapping[str, Tensor], x: Tensor) -> Tensor:
         return self.model.functional_call(parameters, x.clone()).flatten(1)
+
+
+def rows_have_rules(model: Model, parameters: Parameters, x: Tensor) -> bool:
+    """Whether all parameters are used in ways that let each row have a t of its own."""
+    rows = x[:1].expand(2, *x.shape[1:])
+    try:
+        with RowParameters(parameters, parameters, torch.arange(2, device=x.device).to(x)):
+            doubled = model.functional_call(parameters, rows.clone()).flatten(1)[1]
+    except NoRowRule:
+        return False
+    # Whatever else a model may do with a parameter, such as reading its numbers, shows here.
+    twice = {name: 2 * value for name, value in parameters.items()}
+    expected = model.functional_call(twice, rows.clone()).flatten(1)[1]
+    size = torch.maximum(doubled.abs(), expected.abs()).amax()
+    return bool((doubled - expected).abs().amax() <= torch.finfo(x.dtype).eps ** 0.5 * size)
+
+
+def _dual(value: Tensor, tangent: Tensor | None) -> Tensor:
+    return value if tangent is None else forward_mode.make_dual(value, tangent)
 
 
 def _primal_and_tangent(value: Tensor) -> tuple[Tensor, Tensor]:
@@ -155,7 +180,7 @@ class RowParameters(TorchFunctionMode):
     def __init__(self, start: Parameters, step: Parameters, t: Tensor) -> None:
         super().__init__()
         self.t = t
-        self.moves = {id(value): step[name] for name, value in start.items()}
+        self.moves = {_key(value): step[name] for name, value in start.items()}
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -165,9 +190,9 @@ class RowParameters(TorchFunctionMode):
             return self._linear(func, args, kwargs)
         if func in ELEMENTWISE and not kwargs:
             return func(*self._expanded(args))
-        if func in MATRIX_PRODUCTS and not kwargs and id(args[0]) not in self.moves and args[1].ndim == 2:
+        if func in MATRIX_PRODUCTS and not kwargs and _key(args[0]) not in self.moves and args[1].ndim == 2:
             left, right = args
-            return func(left, right) + self._scaled(func(left, self.moves[id(right)]))
+            return func(left, right) + self._scaled(func(left, self.moves[_key(right)]))
         if getattr(func, "__name__", "") in NORMALISATIONS:
             return self._normalised(func, args, kwargs)
         if getattr(func, "__name__", "") == "prelu":
@@ -176,7 +201,7 @@ class RowParameters(TorchFunctionMode):
 
     def _uses_parameters(self, args: Any, kwargs: Mapping[str, Any]) -> bool:
         for value in (*args, *kwargs.values()):
-            if isinstance(value, Tensor) and id(value) in self.moves:
+            if isinstance(value, Tensor) and _key(value) in self.moves:
                 return True
             if isinstance(value, list | tuple) and self._uses_parameters(value, {}):
                 return True
@@ -190,11 +215,11 @@ class RowParameters(TorchFunctionMode):
         bound = dict(zip(LINEAR_IN_PARAMETERS[func], args, strict=False)) | kwargs
         rest = args[3:]
         x, weight, bias = bound.pop("input"), bound.pop("weight"), bound.pop("bias", None)
-        if id(x) in self.moves or len(x) != len(self.t):
+        if _key(x) in self.moves or len(x) != len(self.t):
             raise NoRowRule
         value = func(x, weight, bias, *rest, **bound)
-        move = self.moves.get(id(weight))
-        shift = None if bias is None else self.moves.get(id(bias))
+        move = self.moves.get(_key(weight))
+        shift = None if bias is None else self.moves.get(_key(bias))
         if move is None and shift is None:
             return value
         move = torch.zeros_like(weight) if move is None else move
@@ -202,17 +227,17 @@ class RowParameters(TorchFunctionMode):
 
     def _expanded(self, args: tuple) -> list[Any]:
         """Parameters among the two arguments of an elementwise operation, with a row axis."""
-        ndims = [part.ndim for part in args if isinstance(part, Tensor) and id(part) not in self.moves]
+        ndims = [part.ndim for part in args if isinstance(part, Tensor) and _key(part) not in self.moves]
         if len(args) != 2 or not ndims:
             raise NoRowRule
         return [self._rows_of(part, max(ndims)) if self._moves(part) else part for part in args]
 
     def _moves(self, value: Any) -> bool:
-        return isinstance(value, Tensor) and id(value) in self.moves
+        return isinstance(value, Tensor) and _key(value) in self.moves
 
     def _rows_of(self, value: Tensor, ndim: int) -> Tensor:
         """start + t step of a parameter that meets tensors (e, ...) of so many axes."""
-        move = self.moves[id(value)]
+        move = self.moves[_key(value)]
         if value.ndim == ndim and value.shape[0] == 1:
             value, move = value[0], move[0]
         if value.ndim >= ndim:
@@ -256,6 +281,11 @@ class RowParameters(TorchFunctionMode):
         slope = rows.reshape(len(rows), -1, *(1,) * (x.ndim - 2))
         above = F.relu(x)  # seen by a recorder of kinks outside
         return above + slope * (x - above)
+
+
+def _key(value: Tensor) -> tuple[int, torch.Size]:
+    """What a tensor shares with its detached copies and duals, and with no other parameter."""
+    return value.data_ptr(), value.shape
 
 
 def _only_reads(func: Any) -> bool:
