@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from numeric import kernels as kernels
     from numeric import learned as learned
     from numeric import models as models
+    from numeric import path_kernel as path_kernel
     from numeric import relu_dynamics as relu_dynamics
     from numeric import runs as runs
     from numeric import splines as splines
@@ -35,6 +36,7 @@ __getattr__, __dir__, __all__ = lazy.names(
         "kernels": "numeric.kernels",
         "learned": "numeric.learned",
         "models": "numeric.models",
+        "path_kernel": "numeric.path_kernel",
         "relu_dynamics": "numeric.relu_dynamics",
         "runs": "numeric.runs",
         "splines": "numeric.splines",

@@ -38,6 +38,7 @@ def _for_checkers(node: ast.stmt) -> bool:
 RESULTS = ("signal_propagation", "finite", "perturbation", "splines", "relu_dynamics")
 CAPABILITIES = (
     "infinite", "tangents", "geometry", "geodesics", "learned", "splines", "relu_dynamics",
+    "path_kernel",
 )  # fmt: skip
 
 
@@ -64,6 +65,7 @@ BELOW = {  # the rooms that each room may import beside itself
     "numeric.runs": _of("numeric", "inputs", "progress", "estimate", "models"),
     **dict.fromkeys(_of("numeric", *CAPABILITIES), SHARED),
     "numeric.geodesics": (*SHARED, "numeric.geometry"),
+    "numeric.path_kernel": (*SHARED, "numeric.tangents"),
     "numeric.experiments": (*SHARED, *_of("numeric", *CAPABILITIES)),
 }
 

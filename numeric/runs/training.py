@@ -33,6 +33,7 @@ class Batch:
     x: Tensor  # (n, ...)
     y: Tensor | None  # (n, ...), or None if there are no targets
     index: Tensor  # (n,), which of all examples they are
+    step: int  # the number of updates before this one
 
 
 Optimizer = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
@@ -255,17 +256,17 @@ class TrainingState:
     def _batch(self) -> Batch:
         """The next examples of a shuffled epoch; the last ones of it may be fewer."""
         if self.size == len(self.x):
-            return self._everything
+            return Batch(self.x, self.y, self._all_rows, self.step)
         if self.place >= len(self.order):
             self.order = torch.randperm(len(self.x), generator=self.generator)
             self.place = 0
         rows = self.order[self.place : self.place + self.size].to(self.device)
         self.place += self.size
-        return Batch(self.x[rows], None if self.y is None else self.y[rows], rows)
+        return Batch(self.x[rows], None if self.y is None else self.y[rows], rows, self.step)
 
     @cached_property
-    def _everything(self) -> Batch:
-        return Batch(self.x, self.y, torch.arange(len(self.x), device=self.device))
+    def _all_rows(self) -> Tensor:
+        return torch.arange(len(self.x), device=self.device)
 
     def snap(self, wanted: Collection[int]) -> None:
         """A copy of the parameters, if this step is wanted."""

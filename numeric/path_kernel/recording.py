@@ -1,0 +1,411 @@
+"""Records of training runs: weights, batches and the optimiser's settings go to disk as they come."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from numeric.inputs import InputError, resolve, whole
+from numeric.models import Model
+from numeric.path_kernel.examples import digests, is_mean
+from numeric.path_kernel.files import Files, Head, Place, outline
+from numeric.path_kernel.record import Record, opened, require_same_model
+from numeric.path_kernel.update_rules import Group, kind_of, numbers_of
+from numeric.runs import Batch, train
+from numeric.runs.result import Loss
+from numeric.runs.store import fingerprint
+from numeric.runs.training import Optimizer, Scheduler
+
+__all__ = ["Recorder", "record"]
+
+DTYPES = {torch.float32: "float32", torch.float64: "float64"}
+
+
+def record(
+    model: nn.Module,
+    loss: Loss,
+    optimizer: Optimizer,
+    data: tuple[Tensor, Tensor],
+    *,
+    steps: int,
+    batch_size: int | None = None,
+    seed: int = 0,
+    store: str | Path | None = None,
+    key: str = "",
+    every: int = 1_000,
+    device: str | torch.device = "auto",
+    progress: bool = True,
+    scheduler: Scheduler | None = None,
+) -> Record:
+    """Train a copy of a model, and keep all that the exact path kernel needs of every step.
+
+    model: a torch module with parameters to train, all float32 or all float64. It is trained in the mode it
+        is in, and left as it is.
+    loss: outputs (n, ...) and targets (n, ...) of a batch -> the mean or the sum of the losses of its
+        examples.
+    optimizer: makes one for given parameters, as `partial(torch.optim.SGD, lr=0.1)` does: SGD, Adam or
+        AdamW of torch, Leapfrog or BackwardEuler of this package, with any settings and groups.
+    data: tensors (x, y) with examples along the first axis.
+    steps, batch_size, seed, key, every, device, progress, scheduler: as `numeric.runs.train` takes them.
+    store: a folder for the record, which holds steps + 1 copies of the weights, and as many of second
+        moments for Adam. The same call goes on with a record that was interrupted, to the same bits, or
+        does nothing. Without one, the record is in a temporary folder that lives as long as it does.
+
+    Returned is a `Record`. Refused, before anything is trained, are models whose outputs depend on other
+    examples or on chance (batch normalisation and dropout in training mode), losses that mix examples,
+    optimisers without a rule, and a record that the disk cannot hold; and afterwards what `train` refuses.
+
+    >>> from functools import partial
+    >>> x = torch.linspace(-1, 1, 20, dtype=torch.float64)[:, None]
+    >>> sgd = partial(torch.optim.SGD, lr=0.1)
+    >>> net = nn.Linear(1, 1).double()
+    >>> run = record(net, nn.functional.mse_loss, sgd, (x, 2 * x), steps=3, device="cpu", progress=False)
+    >>> run.steps, run.rule.scalar(0), run.weights(0)[:2].tolist()
+    (3, -0.1, [0.05, 0.05])
+    """
+    whole("steps", steps)
+    where, place = resolve(device), Place(store)
+    place.path.mkdir(parents=True, exist_ok=True)
+    x, y = _require_pair(data)
+    modes = [part.training for part in model.modules()] if isinstance(model, nn.Module) else []
+    step = _RecordedStep(place, loss, (x.to(where), y.to(where)), steps, every, modes)
+    run = train(
+        model, None, data, optimizer, steps=steps, batch_size=batch_size, seed=seed, device=where,
+        store=None if place.temporary else place.path / "training", key=f"{key}; modes {modes}",
+        every=every, progress=progress, scheduler=scheduler, step=step,
+    )  # fmt: skip
+    trained = run.template
+    _set_modes(trained, modes)
+    return opened(Files.opened(place), trained, loss, (x.to(where), y.to(where)))
+
+
+class _RecordedStep:
+    """A step of the training loop that records itself; its files are opened at the first."""
+
+    def __init__(
+        self,
+        place: Place,
+        loss: Loss,
+        data: tuple[Tensor, Tensor],
+        steps: int,
+        every: int,
+        modes: list[bool],
+    ) -> None:
+        self.place, self.loss, self.data = place, loss, data
+        self.steps, self.every, self.modes = steps, every, modes
+        self.recorder: Recorder | None = None
+        self.new: dict[int, bytes] = {}  # the hashes of all examples, until they are written
+
+    def __call__(self, model: nn.Module, optimizer: torch.optim.Optimizer, batch: Batch) -> Tensor:
+        if self.recorder is None:
+            _set_modes(model, self.modes)
+            self.recorder = Recorder(
+                model, self.loss, optimizer, self.place, steps=self.steps, resume=batch.step
+            )
+            x, y = self.data
+            self.new = self.recorder.new_examples(x, y, torch.arange(len(x)))
+        targets = self.data[1][batch.index]
+        value = self.recorder.recorded(batch.x, targets, batch.index, self.new)
+        self.new = {}
+        done = batch.step + 1
+        if done % self.every == 0 or done == self.steps:
+            self.recorder.files.flush()  # the checkpoint that is written now counts on it
+        return value
+
+
+class Recorder:
+    """Records the steps of a training loop of one's own.
+
+    recorder = Recorder(model, loss, optimizer, store); then recorder.step(x, y, index) for every batch, in
+    place of zero_grad, backward and step; then run = recorder.record((x, y)).
+
+    model, loss: as `record` takes them. optimizer: a torch optimiser of the model's parameters, with a
+    rule, that has made no step yet. store: a folder, or None for a temporary one. steps: how many are
+    planned, if that is known: then room on the disk is required in advance. resume: the step from which to
+    go on with a record in the folder; later ones are dropped. Model and optimiser must have been restored
+    to that step. Without it, a folder that holds a record is refused.
+
+    >>> x = torch.linspace(-1, 1, 20, dtype=torch.float64)[:, None]
+    >>> net = nn.Linear(1, 1).double()
+    >>> recorder = Recorder(net, nn.functional.mse_loss, torch.optim.SGD(net.parameters(), lr=0.1))
+    >>> for rows in torch.arange(20).split(8):
+    ...     value = recorder.step(x[rows], 2 * x[rows], rows)
+    >>> recorder.record((x, 2 * x)).steps
+    3
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        loss: Loss,
+        optimizer: torch.optim.Optimizer,
+        store: str | Path | Place | None = None,
+        *,
+        steps: int | None = None,
+        resume: int = 0,
+    ) -> None:
+        self.model, self.loss, self.optimizer = model, loss, optimizer
+        self.kind = kind_of(optimizer)
+        self.place = store if isinstance(store, Place) else Place(store)
+        self.planned = 0 if steps is None else whole("steps", steps)
+        self.done = whole("resume", resume, 0)
+        self.known: dict[int, bytes] = {}
+        self._files: Files | None = None
+        self._names = {p: name for name, p in model.named_parameters()}
+        if self.done:
+            self._reopen()
+        elif optimizer.state:
+            raise InputError(
+                "The optimiser has made steps already, which the record would lack: make a new one, or "
+                "resume a record of those steps."
+            )
+
+    @property
+    def files(self) -> Files:
+        if self._files is None:
+            raise InputError("Nothing is recorded yet: make a step first.")
+        return self._files
+
+    def step(self, x: Tensor, y: Tensor, index: Tensor) -> Tensor:
+        """Clear the gradients, differentiate the loss of a batch, move the weights, and record it.
+
+        x, y: the examples of the batch, (n, ...). index: which of all training points they are, (n,).
+        Returned is the loss before the step. Refused are parameters that something else has changed since
+        the last step, and an example that differs from what it was before, as augmented ones do.
+        """
+        if not len(x) == len(y) == len(index):
+            raise InputError(
+                f"{len(x)} inputs, {len(y)} targets and {len(index)} indices were given: give as "
+                "many of each."
+            )
+        return self.recorded(x, y, index, self.new_examples(x, y, index))
+
+    def record(self, data: tuple[Tensor, Tensor]) -> Record:
+        """What has been recorded so far, with all training points (x, y), (M, ...) each."""
+        return opened(self.files, self.model, self.loss, _require_pair(data))
+
+    def new_examples(self, x: Tensor, y: Tensor, index: Tensor) -> dict[int, bytes]:
+        """The hashes of examples that are new; those that have changed are refused."""
+        now = {i: row.tobytes() for i, row in zip(index.tolist(), digests(x, y), strict=True)}
+        changed = [i for i, digest in now.items() if self.known.get(i, digest) != digest]
+        if changed:
+            raise InputError(
+                f"The example {changed[0]} has other content than in an earlier step: give augmented "
+                "examples an index and a row of the data of their own."
+            )
+        return {i: digest for i, digest in now.items() if i not in self.known}
+
+    def recorded(self, x: Tensor, y: Tensor, index: Tensor, new: dict[int, bytes]) -> Tensor:
+        """`step` for examples that were looked at; `new` has the hashes of those that are not written yet."""
+        if self._files is None:
+            self._begin(x, y)
+        self._require_unmoved()
+        numbers = [numbers_of(self.kind, group) for group in self.optimizer.param_groups]
+        value = self._move(x, y)
+        self._write(float(value), index, numbers, new)
+        return value
+
+    def _begin(self, x: Tensor, y: Tensor) -> None:
+        """Look at model, loss and disk before the first step, and open the files."""
+        Model.of(self.model).require_separate_examples(x)
+        candidates = [
+            p for g in self.optimizer.param_groups for p in g["params"] if p.requires_grad
+        ]
+        if not all(p in self._names for p in candidates):
+            raise InputError(
+                "The optimiser has parameters that are not the model's: make it from the model's own."
+            )
+        outputs = self.model(x)
+        value = self._require_loss(self.loss(outputs, y))
+        slopes = torch.autograd.grad(value, candidates, allow_unused=True)
+        self._moving = [p for p, slope in zip(candidates, slopes, strict=True) if slope is not None]
+        dtypes = {p.dtype for p in self._moving}
+        if len(dtypes) != 1 or not dtypes <= set(DTYPES):
+            raise InputError(
+                f"The parameters are {', '.join(sorted(map(str, dtypes)))}, but a record holds one of "
+                "torch.float32 and torch.float64: convert the model by .float() or .double()."
+            )
+        head = self._head(is_mean(self.loss, outputs.detach(), y))
+        self._require_free_folder(head)
+        self.place.path.mkdir(parents=True, exist_ok=True)
+        head.write(self.place.path)
+        self._files = Files(self.place, head)
+        self._files.require_room(self.planned + 1)
+        self._remember()
+        self._files.weights.append(self._last)
+
+    def _head(self, mean: bool) -> Head:
+        shapes = {self._names[p]: tuple(p.shape) for p in self._moving}
+        groups = tuple(self._groups(shapes))
+        seen = outline(self.model, shapes)
+        settings = [numbers_of(self.kind, group) for group in self.optimizer.param_groups]
+        kind, weights = type(self.optimizer).__name__, list(self._moving)
+        run = fingerprint("record", kind, [vars(g) for g in groups], settings, seen, weights)
+        dtype = DTYPES[self._moving[0].dtype]
+        return Head(run, kind, groups, shapes, dtype, seen, mean, self.planned)
+
+    def _groups(self, names: Any) -> list[Group]:
+        return [
+            Group(
+                tuple(self._names[p] for p in g["params"] if self._names.get(p) in names),
+                {flag: bool(g[flag]) for flag in self.kind.flags},
+            )
+            for g in self.optimizer.param_groups
+        ]
+
+    def _require_free_folder(self, head: Head) -> None:
+        """Refuse a folder with a record, unless it is a part of this very run, which is begun again."""
+        there = Head.read(self.place.path) if self.place.path.is_dir() else None
+        if there is None:
+            return
+        files = Files(self.place, there)
+        if there.run != head.run or not there.steps or files.steps >= there.steps:
+            raise InputError(
+                f"{self.place.path} holds a record of {files.steps} steps already: resume it, delete it, or "
+                "store this run elsewhere."
+            )
+        for array in ("weights", "moments", "steps", "batches", "examples"):
+            (self.place.path / array).unlink(missing_ok=True)
+
+    def _reopen(self) -> None:
+        """Go on with a record after `done` of its steps."""
+        files = Files.opened(self.place)
+        require_same_model(files, self.model)
+        groups = tuple(self._groups(files.head.shapes))
+        if (type(self.optimizer).__name__, groups) != (files.head.optimizer, files.head.groups):
+            raise InputError(
+                f"The record in {self.place.path} is of another optimiser: resume it with the one that it "
+                "was made with."
+            )
+        if files.steps < self.done:
+            raise InputError(
+                f"The record in {self.place.path} has {files.steps} steps, so that step {self.done} cannot "
+                "be resumed: go back to an earlier state of the run, or delete the folder."
+            )
+        own = {name: p for p, name in self._names.items()}
+        self._moving = [own[name] for name in files.head.shapes]
+        self._remember()
+        now = files.by_name(files.weights, self.done, self._last.device)
+        if not torch.equal(torch.cat([value.flatten() for value in now.values()]), self._last):
+            raise InputError(
+                f"The model's weights are not those of step {self.done} in {self.place.path}: restore them "
+                "first."
+            )
+        files.truncate(self.done)
+        files.require_room(max(self.planned - self.done, 0))
+        if self.planned > files.head.steps:
+            files.head = Head.from_fields(files.head.fields() | {"steps": self.planned})
+            files.head.write(self.place.path)
+        self._files, self.known = files, files.digests()
+
+    def _remember(self) -> None:
+        """Keep the weights as they are now, and how often all that must not move has been written to."""
+        self._last = torch.cat([p.detach().flatten() for p in self._moving])
+        moving = set(self._moving)
+        fixed = [
+            *self.model.named_buffers(),
+            *((n, p) for p, n in self._names.items() if p not in moving),
+        ]
+        self._fixed = [(name, part, part._version) for name, part in fixed]
+
+    def _require_unmoved(self) -> None:
+        changed = [name for name, part, version in self._fixed if part._version != version]
+        for p, last in zip(self._moving, self._split(self._last), strict=True):
+            if not torch.equal(p.detach().flatten(), last):
+                changed.append(self._names[p])
+        if changed:
+            raise InputError(
+                f"{changed[0]!r} has changed since the last recorded step, other than by the optimiser: let "
+                "every change of parameters and buffers be a step of the recorder."
+            )
+        flags = self._groups(self.files.head.shapes)
+        if tuple(flags) != self.files.head.groups:
+            raise InputError(
+                "The optimiser's parameter groups or their flags have changed since the first step: keep "
+                "them, and begin another record for another optimiser."
+            )
+
+    def _split(self, flat: Tensor) -> tuple[Tensor, ...]:
+        return flat.split([p.numel() for p in self._moving])
+
+    def _move(self, x: Tensor, y: Tensor) -> Tensor:
+        def closure() -> Tensor:  # backward Euler evaluates it several times
+            self.optimizer.zero_grad()
+            value = self._require_loss(self.loss(self.model(x), y))
+            value.backward()
+            for p in self._moving:
+                if p.grad is None:
+                    raise InputError(
+                        f"{self._names[p]!r} got no gradient in this step, but had one in the first: let "
+                        "every trained parameter take part in every step."
+                    )
+            return value.detach()
+
+        # By torch's stubs a closure returns a float; by its manual it returns the loss, a tensor.
+        value = self.optimizer.step(closure)  # pyrefly: ignore[no-matching-overload]
+        if not math.isfinite(value):
+            raise InputError(
+                f"The loss is {float(value)} after {self.done} steps: training diverged. Lower the learning "
+                "rate, or scale the data or the initial parameters down."
+            )
+        return value
+
+    def _require_loss(self, value: Tensor) -> Tensor:
+        if not isinstance(value, Tensor) or value.ndim or not value.requires_grad:
+            raise InputError(
+                f"The loss gave {value!r}, but one number that depends on the parameters is needed: take a "
+                "mean or a sum, and detach nothing."
+            )
+        return value
+
+    def _write(
+        self, value: float, index: Tensor, numbers: list[list[float]], new: dict[int, bytes]
+    ) -> None:
+        files = self.files
+        if new:
+            rows = b"".join(i.to_bytes(8, "little") + digest for i, digest in new.items())
+            files.examples.extend(np.frombuffer(rows, np.uint8).reshape(len(new), -1))
+            self.known |= new
+        start, end = self._place_of(index.detach().cpu().to(torch.int64))
+        files.settings.append(
+            np.array([value, start, end, *(number for group in numbers for number in group)])
+        )
+        if files.moments is not None:
+            files.moments.append(torch.cat([self._moment(p).flatten() for p in self._moving]))
+        self._remember()
+        files.weights.append(self._last)
+        self.done += 1
+
+    def _place_of(self, rows: Tensor) -> tuple[int, int]:
+        """Where the batch stands in its file; the same batch as in the step before is not written again."""
+        same, start, end = getattr(self, "_batch", (None, 0, 0))
+        if same is None or not torch.equal(same, rows):
+            start = len(self.files.batches)
+            end = start + len(rows)
+            self.files.batches.extend(rows)
+            self._batch = (rows.clone(), start, end)
+        return start, end
+
+    def _moment(self, p: nn.Parameter) -> Tensor:
+        state: Any = self.optimizer.state[p]
+        return state["max_exp_avg_sq"] if "max_exp_avg_sq" in state else state["exp_avg_sq"]
+
+
+def _set_modes(model: nn.Module, modes: list[bool]) -> None:
+    for part, training in zip(model.modules(), modes, strict=True):
+        part.training = training
+
+
+def _require_pair(data: Any) -> tuple[Tensor, Tensor]:
+    if not (
+        isinstance(data, tuple | list)
+        and len(data) == 2
+        and all(isinstance(d, Tensor) for d in data)
+    ):
+        raise InputError("data must be a pair of tensors (inputs, targets), examples first.")
+    return data[0], data[1]

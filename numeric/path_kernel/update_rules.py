@@ -1,0 +1,232 @@
+"""Optimisers as linear maps of the gradients of all steps so far, and the transpose of these maps.
+
+Each parameter group moves by
+
+    g' = sign g + coupled w,    b <- keep b + take g',
+    w <- w + (by_buffer b + direct g') / scale + decoupled w,
+
+with numbers that hold for one step, and a `scale` that is 1 or, for Adam, sqrt(v) / root + epsilon with the
+second moments v as they were recorded. So w_{s+1} - w_s is the sum over r <= s of B_{s,r} g_r, and what
+weight decay adds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from numeric.inputs import InputError
+from numeric.path_kernel.optimisers import BackwardEuler, Leapfrog
+
+__all__ = ["Coefficients", "Group", "Kind", "PulledBack", "Rule", "kind_of", "numbers_of"]
+
+ByName = dict[str, Tensor]
+Numbers = Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Coefficients:
+    """The numbers of one step of one parameter group; by default it stays where it is."""
+
+    direct: float = 0.0
+    by_buffer: float = 0.0
+    keep: float = 1.0
+    take: float = 0.0
+    sign: float = 1.0
+    coupled: float = 0.0
+    decoupled: float = 0.0
+    root: float = 1.0  # of Adam's scale, as are the next two
+    epsilon: float = 0.0
+    keep_square: float = 1.0  # v <- keep_square v + (1 - keep_square) g'^2
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What is recorded of an optimiser's class, and the coefficients that follow."""
+
+    settings: tuple[str, ...]  # of a group, one number each at every step
+    coefficients: Callable[[Numbers, Mapping[str, bool], int, bool], Coefficients]
+    flags: tuple[str, ...] = ()  # of a group, constant
+    adaptive: bool = False  # whether second moments scale the step
+    gradient_at_end: bool = False  # whether g_s is the gradient at w_{s+1}
+
+
+@dataclass(frozen=True)
+class Group:
+    """The names of the parameters of a group, and its constant settings."""
+
+    names: tuple[str, ...]
+    flags: Mapping[str, bool]
+
+
+@dataclass(frozen=True, eq=False)
+class PulledBack:
+    """What covectors of one displacement multiply, by name; each has the leading axes of the covectors."""
+
+    on_gradient: ByName  # the gradient g_s
+    on_decay: ByName  # the weights w_s; parameters without weight decay are left out
+    buffer: ByName  # the buffer after step s - 1
+
+    def __iter__(self) -> Any:
+        return iter((self.on_gradient, self.on_decay, self.buffer))
+
+
+@dataclass(frozen=True, eq=False)
+class Rule:
+    """The displacements Delta_s = w_{s+1} - w_s of one run as linear maps of its gradients g_0 ... g_s.
+
+    Delta_s = sum over r <= s of B_{s,r} g_r + c_s, where c_s comes from weight decay alone, and
+    g_r = sum over i of w_i grad loss_i is the gradient that torch computed: of the step's loss, without
+    decay.
+    """
+
+    kind: Kind
+    groups: tuple[Group, ...]
+    table: np.ndarray = field(repr=False)  # (steps, groups, settings)
+    moments: Callable[[int], ByName] | None = field(repr=False, default=None)
+
+    def gradient_at(self, step: int) -> int:
+        """The number s of the weights w_s at which the step's gradients are taken."""
+        return step + 1 if self.kind.gradient_at_end else step
+
+    def coefficients(self, step: int) -> dict[str, Coefficients]:
+        """By the name of the parameter."""
+        found = {}
+        for place, group in enumerate(self.groups):
+            numbers = dict(zip(self.kind.settings, self.table[step, place].tolist(), strict=True))
+            first = step == self._starts[place]
+            made = self.kind.coefficients(numbers, group.flags, step, first)
+            found |= dict.fromkeys(group.names, made)
+        return found
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        """The step in which the buffer of each group is filled for the first time."""
+        if "momentum" not in self.kind.settings:
+            return [0] * len(self.groups)
+        used = self.table[:, :, self.kind.settings.index("momentum")] != 0
+        return [int(steps.argmax()) if steps.any() else -1 for steps in used.T]
+
+    def scale(self, step: int) -> ByName | None:
+        """The denominators of Adam by name, or None where there are none."""
+        if self.moments is None:
+            return None
+        made, moments = self.coefficients(step), self.moments(step)
+        return {n: (v.sqrt() / made[n].root).add_(made[n].epsilon) for n, v in moments.items()}
+
+    def scalar(self, step: int) -> float | None:
+        """The number B_{s,s}, if the step is this number times its own gradient beside weight decay."""
+        made = set(self.coefficients(step).values())
+        factors = {one.sign * one.direct for one in made}
+        plain = self.moments is None and not any(one.by_buffer or one.take for one in made)
+        return factors.pop() if plain and len(factors) == 1 else None
+
+    def pull_back(
+        self, step: int, psi: Mapping[str, Tensor], buffer: Mapping[str, Tensor] | None = None
+    ) -> PulledBack:
+        """Apply the transposed maps: what covectors psi_s of all Delta_s multiply, step by step backwards.
+
+        sum over s of psi_s . Delta_s = sum over s of on_gradient_s . g_s + on_decay_s . w_s
+
+        step: s, from the last to the first without a gap.
+        psi: covectors by the name of the parameter, (..., *shape); names may be left out in all steps.
+        buffer: what the call for step s + 1 returned, and None for the last step.
+
+        Returned are `on_gradient`, `on_decay` and `buffer` by name, which also unpack in this order.
+        """
+        made, scale = self.coefficients(step), self.scale(step)
+        on_gradient, on_decay, carried = {}, {}, {}
+        for name, covector in psi.items():
+            one = made[name]
+            moved = covector if scale is None else covector / scale[name]
+            on_total = one.direct * moved
+            held = None if buffer is None else buffer.get(name)
+            if one.by_buffer:
+                held = one.by_buffer * moved if held is None else held + one.by_buffer * moved
+            if held is not None:
+                on_total = on_total + one.take * held
+                carried[name] = one.keep * held
+            on_gradient[name] = one.sign * on_total
+            if one.coupled or one.decoupled:
+                on_decay[name] = one.coupled * on_total + one.decoupled * covector
+        return PulledBack(on_gradient, on_decay, carried)
+
+
+def kind_of(optimizer: torch.optim.Optimizer) -> Kind:
+    """The rule of an optimiser's class; others, and subclasses, which may do anything, are refused."""
+    kind = KINDS.get(type(optimizer))
+    if kind is None:
+        known = ", ".join(one.__name__ for one in KINDS)
+        raise InputError(
+            f"{type(optimizer).__name__} has no rule that makes its steps linear in recorded gradients: "
+            f"use one of {known}."
+        )
+    return kind
+
+
+def numbers_of(kind: Kind, group: Mapping[str, Any]) -> list[float]:
+    """The settings of a parameter group at this moment, in the order of the rule."""
+    named = dict(group) | dict(zip(("beta1", "beta2"), group.get("betas", ()), strict=False))
+    return [float(named[name]) for name in kind.settings]
+
+
+def _sgd(of: Numbers, flags: Mapping[str, bool], step: int, first: bool) -> Coefficients:
+    rate, momentum = of["lr"], of["momentum"]
+    common = {"sign": -1.0 if flags["maximize"] else 1.0, "coupled": of["weight_decay"]}
+    if not momentum:
+        return Coefficients(direct=-rate, **common)
+    take = 1.0 if first else 1 - of["dampening"]  # torch fills an empty buffer with all of g'
+    keep = 0.0 if first else momentum
+    if flags["nesterov"]:
+        return Coefficients(-rate, -rate * momentum, keep, take, **common)
+    return Coefficients(0.0, -rate, keep, take, **common)
+
+
+def _adam(of: Numbers, flags: Mapping[str, bool], step: int, first: bool) -> Coefficients:
+    rate, beta1, beta2, decay = of["lr"], of["beta1"], of["beta2"], of["weight_decay"]
+    decoupled = flags["decoupled_weight_decay"]
+    return Coefficients(
+        by_buffer=-rate / (1 - beta1 ** (step + 1)),
+        keep=beta1,
+        take=1 - beta1,
+        sign=-1.0 if flags["maximize"] else 1.0,
+        coupled=0.0 if decoupled else decay,
+        decoupled=-rate * decay if decoupled else 0.0,
+        root=(1 - beta2 ** (step + 1)) ** 0.5,
+        epsilon=of["eps"],
+        keep_square=beta2,
+    )
+
+
+def _leapfrog(of: Numbers, flags: Mapping[str, bool], step: int, first: bool) -> Coefficients:
+    """The buffer is the last displacement: Delta_s = -Delta_{s-1} - 2 lr g_s, after one step of Euler."""
+    if first:
+        return Coefficients(by_buffer=1.0, keep=0.0, take=-of["lr"])
+    return Coefficients(by_buffer=1.0, keep=-1.0, take=-2 * of["lr"])
+
+
+def _euler(of: Numbers, flags: Mapping[str, bool], step: int, first: bool) -> Coefficients:
+    return Coefficients(direct=-of["lr"])
+
+
+ADAM = Kind(
+    ("lr", "beta1", "beta2", "eps", "weight_decay"),
+    _adam,
+    ("maximize", "amsgrad", "decoupled_weight_decay"),
+    adaptive=True,
+)
+KINDS: dict[type[torch.optim.Optimizer], Kind] = {
+    torch.optim.SGD: Kind(
+        ("lr", "momentum", "dampening", "weight_decay"), _sgd, ("maximize", "nesterov")
+    ),
+    torch.optim.Adam: ADAM,
+    torch.optim.AdamW: ADAM,
+    Leapfrog: Kind(("lr",), _leapfrog),
+    BackwardEuler: Kind(("lr",), _euler, gradient_at_end=True),
+}
