@@ -47,6 +47,8 @@ ELEMENTWISE = {
 MATRIX_PRODUCTS = {torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.mm, Tensor.mm}
 NORMALISATIONS = {"layer_norm", "group_norm", "batch_norm", "instance_norm", "rms_norm"}
 
+PROPERTIES = {"__get__", "size", "dim", "numel", "is_floating_point", "detach", "requires_grad_", "data_ptr"}
+
 
 class NoRowRule(Exception):
     """A parameter is used in a way for which rows cannot have a t of their own."""
@@ -289,5 +291,5 @@ def _key(value: Tensor) -> tuple[int, torch.Size]:
 
 
 def _only_reads(func: Any) -> bool:
-    """Whether a function reads a property, such as a shape, and no value."""
-    return getattr(func, "__name__", "") in ("__get__", "size", "dim", "numel", "is_floating_point")
+    """Whether a function reads a property, such as a shape, or gives the same memory back."""
+    return getattr(func, "__name__", "") in PROPERTIES

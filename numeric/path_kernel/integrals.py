@@ -1,0 +1,127 @@
+r"""The integrals $\psi(x) = \int_0^1 J_{w(t)}(x)\,dt$ over a segment of weights, in factored form.
+
+The nodes of a point act as further positions of its layers: $\sum_q \omega_q S_q A_q^T$ is an outer product with as many
+positions as nodes. Where the inputs of a layer do not move, as those of the first layer, or its signals do not, as those
+of a linear last layer, the sum over nodes is taken at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from numeric.path_kernel.quadrature import Nodes
+from numeric.path_kernel.segments import RowParameters, Segment
+from numeric.tangents.differentiation import Differentiation
+from numeric.tangents.factors import Dense, Factor, Outer
+from numeric.tangents.gradients import Gradients, Part, concatenated
+
+SPREAD = 2  # times as many nodes as another point: then the two are not padded to the same number
+
+
+@dataclass(frozen=True, eq=False)
+class Integral:
+    """psi at some of the points: which ones, and the factors."""
+
+    points: Tensor  # (m,)
+    gradients: Gradients  # of m points, with a signal for each output
+
+
+def integrals(
+    opened: Differentiation, segment: Segment, x: Tensor, nodes: Nodes, rows: int
+) -> Iterator[Integral]:
+    """psi at all points, some at a time: those with about as many nodes, and at most so many rows.
+
+    `opened` is the model at points of the same shape, with the parameters of the segment's start.
+    """
+    counts = torch.bincount(nodes.index, minlength=len(x))
+    first = counts.cumsum(0) - counts
+    for points in _alike(counts, rows):
+        most = int(counts[points].amax())
+        place = torch.arange(most, device=x.device)
+        inside = place < counts[points][:, None]  # (m, q)
+        # Points with fewer nodes repeat their last one, with weight 0.
+        index = first[points][:, None] + torch.minimum(place, counts[points][:, None] - 1)
+        weight = torch.where(inside, nodes.weight[index], 0)
+        t = nodes.t[index].flatten()
+        found = _gradients(opened, segment, x[points].repeat_interleave(most, 0), t)
+        yield Integral(points, _summed(found, weight))
+
+
+def _alike(counts: Tensor, rows: int) -> Iterator[Tensor]:
+    """The points in order of their counts, cut where counts grow too much or rows become too many."""
+    order = counts.argsort(stable=True)
+    sizes = counts[order].tolist()
+    start = 0
+    for stop in range(1, len(sizes) + 1):
+        if (
+            stop == len(sizes)
+            or sizes[stop] > SPREAD * sizes[start]
+            or (stop + 1 - start) * sizes[stop] > rows
+        ):
+            yield order[start:stop]
+            start = stop
+
+
+def _gradients(opened: Differentiation, segment: Segment, x: Tensor, t: Tensor) -> Gradients:
+    flat = x.flatten(1)
+    if segment.by_rows and not opened.fallbacks:
+        leaves = {name: segment.start[name].detach().requires_grad_() for name in opened.leaves}
+        fixed = {**opened.fixed, **{k: v for k, v in segment.start.items() if k not in leaves}}
+        with RowParameters(segment.start, segment.step, t):
+            return replace(opened, leaves=leaves, fixed=fixed).gradients(flat, None)
+    distinct, which = t.unique(return_inverse=True)
+    groups = [torch.nonzero(which == k).squeeze(1) for k in range(len(distinct))]
+    found = [
+        at(opened, segment.at(value)).gradients(flat[rows], None)
+        for rows, value in zip(groups, distinct.tolist(), strict=True)
+    ]
+    return _picked(concatenated(found), torch.cat(groups).argsort())
+
+
+def at(opened: Differentiation, parameters: dict[str, Tensor]) -> Differentiation:
+    """The same model with other values of the parameters."""
+    leaves = {name: parameters[name].detach().requires_grad_() for name in opened.leaves}
+    fixed = {**opened.fixed, **{k: v for k, v in parameters.items() if k not in leaves}}
+    return replace(opened, leaves=leaves, fixed=fixed)
+
+
+def _picked(gradients: Gradients, rows: Tensor) -> Gradients:
+    """The gradients at points in another order."""
+    return gradients[rows]  # tensors index as slices do
+
+
+def _summed(gradients: Gradients, weight: Tensor) -> Gradients:
+    """Of gradients at (m q) rows the weighted sums over the q nodes of each of m points."""
+    parts = tuple(
+        Part(part.weight, part.bias, tuple(_sum_of_nodes(f, weight) for f in part.factors))
+        for part in gradients.parts
+    )
+    return replace(gradients, parts=parts, points=len(weight))
+
+
+def _sum_of_nodes(factor: Factor, weight: Tensor) -> Factor:
+    m, q = weight.shape
+    if isinstance(factor, Dense):
+        values = torch.einsum("mqcs,mq->mcs", factor.values.unflatten(0, (m, q)), weight)
+        return replace(factor, values=values)
+    if not isinstance(factor, Outer):  # a table: rows picked at every node
+        signals = factor.signals.unflatten(0, (m, q)) * weight[:, :, None, None, None]
+        index = factor.index.unflatten(0, (m, q)).flatten(1)
+        return replace(factor, index=index, signals=signals.transpose(1, 2).flatten(2, 3))
+    signals, inputs = (v.unflatten(0, (m, q)) for v in (factor.signals, factor.inputs))
+    if torch.equal(inputs, inputs[:, :1].expand_as(inputs)):
+        signals = torch.einsum("mqcgpo,mq->mcgpo", signals, weight)
+        return replace(factor, signals=signals, inputs=inputs[:, 0])
+    if torch.equal(signals, signals[:, :1].expand_as(signals)):
+        inputs = torch.einsum("mqgpa,mq->mgpa", inputs, weight)
+        return replace(factor, signals=signals[:, 0], inputs=inputs)
+    signals = signals * weight[:, :, None, None, None, None]
+    return replace(
+        factor,
+        signals=signals.movedim(1, 3).flatten(3, 4),  # (m, c, g, q P, o)
+        inputs=inputs.movedim(1, 2).flatten(2, 3),
+    )
