@@ -14,8 +14,9 @@ raised it. Summed over i, with `start(x)` and `decay(x)`, attributions are the n
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,9 @@ import torch
 from torch import Tensor
 
 from numeric.inputs import ArrayLike, InputError, as_numbers, require_instance, whole
-from numeric.models import Meter, Model
+from numeric.models import Meter, Model, evaluation_mode
 from numeric.models.memory import GIGABYTE
+from numeric.models.model import plain_attention
 from numeric.path_kernel.integrals import at, integrals
 from numeric.path_kernel.quadrature import GaussLegendre, Nodes, Quadrature
 from numeric.path_kernel.record import Record
@@ -198,15 +200,13 @@ class ExactPathKernel:
                 f"(n, {', '.join(map(str, expected))})."
             )
         x = x.to(self.run.x.device, self.run.x.dtype)
-        with ExitStack() as stack:
-            stack.enter_context(torch.no_grad())
-            parameters = self.run.parameters(0)
-            test = stack.enter_context(differentiation(model, x, parameters, self.modules))
-            train = stack.enter_context(
-                differentiation(model, self.run.x, parameters, self.modules)
-            )
-            by_rows = rows_have_rules(model, parameters, x)
-            yield _Work(self, model, x, _moved(test, parameters), _moved(train, parameters), by_rows)
+        parameters = self.run.parameters(0)
+        opened = []
+        for points in (x, self.run.x):
+            with differentiation(model, points, parameters, self.modules) as found:
+                opened.append(_moved(found, parameters))
+        with evaluation_mode(model), plain_attention(), torch.no_grad():
+            yield _Work(self, model, x, *opened, rows_have_rules(model, parameters, x))
 
     def _finished(
         self, what: str, work: _Work, store: str | Path | None, step: Callable[[int, State], None]
@@ -310,7 +310,7 @@ class _Work:
             return
         segment = self.segment(s)
         nodes = self.nodes(segment)
-        found = list(integrals(self.test, segment, self.x, nodes, self._rows()))
+        found = list(integrals(self.test, segment, self.x, nodes, self.rows))
 
         def products(train: Any) -> Tensor:
             result = self.x.new_empty(len(self.x), self.test.outputs, len(train))
@@ -386,7 +386,7 @@ class _Work:
             return
         segment = self.segment(s)
         nodes = self.nodes(segment)
-        for rows in torch.arange(len(nodes), device=self.x.device).split(self._rows()):
+        for rows in torch.arange(len(nodes), device=self.x.device).split(self.rows):
             index = nodes.index[rows]
             _, slopes = segment.slopes(self.x[index], nodes.t[rows], step)
             state[what].index_add_(0, index, nodes.weight[rows, None] * slopes)
@@ -397,14 +397,15 @@ class _Work:
         nodes = self.nodes(segment)
         n, k = len(self.x), self.test.outputs
         psi = {name: v.new_empty(n, k, *v.shape) for name, v in segment.start.items() if name in self.test.leaves}
-        for one in integrals(self.test, segment, self.x, nodes, self._rows()):
+        for one in integrals(self.test, segment, self.x, nodes, self.rows):
             for name, value in one.gradients.dense().items():
                 psi[name][one.points] = value
         on_gradient, on_decay, buffer = self.run.rule.pull_back(s, psi, state["buffer"])
         state["buffer"] = buffer
         return on_gradient, on_decay
 
-    def _rows(self) -> int:
+    @cached_property
+    def rows(self) -> int:
         """How many rows of points at nodes may be differentiated at once."""
         with Meter() as meter:
             self.test.gradients(self.test.points[:1], None)

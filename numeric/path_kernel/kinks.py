@@ -57,10 +57,15 @@ class SwitchRecorder(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        rule = CHOICES.get(getattr(func, "__name__", "").strip("_"))
-        if rule is not None and isinstance(args[0], Tensor) and args[0].is_floating_point():
-            self.switches += [_detached(part) for part in rule(*args, **kwargs)]
+        self.note(func, args, kwargs)
         return func(*args, **kwargs)
+
+    def note(self, func: Any, args: Any, kwargs: Any) -> None:
+        """Record the choices of one call, if it is of a kinked operation."""
+        rule = CHOICES.get(getattr(func, "__name__", "").strip("_"))
+        if rule is not None and args and isinstance(args[0], Tensor) and args[0].is_floating_point():
+            first = forward_mode.unpack_dual(args[0]).primal.detach()
+            self.switches += [_detached(part) for part in rule(first, *args[1:], **kwargs)]
 
 
 def _detached(value: Tensor) -> Tensor:

@@ -252,7 +252,7 @@ class _Refinement:
         x = self.x[parts.index[part]]
 
         def margins(rows: Tensor, at: Tensor) -> Tensor:
-            _, _, found = self.segment.switches(x[rows], at)
+            found = self.segment.choices(x[rows], at)
             every = torch.arange(len(at), device=at.device)
             return found.margins(every, unit[rows], before[rows], after[rows])
 
