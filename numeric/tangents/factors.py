@@ -25,6 +25,39 @@ class Outer:
     shape: torch.Size  # of the weight, g o a numbers
     bias: bool  # whether the gradient by the bias, the sum of the signals, belongs to it
 
+    @property
+    def counts(self) -> tuple[int, int]:
+        """n, c."""
+        return self.signals.shape[0], self.signals.shape[1]
+
+    @property
+    def groups(self) -> int:
+        return self.signals.shape[2]
+
+    @property
+    def positions(self) -> int:
+        return self.signals.shape[3]
+
+    @property
+    def is_single(self) -> bool:
+        """Whether there is one position: a gradient is one outer product."""
+        return self.positions == self.groups == 1
+
+    @property
+    def like(self) -> Tensor:
+        """A tensor of its dtype and device."""
+        return self.signals
+
+    @property
+    def bytes(self) -> int:
+        return self.signals.nbytes + self.inputs.nbytes
+
+    def signals_as_entries(self) -> Outer:
+        """One signal with the entries of all: its inner products are sums over them."""
+        entries = self.signals.permute(0, 2, 3, 1, 4).flatten(3)[:, None]
+        shape = torch.Size((self.counts[1], *self.shape))
+        return replace(self, signals=entries, shape=shape)
+
     def __getitem__(self, rows: slice) -> Outer:
         return replace(self, signals=self.signals[rows], inputs=self.inputs[rows])
 
@@ -72,6 +105,27 @@ class Picked:
     shape: torch.Size  # of the table, (rows, d)
     bias: bool = False  # an embedding has none
 
+    @property
+    def counts(self) -> tuple[int, int]:
+        """n, c."""
+        return self.signals.shape[0], self.signals.shape[1]
+
+    @property
+    def positions(self) -> int:
+        return self.signals.shape[2]
+
+    @property
+    def like(self) -> Tensor:
+        return self.signals
+
+    @property
+    def bytes(self) -> int:
+        return self.signals.nbytes + self.index.nbytes
+
+    def signals_as_entries(self) -> Picked:
+        entries = self.signals.transpose(1, 2).flatten(2)[:, None]
+        return replace(self, signals=entries, shape=torch.Size((self.shape[0], entries.shape[3])))
+
     def __getitem__(self, rows: slice) -> Picked:
         return replace(self, index=self.index[rows], signals=self.signals[rows])
 
@@ -102,6 +156,27 @@ class Dense:
     values: Tensor  # (n, c, size)
     shape: torch.Size  # of the weight
     bias: bool
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """n, c."""
+        return self.values.shape[0], self.values.shape[1]
+
+    @property
+    def positions(self) -> int:
+        return 1
+
+    @property
+    def like(self) -> Tensor:
+        return self.values
+
+    @property
+    def bytes(self) -> int:
+        return self.values.nbytes
+
+    def signals_as_entries(self) -> Dense:
+        entries = self.values.flatten(1)[:, None]
+        return Dense(entries, entries.shape[2:], bias=False)
 
     def __getitem__(self, rows: slice) -> Dense:
         return replace(self, values=self.values[rows])
@@ -146,8 +221,12 @@ def merged(terms: Sequence[Factor]) -> tuple[Factor, ...]:
     """The same sum in as few terms as there are kinds: positions of several uses become those of one."""
     outer = [term for term in terms if isinstance(term, Outer)]
     picked = [term for term in terms if isinstance(term, Picked)]
-    dense = [term for term in terms if isinstance(term, Dense)]
-    if len(outer) > 1 and len({term.signals.shape[2] for term in outer}) == 1:
+    if len({term.groups for term in outer}) > 1 or len(outer) + len(picked) < len(terms):
+        if len(terms) == 1:
+            return tuple(terms)
+        dense = [term.dense() for term in terms]
+        return (replace(dense[0], values=torch.stack([term.values for term in dense]).sum(0)),)
+    if len(outer) > 1:
         signals = torch.cat([term.signals for term in outer], 3)
         inputs = torch.cat([term.inputs for term in outer], 2)
         outer = [replace(outer[0], signals=signals, inputs=inputs)]
@@ -155,71 +234,22 @@ def merged(terms: Sequence[Factor]) -> tuple[Factor, ...]:
         signals = torch.cat([term.signals for term in picked], 2)
         index = torch.cat([term.index for term in picked], 1)
         picked = [replace(picked[0], signals=signals, index=index)]
-    kept = [*outer, *picked, *dense]
-    if len(kept) > 1 and (dense or len(outer) > 1):
-        first, *others = (term.dense() for term in kept)
-        return (replace(first, values=sum((term.values for term in others), first.values)),)
-    if len(outer) == len(kept) == 1 and outer[0].inputs.shape[2] > outer[0].inputs.shape[3]:
+    if not picked and outer[0].positions > outer[0].inputs.shape[3]:
         return (outer[0].dense(),)  # smaller than its factors
-    return tuple(kept)
+    return (*outer, *picked)
 
 
 def concatenated(chunks: Sequence[Factor]) -> Factor:
-    """Gradients at more points, from those at some."""
-    first, *_ = chunks
-    if isinstance(first, Outer):
-        signals = torch.cat([chunk.signals for chunk in chunks])
-        return replace(first, signals=signals, inputs=torch.cat([c.inputs for c in chunks]))
-    if isinstance(first, Picked):
-        signals = torch.cat([chunk.signals for chunk in chunks])
-        return replace(first, signals=signals, index=torch.cat([c.index for c in chunks]))
-    return replace(first, values=torch.cat([chunk.values for chunk in chunks]))
-
-
-def inner(one: Factor, other: Factor) -> Tensor:
-    """The inner products of all gradients of one with all of the other, (n, c, m, c')."""
-    match one, other:
-        case Outer(), Outer() if _factored_is_cheaper(one, other):
-            return _inner_of_outer(one, other)
-        case Picked(), Picked():
-            same = one.index[:, :, None, None] == other.index  # (n, P, m, Q)
-            products = torch.einsum("ncpd,meqd->ncpmeq", one.signals, other.signals)
-            return torch.einsum("ncpmeq,npmq->ncme", products, same.to(products))
-        case Outer(), Picked():
-            return _inner_of_outer_and_picked(one, other)
-        case Picked(), Outer():
-            return _inner_of_outer_and_picked(other, one).permute(2, 3, 0, 1)
-    return torch.einsum("ncs,mes->ncme", one.dense().values, other.dense().values)
-
-
-def trace(one: Factor, other: Factor) -> Tensor:
-    """The sum over c of the inner products of equal signals, (n, m)."""
-    return torch.einsum("ncmc->nm", inner(one, other))
-
-
-def _factored_is_cheaper(one: Outer, other: Outer) -> bool:
-    """Multiplications of both ways: by Gram matrices of signals and inputs, or by dense gradients."""
-    n, c, g, p, o = one.signals.shape
-    m, e, other_groups, q, _ = other.signals.shape
-    if g != other_groups:  # the same weight in convolutions of different groups
-        return False
-    a = one.inputs.shape[3]
-    factored = n * m * g * p * q * (a + c * e * (o + 1))
-    dense = g * o * a * (n * c * p + m * e * q + n * m * c * e)
-    return factored <= dense
-
-
-def _inner_of_outer(one: Outer, other: Outer) -> Tensor:
-    inputs = torch.einsum("ngpa,mgqa->gnpmq", one.inputs, other.inputs)
-    if one.bias:
-        inputs = inputs + 1
-    signals = torch.einsum("ncgpo,megqo->gncpmeq", one.signals, other.signals)
-    return torch.einsum("gncpmeq,gnpmq->ncme", signals, inputs)
-
-
-def _inner_of_outer_and_picked(one: Outer, other: Picked) -> Tensor:
-    """A weight that is a linear layer here and an embedding there: rows of the signals are picked."""
-    m, positions = other.index.shape
-    rows = one.signals[:, :, 0][..., other.index.flatten()].unflatten(-1, (m, positions))
-    columns = torch.einsum("npa,meqa->npmeq", one.inputs[:, 0], other.signals)
-    return torch.einsum("ncpmq,npmeq->ncme", rows, columns)
+    """Gradients at more points, from those of one kind at some."""
+    outer = [chunk for chunk in chunks if isinstance(chunk, Outer)]
+    picked = [chunk for chunk in chunks if isinstance(chunk, Picked)]
+    if outer:
+        signals = torch.cat([chunk.signals for chunk in outer])
+        inputs = torch.cat([chunk.inputs for chunk in outer])
+        return replace(outer[0], signals=signals, inputs=inputs)
+    if picked:
+        signals = torch.cat([chunk.signals for chunk in picked])
+        index = torch.cat([chunk.index for chunk in picked])
+        return replace(picked[0], signals=signals, index=index)
+    dense = [chunk.dense() for chunk in chunks]
+    return replace(dense[0], values=torch.cat([chunk.values for chunk in dense]))
