@@ -1,12 +1,14 @@
 """The exact path kernel of a recorded training run: what every training point did to a trained model."""
 
 from numeric.path_kernel.exact import ExactPathKernel, Top
-from numeric.path_kernel.optimisers import BackwardEuler, Leapfrog
+from numeric.path_kernel.influence import influence
+from numeric.path_kernel.optimisers import SGDW, BackwardEuler, Leapfrog
 from numeric.path_kernel.quadrature import GaussLegendre, LeftRiemann
 from numeric.path_kernel.record import Record, load
 from numeric.path_kernel.recording import Recorder, record
+from numeric.path_kernel.weighted_steps import retrain
 
 __all__ = [
-    "BackwardEuler", "ExactPathKernel", "GaussLegendre", "Leapfrog", "LeftRiemann", "Record", "Recorder",
-    "Top", "load", "record",
+    "SGDW", "BackwardEuler", "ExactPathKernel", "GaussLegendre", "Leapfrog", "LeftRiemann", "Record",
+    "Recorder", "Top", "influence", "load", "record", "retrain",
 ]  # fmt: skip

@@ -182,6 +182,13 @@ class Files:
         self.batches.truncate(int(self.settings.rows()[:, 2].max()) if steps else 0)
         self.__dict__.pop("table", None)
 
+    def append(self, settings: np.ndarray, moments: Tensor | None, weights: Tensor) -> None:
+        """Write one step; weights come last, so that a step with its weights is whole."""
+        self.settings.append(settings)
+        if self.moments is not None and moments is not None:
+            self.moments.append(moments)
+        self.weights.append(weights)
+
     def flush(self) -> None:
         """Return when all of it is on the disk."""
         for array in (self.weights, self.moments, self.settings, self.batches, self.examples):

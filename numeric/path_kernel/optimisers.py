@@ -1,4 +1,4 @@
-"""Two optimisers that torch lacks: leapfrog and backward Euler."""
+"""Optimisers that torch lacks: leapfrog, backward Euler, and gradient descent with decoupled weight decay."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from numeric.inputs import InputError, positive, whole
 
-__all__ = ["BackwardEuler", "Leapfrog"]
+__all__ = ["SGDW", "BackwardEuler", "Leapfrog"]
 
 DEPTH = 8  # differences that Anderson's acceleration of backward Euler remembers
 ULPS = 4  # at which backward Euler has converged, relative to the weights
@@ -120,6 +120,54 @@ class BackwardEuler(torch.optim.Optimizer):
             f"The equation of a step of backward Euler was not solved in {self.iterations} iterations: lower "
             "lr, or allow more iterations; the weights are as before the step."
         )
+
+
+class SGDW(torch.optim.SGD):
+    """torch's SGD with decoupled weight decay: w <- (1 - lr decay) w before the step of the gradients.
+
+    The decay enters no momentum, as in AdamW (Loshchilov and Hutter 2019).
+
+    params: parameters or groups of them, which may have a `decay` of their own.
+    lr, momentum, dampening, nesterov, maximize: as `torch.optim.SGD` takes them.
+    decay: at least 0.
+
+    >>> w = torch.nn.Parameter(torch.ones(1, dtype=torch.float64))
+    >>> w.grad = torch.zeros(1, dtype=torch.float64)
+    >>> optimizer = SGDW([w], lr=0.5, decay=0.5)
+    >>> optimizer.step()
+    >>> w.item()
+    0.75
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1e-3,
+        momentum: float = 0.0,
+        dampening: float = 0.0,
+        nesterov: bool = False,
+        *,
+        decay: float = 1e-2,
+        maximize: bool = False,
+    ) -> None:
+        super().__init__(params, lr, momentum, dampening, 0.0, nesterov, maximize=maximize)
+        self.defaults["decay"] = positive("decay", decay, zero=True)
+        for group in self.param_groups:
+            positive("decay", group.setdefault("decay", decay), zero=True)
+
+    @torch.no_grad()
+    def step(self, closure: Closure | None = None) -> Tensor | None:  # pyrefly: ignore[bad-override]
+        """One step by the gradients at hand, or by those that the closure computes; returned is its loss."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is not None:
+                    p.mul_(1 - float(group["lr"]) * group["decay"])
+        super().step()
+        return loss
 
 
 class _Anderson:

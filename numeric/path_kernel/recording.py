@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -157,6 +158,10 @@ class Recorder:
         self.known: dict[int, bytes] = {}
         self._files: Files | None = None
         self._names = {p: name for name, p in model.named_parameters()}
+        self._last = torch.empty(0)  # the weights after the last step, one after another
+        self._moments: Tensor | None = None
+        self._thread = ThreadPoolExecutor(1, "record")  # writes while the next step is computed
+        self._pending: Future[None] | None = None
         if self.done:
             self._reopen()
         elif optimizer.state:
@@ -167,8 +172,12 @@ class Recorder:
 
     @property
     def files(self) -> Files:
+        """The files, when all steps so far are in them."""
         if self._files is None:
             raise InputError("Nothing is recorded yet: make a step first.")
+        if self._pending is not None:
+            pending, self._pending = self._pending, None
+            pending.result()
         return self._files
 
     def step(self, x: Tensor, y: Tensor, index: Tensor) -> Tensor:
@@ -230,7 +239,7 @@ class Recorder:
                 f"The parameters are {', '.join(sorted(map(str, dtypes)))}, but a record holds one of "
                 "torch.float32 and torch.float64: convert the model by .float() or .double()."
             )
-        head = self._head(is_mean(self.loss, outputs.detach(), y))
+        self._head = head = self._describe(is_mean(self.loss, outputs.detach(), y))
         self._require_free_folder(head)
         self.place.path.mkdir(parents=True, exist_ok=True)
         head.write(self.place.path)
@@ -239,7 +248,7 @@ class Recorder:
         self._remember()
         self._files.weights.append(self._last)
 
-    def _head(self, mean: bool) -> Head:
+    def _describe(self, mean: bool) -> Head:
         shapes = {self._names[p]: tuple(p.shape) for p in self._moving}
         groups = tuple(self._groups(shapes))
         seen = outline(self.model, shapes)
@@ -301,11 +310,13 @@ class Recorder:
         if self.planned > files.head.steps:
             files.head = Head.from_fields(files.head.fields() | {"steps": self.planned})
             files.head.write(self.place.path)
-        self._files, self.known = files, files.digests()
+        self._files, self._head, self.known = files, files.head, files.digests()
 
     def _remember(self) -> None:
         """Keep the weights as they are now, and how often all that must not move has been written to."""
-        self._last = torch.cat([p.detach().flatten() for p in self._moving])
+        parts = [p.detach().flatten() for p in self._moving]
+        memory = self._last if self._last.numel() else None
+        self._last = torch.cat(parts, out=memory)  # in the same memory: new pages take longer
         moving = set(self._moving)
         fixed = [
             *self.model.named_buffers(),
@@ -323,8 +334,8 @@ class Recorder:
                 f"{changed[0]!r} has changed since the last recorded step, other than by the optimiser: let "
                 "every change of parameters and buffers be a step of the recorder."
             )
-        flags = self._groups(self.files.head.shapes)
-        if tuple(flags) != self.files.head.groups:
+        head = self._head
+        if tuple(self._groups(head.shapes)) != head.groups:
             raise InputError(
                 "The optimiser's parameter groups or their flags have changed since the first step: keep "
                 "them, and begin another record for another optimiser."
@@ -366,19 +377,20 @@ class Recorder:
     def _write(
         self, value: float, index: Tensor, numbers: list[list[float]], new: dict[int, bytes]
     ) -> None:
+        """Hand the step over to the thread that writes, once it has written the one before."""
         files = self.files
         if new:
             rows = b"".join(i.to_bytes(8, "little") + digest for i, digest in new.items())
             files.examples.extend(np.frombuffer(rows, np.uint8).reshape(len(new), -1))
             self.known |= new
         start, end = self._place_of(index.detach().cpu().to(torch.int64))
-        files.settings.append(
-            np.array([value, start, end, *(number for group in numbers for number in group)])
-        )
+        settings = np.array([value, start, end, *(one for group in numbers for one in group)])
         if files.moments is not None:
-            files.moments.append(torch.cat([self._moment(p).flatten() for p in self._moving]))
+            parts = [self._moment(p).flatten() for p in self._moving]
+            self._moments = torch.cat(parts, out=self._moments)
         self._remember()
-        files.weights.append(self._last)
+        moments = None if self._moments is None else self._moments.cpu()
+        self._pending = self._thread.submit(files.append, settings, moments, self._last.cpu())
         self.done += 1
 
     def _place_of(self, rows: Tensor) -> tuple[int, int]:

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from numeric.inputs import InputError
-from numeric.path_kernel.optimisers import BackwardEuler, Leapfrog
+from numeric.path_kernel.optimisers import SGDW, BackwardEuler, Leapfrog
 
 __all__ = ["Coefficients", "Group", "Kind", "PulledBack", "Rule", "kind_of", "numbers_of"]
 
@@ -44,6 +44,10 @@ class Coefficients:
     root: float = 1.0  # of Adam's scale, as are the next two
     epsilon: float = 0.0
     keep_square: float = 1.0  # v <- keep_square v + (1 - keep_square) g'^2
+
+    def scale(self, v: Tensor) -> Tensor:
+        """By which the step is divided; rounded as torch rounds it."""
+        return (v.sqrt() / self.root).add_(self.epsilon)
 
 
 @dataclass(frozen=True)
@@ -95,12 +99,19 @@ class Rule:
         """The number s of the weights w_s at which the step's gradients are taken."""
         return step + 1 if self.kind.gradient_at_end else step
 
+    def settings(self, step: int, group: int) -> dict[str, float]:
+        """The numbers of a group in a step, by the optimiser's names: learning rate, momentum and so on."""
+        return dict(zip(self.kind.settings, self.table[step, group].tolist(), strict=True))
+
+    def flag(self, name: str, flag: str) -> bool:
+        """A constant setting of the group of a parameter."""
+        return next(group.flags[flag] for group in self.groups if name in group.names)
+
     def coefficients(self, step: int) -> dict[str, Coefficients]:
         """By the name of the parameter."""
         found = {}
         for place, group in enumerate(self.groups):
-            numbers = dict(zip(self.kind.settings, self.table[step, place].tolist(), strict=True))
-            first = step == self._starts[place]
+            numbers, first = self.settings(step, place), step == self._starts[place]
             made = self.kind.coefficients(numbers, group.flags, step, first)
             found |= dict.fromkeys(group.names, made)
         return found
@@ -113,12 +124,9 @@ class Rule:
         used = self.table[:, :, self.kind.settings.index("momentum")] != 0
         return [int(steps.argmax()) if steps.any() else -1 for steps in used.T]
 
-    def scale(self, step: int) -> ByName | None:
-        """The denominators of Adam by name, or None where there are none."""
-        if self.moments is None:
-            return None
-        made, moments = self.coefficients(step), self.moments(step)
-        return {n: (v.sqrt() / made[n].root).add_(made[n].epsilon) for n, v in moments.items()}
+    def second_moments(self, step: int) -> ByName:
+        """What Adam divides step s by the root of, by name; of no name for other optimisers, or before step 0."""
+        return {} if self.moments is None or step < 0 else self.moments(step)
 
     def scalar(self, step: int) -> float | None:
         """The number B_{s,s}, if the step is this number times its own gradient beside weight decay."""
@@ -140,11 +148,11 @@ class Rule:
 
         Returned are `on_gradient`, `on_decay` and `buffer` by name, which also unpack in this order.
         """
-        made, scale = self.coefficients(step), self.scale(step)
+        made, squares = self.coefficients(step), self.second_moments(step)
         on_gradient, on_decay, carried = {}, {}, {}
         for name, covector in psi.items():
             one = made[name]
-            moved = covector if scale is None else covector / scale[name]
+            moved = covector / one.scale(squares[name]) if squares else covector
             on_total = one.direct * moved
             held = None if buffer is None else buffer.get(name)
             if one.by_buffer:
@@ -178,7 +186,11 @@ def numbers_of(kind: Kind, group: Mapping[str, Any]) -> list[float]:
 
 def _sgd(of: Numbers, flags: Mapping[str, bool], step: int, first: bool) -> Coefficients:
     rate, momentum = of["lr"], of["momentum"]
-    common = {"sign": -1.0 if flags["maximize"] else 1.0, "coupled": of["weight_decay"]}
+    common = {
+        "sign": -1.0 if flags["maximize"] else 1.0,
+        "coupled": of.get("weight_decay", 0.0),
+        "decoupled": -rate * of.get("decay", 0.0),
+    }
     if not momentum:
         return Coefficients(direct=-rate, **common)
     take = 1.0 if first else 1 - of["dampening"]  # torch fills an empty buffer with all of g'
@@ -225,6 +237,7 @@ KINDS: dict[type[torch.optim.Optimizer], Kind] = {
     torch.optim.SGD: Kind(
         ("lr", "momentum", "dampening", "weight_decay"), _sgd, ("maximize", "nesterov")
     ),
+    SGDW: Kind(("lr", "momentum", "dampening", "decay"), _sgd, ("maximize", "nesterov")),
     torch.optim.Adam: ADAM,
     torch.optim.AdamW: ADAM,
     Leapfrog: Kind(("lr",), _leapfrog),

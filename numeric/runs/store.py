@@ -218,7 +218,7 @@ class GrowingArray:
             raise InputError(f"Rows of shape {self.shape} are needed, not {values.shape[1:]}.")
         try:
             with self.path.open("ab") as file:
-                file.write(np.ascontiguousarray(values, self.dtype).tobytes())
+                file.write(np.ascontiguousarray(values, self.dtype).data)
         except OSError as error:
             raise OSError(
                 f"{self.path} could not be written ({error}). The rows before are whole."
