@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from numeric.inputs import ArrayLike, InputError, as_numbers, require_instance, 
 from numeric.models import Meter, Model, evaluation_mode
 from numeric.models.memory import GIGABYTE
 from numeric.models.model import plain_attention
+from numeric.models.output_checks import run_or_explain
 from numeric.path_kernel.integrals import at, integrals
 from numeric.path_kernel.quadrature import GaussLegendre, Nodes, Quadrature
 from numeric.path_kernel.record import Record
@@ -137,12 +138,12 @@ class ExactPathKernel:
     def start(self, x: ArrayLike) -> Tensor:
         """The outputs before training, f_{w_0}(x): (n, ...) -> (n, k)."""
         with self._open(x) as work:
-            return work.outputs(0)
+            return work.outputs_at(0)
 
     def network(self, x: ArrayLike) -> Tensor:
         """The outputs after training, f_{w_N}(x): (n, ...) -> (n, k)."""
         with self._open(x) as work:
-            return work.outputs(self.run.steps)
+            return work.outputs_at(self.run.steps)
 
     def attributions(self, x: ArrayLike, store: str | Path | None = None) -> Tensor:
         """What each training point added to each output: (n, ...) -> (n, k, M), or (n, k, G) with groups.
@@ -160,16 +161,27 @@ class ExactPathKernel:
     def predict(self, x: ArrayLike, store: str | Path | None = None) -> Tensor:
         """Outputs rebuilt from the start, all training points and weight decay: (n, ...) -> (n, k).
 
-        The gradients of each step are computed anew from the training points, once for all of them.
+        What all points and decay together moved in a step is its displacement, which is on record: no training
+        point is visited. With a choice of steps or modules, these alone are added to the start, from gradients
+        that are computed anew.
         """
         with self._open(x) as work:
-            total = self._finished("predict", work, store, work.predict)
-            return work.outputs(0) + total["points"] + total["decay"]
+            if self.steps is None and self.modules is None:
+                total = self._finished("displacements", work, store, work.displace)
+                return work.outputs_at(0) + total["points"]
+            total = self._finished("sums", work, store, work.sum_up)
+            return work.outputs_at(0) + total["points"] + total["decay"]
 
-    def residual(self, x: ArrayLike) -> Tensor:
-        """The rebuilt outputs minus the network's, (n, ...) -> (n, k): the error, which needs no reference."""
-        whole_run = replace(self, steps=None, modules=None)
-        return whole_run.predict(x) - self.network(x)
+    def residual(self, x: ArrayLike, store: str | Path | None = None) -> Tensor:
+        """Start, training points and decay minus the network, (n, ...) -> (n, k): an error without a reference.
+
+        The gradients of each step are computed anew from its training points, and moved by the optimiser's rule, so
+        that errors of quadrature, of the rule and of the record all show.
+        """
+        with replace(self, steps=None, modules=None)._open(x) as work:
+            total = self._finished("sums", work, store, work.sum_up)
+            rebuilt = work.outputs_at(0) + total["points"] + total["decay"]
+            return rebuilt - work.outputs_at(self.run.steps)
 
     def defects(self, x: ArrayLike) -> Tensor:
         r"""$\psi_s(x)\,(w_{s+1} - w_s) - (f_{w_{s+1}}(x) - f_{w_s}(x))$ of each step: (n, ...) -> (N, n, k)."""
@@ -201,12 +213,11 @@ class ExactPathKernel:
             )
         x = x.to(self.run.x.device, self.run.x.dtype)
         parameters = self.run.parameters(0)
-        opened = []
-        for points in (x, self.run.x):
-            with differentiation(model, points, parameters, self.modules) as found:
-                opened.append(_moved(found, parameters))
+        model.check_points(x)
         with evaluation_mode(model), plain_attention(), torch.no_grad():
-            yield _Work(self, model, x, *opened, rows_have_rules(model, parameters, x))
+            outputs = run_or_explain(partial(model.functional_call, parameters), x.clone())
+            count = outputs.flatten(1).shape[1]
+            yield _Work(self, model, x, count, rows_have_rules(model, parameters, x))
 
     def _finished(
         self, what: str, work: _Work, store: str | Path | None, step: Callable[[int, State], None]
@@ -270,26 +281,44 @@ class _Work:
 
     kernel: ExactPathKernel
     model: Model
-    x: Tensor
-    test: Differentiation
-    train: Differentiation
+    x: Tensor  # (n, ...)
+    outputs: int  # k
     by_rows: bool
+    guess: list[int] = field(default_factory=lambda: [0])  # nodes on a part, in the last step
 
     @property
     def run(self) -> Record:
         return self.kernel.run
 
+    @cached_property
+    def test(self) -> Differentiation:
+        return self._opened(self.x)
+
+    @cached_property
+    def train(self) -> Differentiation:
+        return self._opened(self.run.x)
+
+    def _opened(self, x: Tensor) -> Differentiation:
+        parameters = self.run.parameters(0)
+        with differentiation(self.model, x, parameters, self.kernel.modules) as opened:
+            return _moved(opened, parameters)
+
     def segment(self, s: int) -> Segment:
-        return Segment(self.model, self.run.parameters(s), self.run.parameters(s + 1), self.by_rows)
+        return Segment(
+            self.model, self.run.parameters(s), self.run.parameters(s + 1), self.x, self.by_rows
+        )
 
     def nodes(self, segment: Segment) -> Nodes:
-        return self.kernel.quadrature.nodes(segment, self.x)
+        """The nodes, first tried with as many as the last step needed."""
+        found = self.kernel.quadrature.nodes(segment, self.guess[0])
+        self.guess[0] = found.count
+        return found
 
-    def outputs(self, s: int) -> Tensor:
+    def outputs_at(self, s: int) -> Tensor:
         return self.model.functional_call(self.run.parameters(s), self.x.clone()).flatten(1)
 
     def fresh(self, what: str) -> State:
-        n, k = len(self.x), self.test.outputs
+        n, k = len(self.x), self.outputs
         zero = self.x.new_zeros(n, k)
         if what != "attributions":
             return {"points": zero, "decay": zero.clone(), "buffer": None}
@@ -310,10 +339,10 @@ class _Work:
             return
         segment = self.segment(s)
         nodes = self.nodes(segment)
-        found = list(integrals(self.test, segment, self.x, nodes, self.rows))
+        found = list(integrals(self.test, segment, nodes, self.rows))
 
         def products(train: Any) -> Tensor:
-            result = self.x.new_empty(len(self.x), self.test.outputs, len(train))
+            result = self.x.new_empty(len(self.x), self.outputs, len(train))
             for one in found:
                 result[one.points] = scalar * one.gradients.inner(train)[..., 0]
             return result
@@ -353,7 +382,12 @@ class _Work:
             found = torch.autograd.grad(value, list(leaves.values()))
         return dict(zip(leaves, found, strict=True))
 
-    def predict(self, s: int, state: State) -> None:
+    def displace(self, s: int, state: State) -> None:
+        """Add psi_s (w_{s+1} - w_s), which is the difference of outputs but for the quadrature's defect."""
+        segment = self.segment(s)
+        state["points"] += self.nodes(segment).integral
+
+    def sum_up(self, s: int, state: State) -> None:
         scalar = self.run.rule.scalar(s)
         if scalar is None or state["buffer"]:
             on_gradient, on_decay = self._pulled_back(s, state)
@@ -363,41 +397,42 @@ class _Work:
             return
         if not self.kernel.counts(s):
             return
+        segment = self.segment(s)
+        nodes = self.nodes(segment)
         step = {name: scalar * g for name, g in self._total_gradient(s).items()}
-        self._move(s, step, state, "points")
-        self._move(s, self._decay_step(s), state, "decay")
+        self._move(segment, nodes, step, state["points"])
+        self._move(segment, nodes, self._decay_step(s), state["decay"])
 
     def decay_only(self, s: int, state: State) -> None:
         if self.run.rule.scalar(s) is None or state["buffer"]:
             _, on_decay = self._pulled_back(s, state)
             if self.kernel.counts(s):
                 state["decay"] += _product(on_decay, self.run.parameters(s), self.x)
-        elif self.kernel.counts(s):
-            self._move(s, self._decay_step(s), state, "decay")
+        elif self.kernel.counts(s) and (step := self._decay_step(s)):
+            segment = self.segment(s)
+            self._move(segment, self.nodes(segment), step, state["decay"])
 
     def _decay_step(self, s: int) -> ByName:
         """c_s of a rule without memory, whose maps are their own transposes."""
         weights = {n: w for n, w in self.run.parameters(s).items() if n in self.test.leaves}
         return self.run.rule.pull_back(s, weights).on_decay
 
-    def _move(self, s: int, step: ByName, state: State, what: str) -> None:
+    def _move(self, segment: Segment, nodes: Nodes, step: ByName, total: Tensor) -> None:
         """Add psi_s(x) times a displacement."""
         if not step:
             return
-        segment = self.segment(s)
-        nodes = self.nodes(segment)
         for rows in torch.arange(len(nodes), device=self.x.device).split(self.rows):
             index = nodes.index[rows]
-            _, slopes = segment.slopes(self.x[index], nodes.t[rows], step)
-            state[what].index_add_(0, index, nodes.weight[rows, None] * slopes)
+            _, slopes = segment.slopes(index, nodes.t[rows], step)
+            total.index_add_(0, index, nodes.weight[rows, None] * slopes)
 
     def _pulled_back(self, s: int, state: State) -> tuple[ByName, ByName]:
         """What multiplies g_s and w_s, (n, k, *shape) by name; the buffer is in the state."""
         segment = self.segment(s)
         nodes = self.nodes(segment)
-        n, k = len(self.x), self.test.outputs
+        n, k = len(self.x), self.outputs
         psi = {name: v.new_empty(n, k, *v.shape) for name, v in segment.start.items() if name in self.test.leaves}
-        for one in integrals(self.test, segment, self.x, nodes, self.rows):
+        for one in integrals(self.test, segment, nodes, self.rows):
             for name, value in one.gradients.dense().items():
                 psi[name][one.points] = value
         on_gradient, on_decay, buffer = self.run.rule.pull_back(s, psi, state["buffer"])

@@ -14,11 +14,12 @@ import torch
 from torch import Tensor
 
 from numeric.path_kernel.quadrature import Nodes
-from numeric.path_kernel.segments import RowParameters, Segment
+from numeric.path_kernel.segments import Segment, groups_of
 from numeric.tangents.differentiation import Differentiation
 from numeric.tangents.factors import Dense, Factor, Outer
 from numeric.tangents.gradients import Gradients, Part, concatenated
 
+ELEMENTWISE = 64  # multiplications of matrices in the time of one that is not
 SPREAD = 2  # times as many nodes as another point: then the two are not padded to the same number
 
 
@@ -31,23 +32,23 @@ class Integral:
 
 
 def integrals(
-    opened: Differentiation, segment: Segment, x: Tensor, nodes: Nodes, rows: int
+    opened: Differentiation, segment: Segment, nodes: Nodes, rows: int
 ) -> Iterator[Integral]:
     """psi at all points, some at a time: those with about as many nodes, and at most so many rows.
 
-    `opened` is the model at points of the same shape, with the parameters of the segment's start.
+    `opened` is the model at points of the same shape.
     """
-    counts = torch.bincount(nodes.index, minlength=len(x))
+    counts = torch.bincount(nodes.index, minlength=len(segment.x))
     first = counts.cumsum(0) - counts
     for points in _alike(counts, rows):
         most = int(counts[points].amax())
-        place = torch.arange(most, device=x.device)
+        place = torch.arange(most, device=points.device)
         inside = place < counts[points][:, None]  # (m, q)
         # Points with fewer nodes repeat their last one, with weight 0.
         index = first[points][:, None] + torch.minimum(place, counts[points][:, None] - 1)
         weight = torch.where(inside, nodes.weight[index], 0)
         t = nodes.t[index].flatten()
-        found = _gradients(opened, segment, x[points].repeat_interleave(most, 0), t)
+        found = _gradients(opened, segment, points.repeat_interleave(most), t)
         yield Integral(points, _summed(found, weight))
 
 
@@ -66,20 +67,16 @@ def _alike(counts: Tensor, rows: int) -> Iterator[Tensor]:
             start = stop
 
 
-def _gradients(opened: Differentiation, segment: Segment, x: Tensor, t: Tensor) -> Gradients:
-    flat = x.flatten(1)
+def _gradients(opened: Differentiation, segment: Segment, index: Tensor, t: Tensor) -> Gradients:
+    flat = segment.x.flatten(1)
     if segment.by_rows and not opened.fallbacks:
-        leaves = {name: segment.start[name].detach().requires_grad_() for name in opened.leaves}
-        fixed = {**opened.fixed, **{k: v for k, v in segment.start.items() if k not in leaves}}
-        with RowParameters(segment.start, segment.step, t):
-            return replace(opened, leaves=leaves, fixed=fixed).gradients(flat, None)
-    distinct, which = t.unique(return_inverse=True)
-    groups = [torch.nonzero(which == k).squeeze(1) for k in range(len(distinct))]
+        with segment.row_parameters(segment.start, index, t):
+            return at(opened, segment.start).gradients(flat[index], None)
+    groups = groups_of(t)
     found = [
-        at(opened, segment.at(value)).gradients(flat[rows], None)
-        for rows, value in zip(groups, distinct.tolist(), strict=True)
+        at(opened, segment.at(value)).gradients(flat[index[rows]], None) for value, rows in groups
     ]
-    return _picked(concatenated(found), torch.cat(groups).argsort())
+    return concatenated(found)[torch.cat([rows for _, rows in groups]).argsort()]
 
 
 def at(opened: Differentiation, parameters: dict[str, Tensor]) -> Differentiation:
@@ -87,11 +84,6 @@ def at(opened: Differentiation, parameters: dict[str, Tensor]) -> Differentiatio
     leaves = {name: parameters[name].detach().requires_grad_() for name in opened.leaves}
     fixed = {**opened.fixed, **{k: v for k, v in parameters.items() if k not in leaves}}
     return replace(opened, leaves=leaves, fixed=fixed)
-
-
-def _picked(gradients: Gradients, rows: Tensor) -> Gradients:
-    """The gradients at points in another order."""
-    return gradients[rows]  # tensors index as slices do
 
 
 def _summed(gradients: Gradients, weight: Tensor) -> Gradients:
@@ -120,8 +112,13 @@ def _sum_of_nodes(factor: Factor, weight: Tensor) -> Factor:
         inputs = torch.einsum("mqgpa,mq->mgpa", inputs, weight)
         return replace(factor, signals=signals[:, 0], inputs=inputs)
     signals = signals * weight[:, :, None, None, None, None]
-    return replace(
+    outer = replace(
         factor,
         signals=signals.movedim(1, 3).flatten(3, 4),  # (m, c, g, q P, o)
         inputs=inputs.movedim(1, 2).flatten(2, 3),
     )
+    # What an inner product with a gradient of one position costs: by signals and inputs, or dense.
+    _, c, g, positions, o = outer.signals.shape
+    a = outer.inputs.shape[3]
+    factored = g * positions * (a + c * (o + 1 + ELEMENTWISE))
+    return outer.dense() if c * g * o * a < factored else outer

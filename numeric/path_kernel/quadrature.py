@@ -28,26 +28,30 @@ ROUNDING = 64  # times the tolerance, up to which a defect that has stalled is r
 ROUNDS = 200  # of refinement, which halving to the shortest part never needs
 CLOSE = 2.0**-46  # to the end of a part: a crossing there is the one that made the end
 SUSPECT = 1e-9  # of a unit's values, by which a Bernstein coefficient must be beyond the kink
+LINE = 64  # roundings by which values on a line may be off it
+ALMOST = 2.0**-48  # the next step of a search for a root that need not be taken
 STEPS_OF_SEARCH = 60  # of bisection and interpolation, which find a root to the last digit long before
 
 
 @dataclass(frozen=True, eq=False)
 class Nodes:
-    """Nodes and weights of several points in one list; `defect` is the certificate's, for each point and output."""
+    """Nodes and weights of several points in one list, and the certificate for each point and output."""
 
     index: Tensor  # (e,), which point
     t: Tensor  # (e,)
     weight: Tensor  # (e,)
-    defect: Tensor  # (n, k): the integral of J along the step, minus the difference of outputs
+    integral: Tensor  # (n, k), of J along the step
+    defect: Tensor  # (n, k), the integral minus the difference of outputs
+    count: int  # nodes on a part that sufficed for most of them: a good first guess for the next step
 
     def __len__(self) -> int:
         return len(self.t)
 
 
 class Quadrature(Protocol):
-    """Whatever places nodes on a segment for points (n, ...)."""
+    """Whatever places nodes on a segment for each of its points; `count` is a first guess of how many."""
 
-    def nodes(self, segment: Segment, x: Tensor) -> Nodes: ...
+    def nodes(self, segment: Segment, count: int = 0) -> Nodes: ...
 
 
 @dataclass(frozen=True)
@@ -63,9 +67,11 @@ class LeftRiemann:
     def __post_init__(self) -> None:
         whole("count", self.count)
 
-    def nodes(self, segment: Segment, x: Tensor) -> Nodes:
+    def nodes(self, segment: Segment, count: int = 0) -> Nodes:
+        """The same nodes for all points."""
+        x = segment.x
         t = torch.arange(self.count, device=x.device).to(x) / self.count
-        return _shared(segment, x, t, torch.full_like(t, 1 / self.count))
+        return _shared(segment, t, torch.full_like(t, 1 / self.count))
 
 
 def discrete_path_kernel() -> LeftRiemann:
@@ -77,14 +83,15 @@ def discrete_path_kernel() -> LeftRiemann:
     return LeftRiemann(1)
 
 
-def _shared(segment: Segment, x: Tensor, t: Tensor, weight: Tensor) -> Nodes:
+def _shared(segment: Segment, t: Tensor, weight: Tensor) -> Nodes:
     """The same nodes for all points."""
+    x = segment.x
     n, q = len(x), len(t)
     index = torch.arange(n, device=x.device).repeat_interleave(q)
-    _, slopes = segment.slopes(x[index], t.repeat(n))
+    _, slopes = segment.slopes(index, t.repeat(n))
     total = torch.einsum("nqk,q->nk", slopes.unflatten(0, (n, q)), weight)
-    change = segment.outputs_at_end(x) - segment.outputs_at_start(x)
-    return Nodes(index, t.repeat(n), weight.repeat(n), total - change)
+    change = segment.outputs_at_end() - segment.outputs_at_start()
+    return Nodes(index, t.repeat(n), weight.repeat(n), total, total - change, q)
 
 
 @dataclass(frozen=True)
@@ -106,9 +113,9 @@ class GaussLegendre:
             positive("tolerance", self.tolerance)
         whole("most", self.most)
 
-    def nodes(self, segment: Segment, x: Tensor) -> Nodes:
-        """Nodes for points x (n, ...), with a defect that is no more than rounding."""
-        return _Refinement(self, segment, x).run()
+    def nodes(self, segment: Segment, count: int = 0) -> Nodes:
+        """Nodes for all points, with a defect that is no more than rounding; `count` nodes are tried first."""
+        return _Refinement(self, segment).run(min(max(FEWEST, count), MOST))
 
     def bound(self, values: Tensor) -> float:
         """The defect that is allowed, from outputs of any shape."""
@@ -142,19 +149,19 @@ class Parts:
 class _Refinement:
     """The search for nodes of one segment."""
 
-    def __init__(self, rule: GaussLegendre, segment: Segment, x: Tensor) -> None:
-        self.rule, self.segment, self.x = rule, segment, x
-        self.start, self.stop = segment.outputs_at_start(x), segment.outputs_at_end(x)
+    def __init__(self, rule: GaussLegendre, segment: Segment) -> None:
+        self.rule, self.segment, self.x = rule, segment, segment.x
+        self.start, self.stop = segment.outputs_at_start(), segment.outputs_at_end()
         self.bound = rule.bound(torch.stack([self.start, self.stop]))
         self.found: list[tuple[Tensor, Tensor, Tensor]] = []
         self.total = torch.zeros_like(self.start)
+        self.accepted: dict[int, int] = {}  # parts by their number of nodes
 
-    def run(self) -> Nodes:
+    def run(self, count: int) -> Nodes:
         n, x = len(self.x), self.x
         every = torch.arange(n, device=x.device)
         zero, none = torch.zeros(n).to(x), torch.full((n,), -1, device=x.device)
         parts = Parts(every, zero, zero + 1, none, none, zero + torch.inf)
-        count = FEWEST
         waiting = {count: parts}
         for _ in range(ROUNDS):
             if not waiting:
@@ -169,7 +176,8 @@ class _Refinement:
         index, t, weight = (torch.cat(column) for column in zip(*self.found, strict=True))
         order = index.argsort(stable=True)
         defect = self.total - (self.stop - self.start)
-        return Nodes(index[order], t[order], weight[order], defect)
+        most = max(self.accepted, key=lambda key: self.accepted[key])
+        return Nodes(index[order], t[order], weight[order], self.total, defect, most)
 
     def _refine(self, parts: Parts, count: int, waiting: dict[int, Parts]) -> None:
         """Accept the parts whose certificate holds, and hand on the others: divided, or to more nodes."""
@@ -179,7 +187,7 @@ class _Refinement:
         width = parts.right - parts.left
         t = torch.addcmul(parts.left[:, None], width[:, None], grid)
         t[:, -1] = parts.right
-        rows = self.x[parts.index].repeat_interleave(len(grid), 0)
+        rows = parts.index.repeat_interleave(len(grid))
         values, slopes, switches = self.segment.switches(rows, t.flatten())
         values, slopes = (v.unflatten(0, t.shape) for v in (values, slopes))
         integral = width[:, None] * torch.einsum("eqk,q->ek", slopes[:, 1:-1], weights)
@@ -197,6 +205,7 @@ class _Refinement:
             (width[fine, None] * weights).flatten(),
         ))  # fmt: skip
         self.total.index_add_(0, parts.index[fine], integral[fine])
+        self.accepted[count] = self.accepted.get(count, 0) + int(fine.sum())
         open_ = ~crossed & ~fine
         rest = parts[open_]
         if not len(rest):
@@ -249,14 +258,20 @@ class _Refinement:
         part, unit, before, after, a, b, at_a, at_b = (
             v[true] for v in (part, unit, before, after, a, b, at_a, at_b)
         )
-        x = self.x[parts.index[part]]
+        point = parts.index[part]
 
         def margins(rows: Tensor, at: Tensor) -> Tensor:
-            found = self.segment.choices(x[rows], at)
+            found = self.segment.choices(point[rows], at)
             every = torch.arange(len(at), device=at.device)
             return found.margins(every, unit[rows], before[rows], after[rows])
 
-        root = bracketed_roots(margins, a, b, at_a, at_b)
+        # A unit of the first layer moves on a line, and the secant is its root.
+        root = torch.lerp(a, b, at_a / (at_a - at_b))
+        bent = torch.nonzero(~self._on_a_line(t, switches, part, unit, before, after)).squeeze(1)
+        if len(bent):
+            root[bent] = bracketed_roots(
+                lambda rows, at: margins(bent[rows], at), a[bent], b[bent], at_a[bent], at_b[bent]
+            )
         left, right = parts.left[part], parts.right[part]
         inside = (root - left > CLOSE) & (right - root > CLOSE)
         if not inside.any():
@@ -265,6 +280,20 @@ class _Refinement:
         order = root.argsort(stable=True)
         order = order[part[order].argsort(stable=True)]
         return part[order], root[order], unit[order]
+
+    @staticmethod
+    def _on_a_line(
+        t: Tensor, switches: Switches, part: Tensor, unit: Tensor, before: Tensor, after: Tensor
+    ) -> Tensor:
+        """Whether a unit's margins at all places of a part lie on a line, to rounding: (r,)."""
+        q = t.shape[1]
+        places = torch.arange(q, device=t.device)
+        rows = (part[:, None] * q + places).flatten()
+        repeated = (v.repeat_interleave(q) for v in (unit, before, after))
+        values = switches.margins(rows, *repeated).unflatten(0, (-1, q))
+        share = (t[part] - t[part, :1]) / (t[part, -1:] - t[part, :1])
+        line = torch.lerp(values[:, :1], values[:, -1:], share)
+        return (values - line).abs().amax(1) <= LINE * torch.finfo(t.dtype).eps * values.abs().amax(1)
 
 
 def _crossings(parts: Parts, switches: Switches, p: int, q: int) -> tuple[Tensor, ...]:
@@ -323,8 +352,9 @@ def bracketed_roots(margins, a: Tensor, b: Tensor, at_a: Tensor, at_b: Tensor) -
         best = torch.where(better, x1, x2)
         width = (x2 - x1).abs()
         limit = 2 * eps * best.abs() + eps / 4
-        done = (f1.abs() <= small) | (width <= 2 * limit)
-        root[active[done]] = best[done]
+        secant = (f1 * (x2 - x1) / (f2 - f1)).abs()
+        done = (f1.abs() <= small) | (width <= 2 * limit) | (secant <= ALMOST)
+        root[active[done]] = torch.where(f1.abs() <= f2.abs(), x1, x2)[done]
         keep = ~done
         if not keep.any():
             break

@@ -1,9 +1,9 @@
 r"""A model on a straight segment of weights, $w(t) = w_0 + t\,(w_1 - w_0)$, each row of a batch at a t of its own.
 
     segment = Segment.of(model, start, stop, x)
-    segment.outputs(x, t)             # (e, ...), (e,) -> (e, k)
-    segment.slopes(x, t)              # the same, and their derivatives by t
-    segment.switches(x, t)            # the same, and the values that decide on which side of a kink a unit is
+    segment.outputs(index, t)         # at the points x[index], (e,), (e,) -> (e, k)
+    segment.slopes(index, t)          # the same, and their derivatives by t
+    segment.switches(index, t)        # the same, and the values that decide on which side of a kink a unit is
 
 An operation that is linear in its parameters, such as a linear layer or a convolution, is run twice,
 with $w_0$ and with $w_1 - w_0$, and the second result is scaled row by row; parameters that are added or
@@ -13,7 +13,7 @@ multiplied get a row axis. A model that uses parameters in other ways is run onc
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
 
@@ -56,7 +56,7 @@ class NoRowRule(Exception):
 
 @dataclass(frozen=True, eq=False)
 class Segment:
-    """The segment from parameters `start` to `stop` of a model; parameters that are not named stay.
+    """The segment from parameters `start` to `stop` of a model, at points; parameters that are not named stay.
 
     `by_rows` says whether rows can have a t of their own in one pass, as `rows_have_rules` finds out.
     """
@@ -64,12 +64,14 @@ class Segment:
     model: Model
     start: Parameters
     stop: Parameters
+    x: Tensor  # (n, ...)
     by_rows: bool
+    first_layer: dict[Any, Tensor] = field(default_factory=dict, repr=False)  # see RowParameters
 
     @classmethod
     def of(cls, model: Model, start: Parameters, stop: Parameters, x: Tensor) -> Segment:
         """The segment, after a pass at two points that tells whether rows can have a t of their own."""
-        return cls(model, start, stop, rows_have_rules(model, start, x))
+        return cls(model, start, stop, x, rows_have_rules(model, start, x))
 
     @cached_property
     def step(self) -> Parameters:
@@ -82,94 +84,117 @@ class Segment:
             return self.stop if t else self.start
         return {name: torch.lerp(value, self.stop[name], t) for name, value in self.start.items()}
 
-    def outputs_at_start(self, x: Tensor) -> Tensor:
-        """f(x; w_0), (n, ...) -> (n, k)."""
-        return self._call(self.start, x)
+    def outputs_at_start(self) -> Tensor:
+        """f(x; w_0), (n, k)."""
+        return self._call(self.start, self.x.clone())
 
-    def outputs_at_end(self, x: Tensor) -> Tensor:
-        """f(x; w_1), (n, ...) -> (n, k)."""
-        return self._call(self.stop, x)
+    def outputs_at_end(self) -> Tensor:
+        """f(x; w_1), (n, k)."""
+        return self._call(self.stop, self.x.clone())
 
-    def outputs(self, x: Tensor, t: Tensor) -> Tensor:
-        """f(x; w(t)), row by row: (e, ...), (e,) -> (e, k)."""
+    def outputs(self, index: Tensor, t: Tensor) -> Tensor:
+        """f(x[index]; w(t)), row by row: (e,), (e,) -> (e, k)."""
         if self.by_rows:
-            return self._rows(self.start, x, t)
-        return self.by_distinct_t(x, t, lambda rows, at: self._call(self.at(at), rows))
+            return self._rows(self.start, index, t)
+        return self._by_distinct_t(index, t, lambda rows, at: self._call(self.at(at), rows))
 
-    def slopes(self, x: Tensor, t: Tensor, along: Parameters | None = None) -> tuple[Tensor, Tensor]:
-        """f(x; w(t)) and J(x; w(t)) v, (e, k) each; v are directions by name, by default the step."""
+    def slopes(
+        self, index: Tensor, t: Tensor, along: Parameters | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """f(x[index]; w(t)) and J(x[index]; w(t)) v, (e, k) each; v by name, by default the step."""
         if not self.by_rows:
-            both = self.by_distinct_t(x, t, partial(self._slopes_at, along or self.step))
+            both = self._by_distinct_t(index, t, partial(self._slopes_at, along or self.step))
             return both[:, 0], both[:, 1]
         with forward_mode.dual_level():
             if along is None:
                 dual = forward_mode.make_dual(t, torch.ones_like(t))
-                return _primal_and_tangent(self._rows(self.start, x, dual))
+                return _primal_and_tangent(self._rows(self.start, index, dual))
             start = {name: _dual(value, along.get(name)) for name, value in self.start.items()}
-            return _primal_and_tangent(self._rows(start, x, t))
+            return _primal_and_tangent(self._rows(start, index, t))
 
     def _slopes_at(self, along: Parameters, rows: Tensor, at: float) -> Tensor:
         with forward_mode.dual_level():
             dual = {name: _dual(value, along.get(name)) for name, value in self.at(at).items()}
             return torch.stack(_primal_and_tangent(self._call(dual, rows)), 1)
 
-    def switches(self, x: Tensor, t: Tensor) -> tuple[Tensor, Tensor, Switches]:
+    def switches(self, index: Tensor, t: Tensor) -> tuple[Tensor, Tensor, Switches]:
         """Values and slopes along the step, and what decides between the pieces of kinked operations."""
         if not self.by_rows:
-            return *self.slopes(x, t), self._switches_by_distinct_t(x, t)
+            return *self.slopes(index, t), self._switches_by_distinct_t(index, t)
         recorder = SwitchRecorder()
         with forward_mode.dual_level():
             dual = forward_mode.make_dual(t, torch.ones_like(t))
-            values, slopes = _primal_and_tangent(self._rows(self.start, x, dual, recorder))
-        return values, slopes, Switches.of(recorder.switches, len(x))
+            values, slopes = _primal_and_tangent(self._rows(self.start, index, dual, recorder))
+        return values, slopes, Switches.of(recorder.switches, len(t))
 
-    def choices(self, x: Tensor, t: Tensor) -> Switches:
+    def choices(self, index: Tensor, t: Tensor) -> Switches:
         """The last of `switches` alone."""
         if not self.by_rows:
-            return self._switches_by_distinct_t(x, t)
+            return self._switches_by_distinct_t(index, t)
         recorder = SwitchRecorder()
-        self._rows(self.start, x, t, recorder)
-        return Switches.of(recorder.switches, len(x))
+        self._rows(self.start, index, t, recorder)
+        return Switches.of(recorder.switches, len(t))
 
-    def _switches_by_distinct_t(self, x: Tensor, t: Tensor) -> Switches:
+    def _switches_by_distinct_t(self, index: Tensor, t: Tensor) -> Switches:
         def recorded(rows: Tensor, at: float) -> Tensor:
             with SwitchRecorder() as recorder:
                 self._call(self.at(at), rows)
             parts = Switches.of(recorder.switches, len(rows)).parts
             shapes[:] = [part.shape[1:] for part in parts]
-            return torch.cat([x.new_empty(len(rows), 0), *(part.flatten(1) for part in parts)], 1)
+            return torch.cat([t.new_empty(len(rows), 0), *(part.flatten(1) for part in parts)], 1)
 
         shapes: list[torch.Size] = []
-        flat = self.by_distinct_t(x, t, recorded)
+        flat = self._by_distinct_t(index, t, recorded)
         parts = flat.split([shape.numel() for shape in shapes], 1)
         return Switches(
-            tuple(p.reshape(len(x), *shape) for p, shape in zip(parts, shapes, strict=True))
+            tuple(p.reshape(len(t), *shape) for p, shape in zip(parts, shapes, strict=True))
         )
 
-    @staticmethod
-    def by_distinct_t(x: Tensor, t: Tensor, call: Callable[[Tensor, float], Tensor]) -> Tensor:
-        """call(rows, t) for the rows of each distinct t, put together in their order."""
-        distinct, which = t.unique(return_inverse=True)
-        groups = [torch.nonzero(which == k).squeeze(1) for k in range(len(distinct))]
-        results = [call(x[rows], at) for rows, at in zip(groups, distinct.tolist(), strict=True)]
-        return torch.cat(results)[torch.cat(groups).argsort()]
+    def _by_distinct_t(
+        self, index: Tensor, t: Tensor, call: Callable[[Tensor, float], Tensor]
+    ) -> Tensor:
+        groups = groups_of(t)
+        results = [call(self.x[index[rows]], at) for at, rows in groups]
+        return torch.cat(results)[torch.cat([rows for _, rows in groups]).argsort()]
 
     def _rows(
-        self, start: Parameters, x: Tensor, t: Tensor, recorder: SwitchRecorder | None = None
+        self,
+        start: Parameters,
+        index: Tensor,
+        t: Tensor,
+        recorder: SwitchRecorder | None = None,
     ) -> Tensor:
-        with RowParameters(start, self.step, t, recorder):
-            return self._call(start, x)
+        with self.row_parameters(start, index, t, recorder) as mode:
+            return self._call(start, mode.batch)
 
-    def _call(self, parameters: Mapping[str, Tensor], x: Tensor) -> Tensor:
-        return self.model.functional_call(parameters, x.clone()).flatten(1)
+    def row_parameters(
+        self,
+        start: Parameters,
+        index: Tensor,
+        t: Tensor,
+        recorder: SwitchRecorder | None = None,
+    ) -> RowParameters:
+        """The context in which `start` acts as start + t step; its `batch` is the input to give."""
+        known = self.first_layer if start is self.start else {}
+        return RowParameters(start, self.step, t, Rows(self.x, index, known), recorder)
+
+    def _call(self, parameters: Mapping[str, Tensor], batch: Tensor) -> Tensor:
+        return self.model.functional_call(parameters, batch).flatten(1)
+
+
+def groups_of(t: Tensor) -> list[tuple[float, Tensor]]:
+    """The distinct values of t (e,), and which rows have them."""
+    distinct, which = t.unique(return_inverse=True)
+    return [(at, torch.nonzero(which == k).squeeze(1)) for k, at in enumerate(distinct.tolist())]
 
 
 def rows_have_rules(model: Model, parameters: Parameters, x: Tensor) -> bool:
     """Whether all parameters are used in ways that let each row have a t of its own."""
     rows = x[:1].expand(2, *x.shape[1:])
     try:
-        with RowParameters(parameters, parameters, torch.arange(2, device=x.device).to(x)):
-            doubled = model.functional_call(parameters, rows.clone()).flatten(1)[1]
+        both = torch.arange(2, device=x.device)
+        with RowParameters(parameters, parameters, both.to(x), Rows(rows, both, {})) as mode:
+            doubled = model.functional_call(parameters, mode.batch).flatten(1)[1]
     except NoRowRule:
         return False
     # Whatever else a model may do with a parameter, such as reading its numbers, shows here.
@@ -192,17 +217,34 @@ def _primal_and_tangent(value: Tensor) -> tuple[Tensor, Tensor]:
     return primal, torch.zeros_like(primal) if tangent is None else tangent
 
 
-class RowParameters(TorchFunctionMode):
-    """Inside, tensors of `start` act as start + t step, with a t for each row of the batch.
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Rows of points, x[index], and what the first layer makes of the points, by call."""
 
-    A recorder of kinks is told of every call: as a context of its own it would see the calls made here.
+    x: Tensor  # (n, ...)
+    index: Tensor  # (e,)
+    known: dict[Any, Tensor]
+
+
+class RowParameters(TorchFunctionMode):
+    """Inside, tensors of `start` act as start + t step, with a t for each row of `batch`.
+
+    Layers that see the batch itself are run at the points, not at their rows, and only once. A recorder of kinks is
+    told of every call: as a context of its own it would see the calls made here.
     """
 
     def __init__(
-        self, start: Parameters, step: Parameters, t: Tensor, recorder: SwitchRecorder | None = None
+        self,
+        start: Parameters,
+        step: Parameters,
+        t: Tensor,
+        rows: Rows,
+        recorder: SwitchRecorder | None = None,
     ) -> None:
         super().__init__()
-        self.t, self.recorder = t, recorder
+        self.t, self.rows, self.recorder = t, rows, recorder
+        self.batch = rows.x[rows.index]
+        self.place = self.batch.data_ptr()
         self.moves = {_key(value): step[name] for name, value in start.items()}
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -256,19 +298,44 @@ class RowParameters(TorchFunctionMode):
         start, start_dot = zip(
             *((None, None) if p is None else forward_mode.unpack_dual(p) for p in start), strict=True
         )
-        moved = call(x, *step)
+        at_points = self._is_batch(x)
+        of = partial(self._at_points, call, x) if at_points else partial(call, x)
+        moved = of(*step)
         t = t.reshape(-1, *(1,) * (moved.ndim - 1))
-        value = torch.addcmul(call(x, *start), t, moved)
+        value = torch.addcmul(of(*start), t, moved)
         tangents = []
         if t_dot is not None:
             tangents.append(t_dot.view_as(t) * moved)
         if x_dot is not None:
             tangents += [call(x_dot, start[0], None), t * call(x_dot, step[0], None)]
         if start_dot[0] is not None:
-            tangents.append(call(x, *start_dot))
+            tangents.append(of(*start_dot))
         elif start_dot[1] is not None:
-            tangents.append(call(x, torch.zeros_like(start[0]), start_dot[1]))
+            tangents.append(of(torch.zeros_like(start[0]), start_dot[1]))
         return forward_mode.make_dual(value, sum(tangents)) if tangents else value
+
+    def _is_batch(self, x: Tensor) -> bool:
+        """Whether x is the batch as it was given, or a view of all of it."""
+        return (
+            x.data_ptr() == self.place
+            and x._version == self.batch._version == 0
+            and len(x) == len(self.batch)
+            and x.numel() == self.batch.numel()
+            and x.is_contiguous()
+        )
+
+    def _at_points(self, call: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        """call(x, weight, bias) from the points that the rows of x repeat."""
+        points = self.rows.x
+        if len(self.batch) <= len(points) and torch.is_grad_enabled():
+            return call(x, weight, bias)
+        key = (_key(weight), None if bias is None else _key(bias), x.shape[1:])
+        value = None if torch.is_grad_enabled() else self.rows.known.get(key)
+        if value is None:
+            value = call(points.reshape(len(points), *x.shape[1:]), weight, bias)
+            if not torch.is_grad_enabled():
+                self.rows.known[key] = value
+        return value[self.rows.index]
 
     def _expanded(self, args: tuple) -> list[Any]:
         """Parameters among the two arguments of an elementwise operation, with a row axis."""
