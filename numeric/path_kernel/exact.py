@@ -28,12 +28,13 @@ from numeric.models import Meter, Model, evaluation_mode
 from numeric.models.memory import GIGABYTE
 from numeric.models.model import plain_attention
 from numeric.models.output_checks import run_or_explain
-from numeric.path_kernel.integrals import at, integrals
+from numeric.path_kernel.integrals import dense_as, integrals, joined
 from numeric.path_kernel.quadrature import GaussLegendre, Nodes, Quadrature
 from numeric.path_kernel.record import Record
 from numeric.path_kernel.segments import Segment, rows_have_rules
 from numeric.progress import progress_bar
 from numeric.runs.store import checkpoint, fingerprint
+from numeric.tangents import Gradients
 from numeric.tangents.differentiation import Differentiation, differentiation
 
 ByName = dict[str, Tensor]
@@ -285,6 +286,7 @@ class _Work:
     outputs: int  # k
     by_rows: bool
     guess: list[int] = field(default_factory=lambda: [0])  # nodes on a part, in the last step
+    last: dict[int, Segment] = field(default_factory=dict)  # the segment that was made last, by its step
 
     @property
     def run(self) -> Record:
@@ -304,9 +306,14 @@ class _Work:
             return _moved(opened, parameters)
 
     def segment(self, s: int) -> Segment:
-        return Segment(
-            self.model, self.run.parameters(s), self.run.parameters(s + 1), self.x, self.by_rows
-        )
+        """The segment of step s, which shares its end with the one made before, if that was step s + 1."""
+        after = self.last.get(s + 1)
+        stop = self.run.parameters(s + 1) if after is None else after.start
+        end = None if after is None else after.outputs_at_start
+        made = Segment(self.model, self.run.parameters(s), stop, self.x, self.by_rows, end)
+        self.last.clear()
+        self.last[s] = made
+        return made
 
     def nodes(self, segment: Segment) -> Nodes:
         """The nodes, first tried with as many as the last step needed."""
@@ -339,17 +346,16 @@ class _Work:
             return
         segment = self.segment(s)
         nodes = self.nodes(segment)
-        found = list(integrals(self.test, segment, nodes, self.rows))
+        psi = joined(list(integrals(self.test, segment, nodes, self.rows)))
+        back = psi.points.argsort()
 
-        def products(train: Any) -> Tensor:
-            result = self.x.new_empty(len(self.x), self.outputs, len(train))
-            for one in found:
-                result[one.points] = scalar * one.gradients.inner(train)[..., 0]
-            return result
+        def products(train: Gradients) -> Tensor:
+            found = psi.gradients.inner(dense_as(train, psi.gradients))[..., 0]
+            return (scalar * found)[back]
 
         self._add(state, s, products)
 
-    def _add(self, state: State, s: int, products: Callable[[Any], Tensor]) -> None:
+    def _add(self, state: State, s: int, products: Callable[[Gradients], Tensor]) -> None:
         """Add what the examples of a step contributed, some examples at a time."""
         batch = self.run.batch(s)
         signals, opened = self._signals(s, batch)
@@ -369,7 +375,7 @@ class _Work:
             outputs.requires_grad_()
             value = self.run.loss(outputs, self.run.y[batch])
             (signals,) = torch.autograd.grad(value, outputs)
-        return signals.flatten(1), at(self.train, parameters)
+        return signals.flatten(1), self.train.at(parameters)
 
     def _total_gradient(self, s: int) -> ByName:
         """g_s, computed from the training points at once."""
@@ -453,7 +459,7 @@ class _Work:
         return rows
 
 
-def _along(train: Any, directions: ByName) -> Tensor:
+def _along(train: Gradients, directions: ByName) -> Tensor:
     """Inner products with covectors (n, k, *shape) by name: (n, k, m)."""
     n, k = next(iter(directions.values())).shape[:2]
     flat = {name: value.flatten(0, 1) for name, value in directions.items()}

@@ -90,7 +90,7 @@ def _shared(segment: Segment, t: Tensor, weight: Tensor) -> Nodes:
     index = torch.arange(n, device=x.device).repeat_interleave(q)
     _, slopes = segment.slopes(index, t.repeat(n))
     total = torch.einsum("nqk,q->nk", slopes.unflatten(0, (n, q)), weight)
-    change = segment.outputs_at_end() - segment.outputs_at_start()
+    change = segment.outputs_at_end - segment.outputs_at_start
     return Nodes(index, t.repeat(n), weight.repeat(n), total, total - change, q)
 
 
@@ -151,7 +151,7 @@ class _Refinement:
 
     def __init__(self, rule: GaussLegendre, segment: Segment) -> None:
         self.rule, self.segment, self.x = rule, segment, segment.x
-        self.start, self.stop = segment.outputs_at_start(), segment.outputs_at_end()
+        self.start, self.stop = segment.outputs_at_start, segment.outputs_at_end
         self.bound = rule.bound(torch.stack([self.start, self.stop]))
         self.found: list[tuple[Tensor, Tensor, Tensor]] = []
         self.total = torch.zeros_like(self.start)
@@ -316,16 +316,19 @@ def _suspects(t: Tensor, switches: Switches, p: int, q: int) -> Tensor:
     suspect = torch.zeros(p, dtype=torch.bool, device=t.device)
     matrix = _to_bernstein(q - 2, t)
     for part in switches.parts:
-        if part.shape[2] != 2:  # windows are left to the certificate
+        if part.shape[2] > 1:  # windows are left to the certificate
             continue
-        margin = (part[:, :, 1] - part[:, :, 0]).unflatten(0, (p, q))
-        side = torch.sign(margin[:, q // 2])
-        coefficients = torch.einsum("bq,pqu->pbu", matrix, margin * side[:, None])
-        size = margin.abs().amax(1)
-        beyond = coefficients.amin(1) < -SUSPECT * size
-        # A unit that starts or ends on its kink, or crosses it, has been seen to.
-        seen = (margin * side[:, None] < SUSPECT * size[:, None]).any(1)
-        suspect |= (beyond & ~seen).any(1)
+        margin = part[:, :, 0].unflatten(0, (p, q))
+        least, most = margin.aminmax(dim=1)
+        # Near its kink, for how much it moves, but not on it and not across it, which has been seen to.
+        size = torch.maximum(least.abs(), most.abs())
+        near = (most - least) > torch.minimum(least.abs(), most.abs())
+        near &= (least > SUSPECT * size) | (most < -SUSPECT * size)
+        some, unit = near.nonzero(as_tuple=True)
+        if len(some):
+            values = margin[some, :, unit].abs()  # (r, q)
+            beyond = (values @ matrix.T).amin(1) < -SUSPECT * size[some, unit]
+            suspect[some[beyond]] = True
     return suspect
 
 

@@ -66,6 +66,7 @@ class Segment:
     stop: Parameters
     x: Tensor  # (n, ...)
     by_rows: bool
+    end: Tensor | None = field(default=None, repr=False)  # f(x; w_1), if it is known
     first_layer: dict[Any, Tensor] = field(default_factory=dict, repr=False)  # see RowParameters
 
     @classmethod
@@ -84,13 +85,15 @@ class Segment:
             return self.stop if t else self.start
         return {name: torch.lerp(value, self.stop[name], t) for name, value in self.start.items()}
 
+    @cached_property
     def outputs_at_start(self) -> Tensor:
         """f(x; w_0), (n, k)."""
         return self._call(self.start, self.x.clone())
 
+    @cached_property
     def outputs_at_end(self) -> Tensor:
         """f(x; w_1), (n, k)."""
-        return self._call(self.stop, self.x.clone())
+        return self._call(self.stop, self.x.clone()) if self.end is None else self.end
 
     def outputs(self, index: Tensor, t: Tensor) -> Tensor:
         """f(x[index]; w(t)), row by row: (e,), (e,) -> (e, k)."""
@@ -243,9 +246,12 @@ class RowParameters(TorchFunctionMode):
     ) -> None:
         super().__init__()
         self.t, self.rows, self.recorder = t, rows, recorder
-        self.batch = rows.x[rows.index]
-        self.place = self.batch.data_ptr()
         self.moves = {_key(value): step[name] for name, value in start.items()}
+
+    @cached_property
+    def batch(self) -> Tensor:
+        """The rows x[index], of which the model may overwrite this copy."""
+        return self.rows.x[self.rows.index]
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -317,7 +323,8 @@ class RowParameters(TorchFunctionMode):
     def _is_batch(self, x: Tensor) -> bool:
         """Whether x is the batch as it was given, or a view of all of it."""
         return (
-            x.data_ptr() == self.place
+            "batch" in vars(self)
+            and x.data_ptr() == self.batch.data_ptr()
             and x._version == self.batch._version == 0
             and len(x) == len(self.batch)
             and x.numel() == self.batch.numel()
