@@ -37,7 +37,9 @@ class Switches:
     def states(self) -> Tensor:
         """Which value is chosen, (e, units)."""
         states = [
-            part.argmax(2).to(torch.int16) if part.shape[2] > 1 else (part[:, :, 0] > 0).to(torch.int16)
+            part.argmax(2).to(torch.int16)
+            if part.shape[2] > 1
+            else (part[:, :, 0] > 0).to(torch.int16)
             for part in self.parts
         ]
         return torch.cat(states, 1) if len(states) > 1 else states[0]
@@ -75,7 +77,12 @@ class SwitchRecorder(TorchFunctionMode):
     def note(self, func: Any, args: Any, kwargs: Any) -> None:
         """Record the choices of one call, if it is of a kinked operation."""
         rule = CHOICES.get(getattr(func, "__name__", "").strip("_"))
-        if rule is not None and args and isinstance(args[0], Tensor) and args[0].is_floating_point():
+        if (
+            rule is not None
+            and args
+            and isinstance(args[0], Tensor)
+            and args[0].is_floating_point()
+        ):
             first = forward_mode.unpack_dual(args[0]).primal.detach()
             self.switches += [_detached(part) for part in rule(first, *args[1:], **kwargs)]
 
@@ -93,7 +100,9 @@ def _pair(z: Tensor, level: float | Tensor) -> Tensor:
     return (z - level if isinstance(level, Tensor) or level else z)[..., None]
 
 
-def _hardtanh(z: Tensor, min_val: float = -1.0, max_val: float = 1.0, *_: Any, **__: Any) -> list[Tensor]:
+def _hardtanh(
+    z: Tensor, min_val: float = -1.0, max_val: float = 1.0, *_: Any, **__: Any
+) -> list[Tensor]:
     return [_pair(z, min_val), _pair(z, max_val)]
 
 
@@ -174,7 +183,18 @@ def _tuple(value: Any, axes: int) -> tuple[Any, ...]:
 
 CHOICES: dict[str, Callable[..., list[Tensor]]] = {
     **dict.fromkeys(
-        ("relu", "leaky_relu", "prelu", "rrelu", "elu", "selu", "celu", "abs", "absolute", "softsign"),
+        (
+            "relu",
+            "leaky_relu",
+            "prelu",
+            "rrelu",
+            "elu",
+            "selu",
+            "celu",
+            "abs",
+            "absolute",
+            "softsign",
+        ),
         _against(0.0),
     ),
     "relu6": _against(0.0, 6.0),

@@ -47,7 +47,16 @@ ELEMENTWISE = {
 MATRIX_PRODUCTS = {torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.mm, Tensor.mm}
 NORMALISATIONS = {"layer_norm", "group_norm", "batch_norm", "instance_norm", "rms_norm"}
 
-PROPERTIES = {"__get__", "size", "dim", "numel", "is_floating_point", "detach", "requires_grad_", "data_ptr"}
+PROPERTIES = {
+    "__get__",
+    "size",
+    "dim",
+    "numel",
+    "is_floating_point",
+    "detach",
+    "requires_grad_",
+    "data_ptr",
+}
 
 
 class NoRowRule(Exception):
@@ -211,7 +220,9 @@ def _dual(value: Tensor, tangent: Tensor | None) -> Tensor:
     return value if tangent is None else forward_mode.make_dual(value, tangent)
 
 
-def _call_with(func: Any, rest: tuple, options: dict, x: Tensor, *parameters: Tensor | None) -> Tensor:
+def _call_with(
+    func: Any, rest: tuple, options: dict, x: Tensor, *parameters: Tensor | None
+) -> Tensor:
     return func(x, *parameters, *rest, **options)
 
 
@@ -263,7 +274,12 @@ class RowParameters(TorchFunctionMode):
             return self._linear(func, args, kwargs)
         if func in ELEMENTWISE and not kwargs:
             return func(*self._expanded(args))
-        if func in MATRIX_PRODUCTS and not kwargs and _key(args[0]) not in self.moves and args[1].ndim == 2:
+        if (
+            func in MATRIX_PRODUCTS
+            and not kwargs
+            and _key(args[0]) not in self.moves
+            and args[1].ndim == 2
+        ):
             left, right = args
             return func(left, right) + self._scaled(func(left, self.moves[_key(right)]))
         if getattr(func, "__name__", "") in NORMALISATIONS:
@@ -295,14 +311,17 @@ class RowParameters(TorchFunctionMode):
         if move is None and shift is None:
             return func(x, weight, bias, *rest, **bound)
         move = torch.zeros_like(weight) if move is None else move
-        return self._affine(partial(_call_with, func, rest, bound), x, (weight, bias), (move, shift))
+        return self._affine(
+            partial(_call_with, func, rest, bound), x, (weight, bias), (move, shift)
+        )
 
     def _affine(self, call: Any, x: Tensor, start: tuple, step: tuple) -> Tensor:
         """call(x, start) + t call(x, step), and its derivative in forward mode, which torch's own would take
         four times as long for."""
         (x, x_dot), (t, t_dot) = forward_mode.unpack_dual(x), forward_mode.unpack_dual(self.t)
         start, start_dot = zip(
-            *((None, None) if p is None else forward_mode.unpack_dual(p) for p in start), strict=True
+            *((None, None) if p is None else forward_mode.unpack_dual(p) for p in start),
+            strict=True,
         )
         at_points = self._is_batch(x)
         of = partial(self._at_points, call, x) if at_points else partial(call, x)
@@ -346,7 +365,9 @@ class RowParameters(TorchFunctionMode):
 
     def _expanded(self, args: tuple) -> list[Any]:
         """Parameters among the two arguments of an elementwise operation, with a row axis."""
-        ndims = [part.ndim for part in args if isinstance(part, Tensor) and _key(part) not in self.moves]
+        ndims = [
+            part.ndim for part in args if isinstance(part, Tensor) and _key(part) not in self.moves
+        ]
         if len(args) != 2 or not ndims:
             raise NoRowRule
         return [self._rows_of(part, max(ndims)) if self._moves(part) else part for part in args]
