@@ -22,7 +22,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from numeric.inputs import ArrayLike, InputError, as_numbers, require_instance, whole
+from numeric.inputs import ArrayLike, InputError, as_numbers, shown, whole
 from numeric.models import Model, evaluation_mode
 from numeric.models.memory import GIGABYTE
 from numeric.models.model import plain_attention
@@ -76,7 +76,10 @@ class ExactPathKernel:
     )  # (M,), the group of each training point
 
     def __post_init__(self) -> None:
-        require_instance("run", self.run, Record, "path_kernel.record(...) returns it")
+        if not isinstance(self.run, Record):
+            raise InputError(
+                f"run = {shown(self.run)} was given, but a Record is needed, as path_kernel.record returns it."
+            )
         whole("memory", self.memory)
         if not callable(getattr(self.quadrature, "nodes", None)):
             raise InputError(

@@ -112,7 +112,9 @@ def _gradients(opened: Differentiation, segment: Segment, index: Tensor, t: Tens
     found = [
         opened.at(segment.at(value)).gradients(flat[index[rows]], None) for value, rows in groups
     ]
-    return concatenated(found)[torch.cat([rows for _, rows in groups]).argsort()]
+    order = torch.cat([rows for _, rows in groups]).argsort()
+    whole = concatenated(found)
+    return replace(whole, parts=tuple(part[order] for part in whole.parts))
 
 
 def _summed(gradients: Gradients, weight: Tensor) -> Gradients:

@@ -24,6 +24,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from numeric.models import Model
+from numeric.models.forward_mode import prepare
 from numeric.path_kernel.kinks import Switches, SwitchRecorder
 
 Parameters = dict[str, Tensor]
@@ -202,6 +203,7 @@ def groups_of(t: Tensor) -> list[tuple[float, Tensor]]:
 
 def rows_have_rules(model: Model, parameters: Parameters, x: Tensor) -> bool:
     """Whether all parameters are used in ways that let each row have a t of its own."""
+    prepare()
     rows = x[:1].expand(2, *x.shape[1:])
     try:
         both = torch.arange(2, device=x.device)
