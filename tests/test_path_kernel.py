@@ -1,4 +1,4 @@
-"""The exact path kernel: start, training points and weight decay add up to the network, whatever trained it."""
+"""The exact path kernel: start, training points and decay add up to the network, whatever trained it."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ def normal(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), **F64)
 
 
-X, Y, TEST = normal(14, 4), torch.arange(14) % 3, normal(3, 4, seed=1)
+X, Y, TEST = normal(14, 4), torch.arange(14) % 3, normal(2, 4, seed=1)
 
 
 def perceptron(act: type[nn.Module] = nn.ReLU, depth: int = 2) -> nn.Module:
     torch.manual_seed(0)
-    layers: list[nn.Module] = [nn.Linear(4, 8), act()]
+    layers: list[nn.Module] = [nn.Linear(4, 6), act()]
     for _ in range(depth - 1):
-        layers += [nn.Linear(8, 8), act()]
-    return nn.Sequential(*layers, nn.Linear(8, 3), nn.LogSoftmax(1)).double()
+        layers += [nn.Linear(6, 6), act()]
+    return nn.Sequential(*layers, nn.Linear(6, 3), nn.LogSoftmax(1)).double()
 
 
 def convolutions(act: type[nn.Module]) -> nn.Module:
@@ -79,7 +79,7 @@ FEW |= {("tanh", "backward Euler"), ("tanh", "sgd"), ("gelu", "AdamW")}
 
 
 @pytest.mark.parametrize(
-    "act, name",
+    ("act", "name"),
     [
         pytest.param(act, name, marks=[] if (act, name) in FEW else sweep)
         for act in ACTIVATIONS
@@ -90,7 +90,7 @@ FEW |= {("tanh", "backward Euler"), ("tanh", "sgd"), ("gelu", "AdamW")}
 )
 def test_attributions_start_and_decay_add_up_to_the_network(act: str, name: str) -> None:
     full = {"batch_size": None} if name == "backward Euler" else {}
-    run = recorded(perceptron(ACTIVATIONS[act]), OPTIMISERS[name], steps=5, **full)
+    run = recorded(perceptron(ACTIVATIONS[act]), OPTIMISERS[name], **full)
     kernel = ExactPathKernel(run)
     assert off(kernel, TEST) <= BOUND
     assert kernel.residual(TEST).abs().max() <= BOUND
@@ -141,7 +141,7 @@ def test_each_attribution_is_what_dense_jacobians_say() -> None:
 
 def test_parts_add_up_to_the_whole() -> None:
     """Of steps, modules and groups, also one inside the other."""
-    run = recorded(perceptron(), OPTIMISERS["heavy ball"])
+    run = recorded(perceptron(), OPTIMISERS["heavy ball"], steps=3)
     kernel = ExactPathKernel(run)
     whole, decay = kernel.attributions(TEST), kernel.decay(TEST)
     bound = 1e-13 * whole.abs().sum(2).max()
@@ -154,10 +154,10 @@ def test_parts_add_up_to_the_whole() -> None:
     apart = kernel.within("0").during(range(2)).attributions(TEST)
     apart = apart + kernel.within("2").during((0, 1)).attributions(TEST)
     assert (early.attributions(TEST) - apart).abs().max() <= bound
-    late = kernel.during((2, 3))
+    late = kernel.during((1, 2))
     rebuilt = kernel.start(TEST) + late.attributions(TEST).sum(2) + late.decay(TEST)
     assert (late.predict(TEST) - rebuilt).abs().max() <= bound
-    grouped = torch.stack([whole[:, :, Y == c].sum(2) for c in range(3)], 2)
+    grouped = torch.stack([whole[:, :, c == Y].sum(2) for c in range(3)], 2)
     assert (kernel.by_class().attributions(TEST) - grouped).abs().max() <= bound
     assert (kernel.grouped(Y).attributions(TEST) - grouped).abs().max() <= bound
 
@@ -267,8 +267,8 @@ def test_one_kernel_machine_is_the_network_where_the_derivative_of_the_loss_is_c
 
 def test_the_trace_kernel_obeys_the_laws_on_both_copies(full_batches: ExactPathKernel) -> None:
     kernel = full_batches.during(0).kernel()
-    copies = torch.tensor([0.0, 1.0, 0.0], **F64)[:, None]
-    assert_kernel(kernel, torch.cat([TEST, copies], 1), torch.cat([X[:2], copies[1:]], 1), ulps=1e4)
+    copies = torch.tensor([0.0, 1.0], **F64)[:, None]
+    assert_kernel(kernel, torch.cat([TEST, copies], 1), torch.cat([X[:2], copies], 1), ulps=1e3)
 
 
 def test_blocks_of_both_copies_are_positive_semidefinite(full_batches: ExactPathKernel) -> None:

@@ -1,4 +1,4 @@
-"""Quadrature along a segment of weights: the certificate, kinks found wherever they are, and what rows may do."""
+"""Quadrature along a segment of weights: its certificate, and kinks wherever they are."""
 
 from __future__ import annotations
 
@@ -120,7 +120,8 @@ def integrated(on: Segment, nodes: object) -> Tensor:
 
 
 CASES = [
-    *(pytest.param(name, 1, id=f"{name}-1", marks=[] if name in ("tanh", "prelu") else sweep) for name in ACTIVATIONS),
+    *(pytest.param(name, 1, id=f"{name}-1", marks=[] if name in ("tanh", "prelu") else sweep)
+      for name in ACTIVATIONS),
     *(pytest.param(name, 3, id=f"{name}-3", marks=[] if name in ("gelu", "relu", "hardtanh") else sweep)
       for name in ACTIVATIONS),
     *(pytest.param(name, 0, id=name) for name in networks()),
@@ -132,7 +133,7 @@ def case(name: str, depth: int) -> tuple[nn.Module, tuple[int, ...]]:
     return (perceptron(ACTIVATIONS[name], depth), (4,)) if depth else networks()[name]
 
 
-@pytest.mark.parametrize("name, depth", CASES)
+@pytest.mark.parametrize(("name", "depth"), CASES)
 def test_the_integral_of_slopes_is_the_difference_of_outputs(name: str, depth: int) -> None:
     """Where the left sum of one node is off by a tenth, and that of a hundred by a ten thousandth."""
     with segment(*case(name, depth)) as on:
@@ -144,7 +145,7 @@ def test_the_integral_of_slopes_is_the_difference_of_outputs(name: str, depth: i
         assert LeftRiemann(100).nodes(on).defect.abs().max() > 1e6 * nodes.defect.abs().max()
 
 
-@pytest.mark.parametrize("name, depth", [("relu", 1), ("relu", 3), ("convolutions", 0)])
+@pytest.mark.parametrize(("name", "depth"), [("relu", 1), ("relu", 3), ("convolutions", 0)])
 def test_the_gradients_themselves_are_integrated_and_not_their_sum_along_the_step_alone(
     name: str, depth: int
 ) -> None:
@@ -260,7 +261,7 @@ def test_roots_are_found_to_the_last_digit() -> None:
 
 
 @pytest.mark.parametrize(
-    "size, stride, padding, ceil", [(2, 2, 0, False), (3, 2, 1, False), (3, 2, 0, True)]
+    ("size", "stride", "padding", "ceil"), [(2, 2, 0, False), (3, 2, 1, False), (3, 2, 0, True)]
 )
 def test_windows_of_a_pool_hold_what_it_takes(
     size: int, stride: int, padding: int, ceil: bool
