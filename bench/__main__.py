@@ -10,13 +10,14 @@ from bench import (
     imports,
     learned,
     log_volume,
+    path_kernel,
     relu,
     sliders,
     splines,
 )
 
 BENCHMARKS = (
-    imports, catalogue, geometry, log_volume, gram, learned, splines, relu, sliders,
+    imports, catalogue, geometry, log_volume, gram, learned, splines, relu, path_kernel, sliders,
 )  # fmt: skip
 
 

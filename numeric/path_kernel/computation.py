@@ -121,37 +121,51 @@ class Computation:
         if scalar is None or state["buffer"]:
             on_gradient = self._pulled_back(s, state)[0]
             if self.counts(s):
-                self._add(state, s, lambda train: _along(train, on_gradient))
+                every = torch.arange(len(self.x), device=self.x.device)
+                self._add(state, s, 1.0, every, lambda train: _along(train, on_gradient))
             return
         if not self.counts(s):
             return
         psi = self.psi(s)
-        back = psi.points.argsort()
 
         def products(train: Gradients) -> Tensor:
-            found = psi.gradients.inner(dense_as(train, psi.gradients))[..., 0]
-            return (scalar * found)[back]
+            return psi.gradients.inner(dense_as(train, psi.gradients))[..., 0]
 
-        self._add(state, s, products)
+        self._add(state, s, scalar, psi.points, products)
 
-    def _add(self, state: State, s: int, products: Callable[[Gradients], Tensor]) -> None:
-        """Add what the examples of a step contributed, some examples at a time."""
+    def _add(
+        self,
+        state: State,
+        s: int,
+        scale: float,
+        order: Tensor,
+        products: Callable[[Gradients], Tensor],
+    ) -> None:
+        """Add what the examples of a step contributed, some examples at a time.
+
+        `products` of their gradients are (n, k, m), for points in the given order.
+        """
         batch = self.run.batch(s)
         signals, opened = self.signals(s, batch)
         groups = self.choices.groups
         n, k = state["points"].shape[:2]
         size = max(1, self.choices.memory // SHARE // (8 * n * k * 4))
+        every = torch.arange(len(self.run.x), device=batch.device)
+        in_order = groups is None and len(batch) <= size and torch.equal(batch, every)
         for rows in torch.arange(len(batch), device=batch.device).split(size):
-            train = opened.gradients(self.train.points[batch[rows]], signals[rows, None])
-            places = batch[rows] if groups is None else groups[batch[rows]]
-            state["points"].index_add_(2, places, products(train))
+            train = opened.gradients(self.train.points[batch[rows]], scale * signals[rows, None])
+            found = products(train)
+            if in_order:
+                state["points"].index_add_(0, order, found)
+            else:
+                places = batch[rows] if groups is None else groups[batch[rows]]
+                state["points"].index_add_(2, places, found[order.argsort()])
 
     def signals(self, s: int, batch: Tensor) -> tuple[Tensor, Differentiation]:
         """The derivative of the step's loss by its examples' outputs, (m, k), and the model that was at."""
         parameters = self.run.parameters(self.run.rule.gradient_at(s))
+        outputs = self.model.functional_call(parameters, self.run.x[batch]).requires_grad_()
         with torch.enable_grad():
-            outputs = self.model.functional_call(parameters, self.run.x[batch].clone()).detach()
-            outputs.requires_grad_()
             value = self.run.loss(outputs, self.run.y[batch])
             (signals,) = torch.autograd.grad(value, outputs)
         return signals.flatten(1), self.train.at(parameters)

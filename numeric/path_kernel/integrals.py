@@ -20,7 +20,7 @@ from numeric.tangents.factors import Dense, Factor, Outer
 from numeric.tangents.gradients import Gradients, Part, concatenated
 
 ELEMENTWISE = 64  # multiplications of matrices in the time of one that is not
-SPREAD = 2  # times as many nodes as another point: then the two are not padded to the same number
+SPREAD = 4  # times as many nodes as another point: then the two are not padded to the same number
 
 
 @dataclass(frozen=True, eq=False)
