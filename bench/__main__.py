@@ -14,10 +14,11 @@ from bench import (
     relu,
     sliders,
     splines,
+    tangents,
 )
 
 BENCHMARKS = (
-    imports, catalogue, geometry, log_volume, gram, learned, splines, relu, path_kernel, sliders,
+    imports, catalogue, geometry, log_volume, gram, tangents, learned, splines, relu, path_kernel, sliders,
 )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Learned kernels, training and experiments run on an accelerator, or on the trial device.
+"""Learned and tangent kernels, training and experiments run on an accelerator, or on the trial device.
 
 Numbers are those of the CPU, results are where the inputs are, and copies to the host do not grow with the
 problem; `HOST`, `DRAWN` and `GROWS` name the calls that differ, and why.
@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from analytic import activations as A
 from analytic.splines import INITIALISATIONS
 from device_checks import CPU, F64, Call, Device, check, named, network, normal
-from numeric import infinite, learned
+from numeric import infinite, learned, tangents
 from numeric.experiments import decision_boundaries
 from numeric.experiments.bayes import PosteriorVolume, Problem
 from numeric.experiments.deep_width import KernelSweep
@@ -68,7 +68,33 @@ def spline(device: Device, n: int) -> Any:
     return fitted.norm, fitted.predict(new).tolist()
 
 
+def tangent(device: Device, n: int) -> Any:
+    """A convolution, an embedding, norms and a parameter without a rule; x and y grow."""
+    net = Tokens().to(device)
+    x, y = (normal(device, m * n, 4, seed=m).abs() for m in (3, 2))
+    with pytest.warns(tangents.WithoutRule):
+        grams = tangents.ntk(net, x, y), tangents.ntk(net, x, trace=True)
+    found = tangents.gradients(net, x, modules=("line", "read"))
+    directions = {name: value[0] for name, value in found.dense().items()}
+    return grams, found.along(directions), found.sum(), found.squares()
+
+
+class Tokens(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.line = nn.Embedding(9, 3, **F64), nn.Conv1d(3, 2, 2, **F64)
+        self.norm, self.read = nn.LayerNorm(3, **F64), nn.Linear(3, 2, **F64)
+        self.scale = nn.Parameter(normal(CPU, 2))
+        for k, value in enumerate(self.parameters()):
+            value.data = normal(CPU, *value.shape, seed=k)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.norm(self.table(x.long()))
+        return self.read(self.line(h.mT).tanh().sum(1)) * self.scale
+
+
 LEARNED: dict[str, Call] = {
+    "tangents": tangent,
     "FeatureMachine": machine, "AmariWuClassifier": classifier,
     "SelfSupervisedKernel": self_supervised, "SplineInterpolant": spline,
     "Mahalanobis, distance": partial(mahalanobis, learned.SmoothedLaplace(2.0, 0.5)),
