@@ -11,6 +11,7 @@ from bench import (
     learned,
     log_volume,
     path_kernel,
+    path_recording,
     relu,
     sliders,
     splines,
@@ -18,7 +19,8 @@ from bench import (
 )
 
 BENCHMARKS = (
-    imports, catalogue, geometry, log_volume, gram, tangents, learned, splines, relu, path_kernel, sliders,
+    imports, catalogue, geometry, log_volume, gram, tangents, learned, splines, relu, path_recording,
+    path_kernel, sliders,
 )  # fmt: skip
 
 

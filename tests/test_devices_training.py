@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from analytic import activations as A
 from analytic.splines import INITIALISATIONS
 from device_checks import CPU, F64, Call, Device, check, named, network, normal
-from numeric import infinite, learned, tangents
+from numeric import infinite, learned, path_kernel, tangents
 from numeric.experiments import decision_boundaries
 from numeric.experiments.bayes import PosteriorVolume, Problem
 from numeric.experiments.deep_width import KernelSweep
@@ -177,10 +177,31 @@ def resumed(device: Device, n: int) -> Any:
         return trained(device, 1 + n, **kind)
 
 
+def recorded(make: Any, device: Device, n: int) -> Any:
+    data = normal(CPU, 7, 2), (normal(CPU, 7, seed=1) > 0).long()
+    kind = {"steps": 2, "batch_size": 3, "device": named(device), "progress": False}
+    return path_kernel.record(network(CPU, 2, 4, 2), F.cross_entropy, make, data, **kind)
+
+
+def recorded_steps(make: Any, device: Device, n: int) -> Any:
+    """Weights are for the file; what is read is where the model is."""
+    run = recorded(make, device, n)
+    again = path_kernel.retrain(run, torch.ones(7), progress=False)
+    after = [part.detach() for part in again.parameters()]
+    return run.parameters(2), run.weights(0), run.batch(1), after
+
+
+def influences(device: Device, n: int) -> Any:
+    """Steps are as many; the points whose outputs are followed grow."""
+    run = recorded(partial(torch.optim.AdamW, lr=0.1), device, n)
+    return path_kernel.influence(run, normal(device, 3 * n, 2, seed=2), progress=False)
+
+
 DYNAMICS: dict[str, Call] = {
     **{f"Flow, {delta}": partial(flow, delta) for delta in (-math.inf, None, math.inf)},
     "MeanField": cylinder, "Descent": descent, "runs from files": recalled, "clustering, variation": clusters,
     "Gathering": gathered, "train": trained, "train, resumed": resumed,
+    "record": partial(recorded_steps, partial(path_kernel.BackwardEuler, lr=0.1)), "influence": influences,
 }  # fmt: skip
 
 

@@ -21,8 +21,7 @@ from numeric.path_kernel.integrals import Integral, dense_as, integrals, joined
 from numeric.path_kernel.quadrature import Nodes, Quadrature
 from numeric.path_kernel.record import Record
 from numeric.path_kernel.segments import Segment
-from numeric.tangents import Gradients
-from numeric.tangents.differentiation import Differentiation, differentiation
+from numeric.tangents import Differentiation, Gradients, differentiation
 
 ByName = dict[str, Tensor]
 SHARE = 8  # of the memory, for each of the arrays that are held at once

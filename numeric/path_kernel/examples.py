@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from numeric.inputs import InputError
+from numeric.inputs import InputError, shown
 from numeric.runs.result import Loss
 
-__all__ = ["content", "digests", "is_mean"]
+__all__ = ["content", "digests", "is_mean", "spread"]
 
 CHECKED = 256  # examples at most whose losses are compared with the loss of all of them
 SIZE = 16  # bytes of a digest
@@ -55,8 +55,9 @@ def is_mean(loss: Loss, outputs: Tensor, targets: Tensor) -> bool:
     Compared are derivatives by the outputs (n, k), to half of their digits. Refused are losses that are
     neither, such as those that mix examples.
     """
-    chosen = torch.linspace(0, len(outputs) - 1, min(len(outputs), CHECKED)).long().unique()
-    outputs, targets = (part[chosen.to(part.device)].detach() for part in (outputs, targets))
+    outputs, targets = (spread(part.detach()) for part in (outputs, targets))
+    if len(outputs) == 1:  # a mean and a sum of one are the same
+        outputs, targets = torch.cat([outputs] * 2), torch.cat([targets] * 2)
     for at in (outputs, _moved(outputs)):  # losses with flat parts may have no slope at the outputs
         whole = _slope(loss, at, targets)
         parts = torch.cat([_slope(loss, at[i : i + 1], targets[i : i + 1]) for i in range(len(at))])
@@ -74,14 +75,20 @@ def is_mean(loss: Loss, outputs: Tensor, targets: Tensor) -> bool:
     )
 
 
+def spread(part: Tensor) -> Tensor:
+    """Some of the examples, (n, ...) -> (m, ...), evenly spaced."""
+    count = min(len(part), CHECKED)
+    return part[torch.linspace(0, len(part) - 1, count, device=part.device).long()]
+
+
 def _slope(loss: Callable[[Tensor, Tensor], Tensor], outputs: Tensor, targets: Tensor) -> Tensor:
     outputs = outputs.clone().requires_grad_()
     with torch.enable_grad():
         value = loss(outputs, targets)
     if not isinstance(value, Tensor) or value.ndim or not value.requires_grad:
         raise InputError(
-            f"The loss gave {value!r}, but one number that depends on the outputs is needed: take a mean or "
-            "a sum, and detach nothing."
+            f"The loss gave {shown(value)}, but one number that depends on the outputs is needed: take a "
+            "mean or a sum, and detach nothing."
         )
     return torch.autograd.grad(value, outputs)[0]
 

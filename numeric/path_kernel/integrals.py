@@ -15,9 +15,9 @@ from torch import Tensor
 
 from numeric.path_kernel.quadrature import Nodes
 from numeric.path_kernel.segments import Segment, groups_of
-from numeric.tangents.differentiation import Differentiation
+from numeric.tangents import Differentiation, Gradients
 from numeric.tangents.factors import Dense, Factor, Outer
-from numeric.tangents.gradients import Gradients, Part, concatenated
+from numeric.tangents.factored import Part, concatenated
 
 ELEMENTWISE = 64  # multiplications of matrices in the time of one that is not
 SPREAD = 4  # times as many nodes as another point: then the two are not padded to the same number

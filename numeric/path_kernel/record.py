@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
@@ -50,7 +51,7 @@ class Record:
     @property
     def losses(self) -> Tensor:
         """(N,), of each batch before its step."""
-        return torch.from_numpy(self.files.table[:, 0].copy())
+        return torch.tensor(self.files.table[:, 0], device="cpu")
 
     def parameters(self, step: int) -> dict[str, Tensor]:
         """The weights w_s by name, s from 0 to N: those that training moved."""
@@ -61,8 +62,7 @@ class Record:
         """Which examples step s saw, s from 0 to N - 1: (|B|,)."""
         self._require_step(step, self.steps - 1)
         start, end = (int(one) for one in self.files.table[step, 1:FIXED])
-        index = torch.from_numpy(self.files.batches.rows()[start:end].copy())
-        return index.to(self.x.device)
+        return torch.tensor(self.files.batches.rows()[start:end], device=self.x.device)
 
     def weights(self, step: int) -> Tensor:
         """The factor of each example's loss in the loss of step s, (|B|,): 1/|B| for a mean, 1 for a sum."""
@@ -77,10 +77,7 @@ class Record:
     def model_at(self, step: int) -> nn.Module:
         """A copy of the model with the weights w_s."""
         model = copy.deepcopy(self.model)
-        with torch.no_grad():
-            own = dict(model.named_parameters())
-            for name, value in self.parameters(step).items():
-                own[name].copy_(value)
+        _set(model, self.parameters(step))
         return model
 
     def _require_step(self, step: int, last: int) -> None:
@@ -126,12 +123,16 @@ def opened(files: Files, model: nn.Module, loss: Loss, data: tuple[Tensor, Tenso
     x, y = data
     require_same_data(files, x, y)
     record = Record(copy.deepcopy(model), loss, x, y, files.steps, files)
-    with torch.no_grad():
-        own = dict(record.model.named_parameters())
-        for name, value in record.parameters(0).items():
-            own[name].copy_(value)
-    _require_same_losses(record)
+    _set(record.model, record.parameters(0))
+    require_same_losses(record)
     return record
+
+
+def _set(model: nn.Module, parameters: Mapping[str, Tensor]) -> None:
+    own = dict(model.named_parameters())
+    with torch.no_grad():
+        for name, value in parameters.items():
+            own[name].copy_(value)
 
 
 def require_same_model(files: Files, model: nn.Module) -> None:
@@ -171,7 +172,7 @@ def require_same_data(files: Files, x: Tensor, y: Tensor) -> None:
             )
 
 
-def _require_same_losses(record: Record) -> None:
+def require_same_losses(record: Record) -> None:
     """Refuse a model or loss that computes other numbers, to half the digits, at the first and last step."""
     digits = torch.finfo(record._dtype).eps ** 0.5
     model = Model.of(record.model)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from numeric.inputs import InputError, resolve, whole
+from numeric.inputs import InputError, resolve, shown, whole
 from numeric.models import Model
-from numeric.path_kernel.examples import digests, is_mean
+from numeric.path_kernel.examples import digests, is_mean, spread
 from numeric.path_kernel.files import Files, Head, Place, outline
-from numeric.path_kernel.record import Record, opened, require_same_model
+from numeric.path_kernel.record import Record, opened, require_same_losses, require_same_model
 from numeric.path_kernel.update_rules import Group, kind_of, numbers_of
 from numeric.runs import Batch, train
 from numeric.runs.result import Loss
@@ -109,7 +111,12 @@ class _RecordedStep:
                 model, self.loss, optimizer, self.place, steps=self.steps, resume=batch.step
             )
             x, y = self.data
-            self.new = self.recorder.new_examples(x, y, torch.arange(len(x)))
+            self.new = self.recorder.new_examples(x, y, range(len(x)))
+            if batch.step:
+                files = self.recorder.files
+                require_same_losses(Record(model, self.loss, x, y, files.steps, files))
+            else:
+                self.recorder.begin(spread(x), spread(y))
         targets = self.data[1][batch.index]
         value = self.recorder.recorded(batch.x, targets, batch.index, self.new)
         self.new = {}
@@ -158,11 +165,14 @@ class Recorder:
         self.known: dict[int, bytes] = {}
         self._files: Files | None = None
         self._names = {p: name for name, p in model.named_parameters()}
-        self._last = torch.empty(0)  # the weights after the last step, one after another
+        self._last = torch.empty(
+            0, device="cpu"
+        )  # the weights after the last step, one after another
         self._moments: Tensor | None = None
         self._thread = ThreadPoolExecutor(1, "record")  # writes while the next step is computed
         self._pending: Future[None] | None = None
-        if self.done:
+        self._reopened = self.done > 0
+        if self._reopened:
             self._reopen()
         elif optimizer.state:
             raise InputError(
@@ -192,15 +202,15 @@ class Recorder:
                 f"{len(x)} inputs, {len(y)} targets and {len(index)} indices were given: give as "
                 "many of each."
             )
-        return self.recorded(x, y, index, self.new_examples(x, y, index))
+        return self.recorded(x, y, index, self.new_examples(x, y, index.tolist()))
 
     def record(self, data: tuple[Tensor, Tensor]) -> Record:
         """What has been recorded so far, with all training points (x, y), (M, ...) each."""
         return opened(self.files, self.model, self.loss, _require_pair(data))
 
-    def new_examples(self, x: Tensor, y: Tensor, index: Tensor) -> dict[int, bytes]:
+    def new_examples(self, x: Tensor, y: Tensor, index: Iterable[int]) -> dict[int, bytes]:
         """The hashes of examples that are new; those that have changed are refused."""
-        now = {i: row.tobytes() for i, row in zip(index.tolist(), digests(x, y), strict=True)}
+        now = {i: row.tobytes() for i, row in zip(index, digests(x, y), strict=True)}
         changed = [i for i, digest in now.items() if self.known.get(i, digest) != digest]
         if changed:
             raise InputError(
@@ -212,16 +222,19 @@ class Recorder:
     def recorded(self, x: Tensor, y: Tensor, index: Tensor, new: dict[int, bytes]) -> Tensor:
         """`step` for examples that were looked at; `new` has the hashes of those that are not written yet."""
         if self._files is None:
-            self._begin(x, y)
+            self.begin(x, y)
+        elif self._reopened:
+            self._go_on()
         self._require_unmoved()
         numbers = [numbers_of(self.kind, group) for group in self.optimizer.param_groups]
         value = self._move(x, y)
         self._write(float(value), index, numbers, new)
         return value
 
-    def _begin(self, x: Tensor, y: Tensor) -> None:
-        """Look at model, loss and disk before the first step, and open the files."""
+    def begin(self, x: Tensor, y: Tensor) -> None:
+        """Look at model, loss and disk before the first step, by some examples, and open the files."""
         Model.of(self.model).require_separate_examples(x)
+        before = self._versions(set())
         candidates = [
             p for g in self.optimizer.param_groups for p in g["params"] if p.requires_grad
         ]
@@ -244,8 +257,9 @@ class Recorder:
         self.place.path.mkdir(parents=True, exist_ok=True)
         head.write(self.place.path)
         self._files = Files(self.place, head)
-        self._files.require_room(self.planned + 1)
+        self._files.require_room(self.planned)
         self._remember()
+        self._fixed = {name: before[name] for name in self._versions(set(self._moving))}
         self._files.weights.append(self._last)
 
     def _describe(self, mean: bool) -> Head:
@@ -273,7 +287,8 @@ class Recorder:
         if there is None:
             return
         files = Files(self.place, there)
-        if there.run != head.run or not there.steps or files.steps >= there.steps:
+        part = there.run == head.run and files.steps < there.steps
+        if files.steps and not part:
             raise InputError(
                 f"{self.place.path} holds a record of {files.steps} steps already: resume it, delete it, or "
                 "store this run elsewhere."
@@ -298,6 +313,7 @@ class Recorder:
             )
         own = {name: p for p, name in self._names.items()}
         self._moving = [own[name] for name in files.head.shapes]
+        self._fixed = self._versions(set(self._moving))
         self._remember()
         now = files.by_name(files.weights, self.done, self._last.device)
         if not torch.equal(torch.cat([value.flatten() for value in now.values()]), self._last):
@@ -305,34 +321,42 @@ class Recorder:
                 f"The model's weights are not those of step {self.done} in {self.place.path}: restore them "
                 "first."
             )
-        files.truncate(self.done)
         files.require_room(max(self.planned - self.done, 0))
-        if self.planned > files.head.steps:
-            files.head = Head.from_fields(files.head.fields() | {"steps": self.planned})
-            files.head.write(self.place.path)
         self._files, self._head, self.known = files, files.head, files.digests()
 
+    def _go_on(self) -> None:
+        """Drop the steps that come after those that were done, when the first of them is made again."""
+        self._reopened = False
+        files = self.files
+        files.truncate(self.done)
+        if self.planned > files.head.steps:
+            files.head = replace(files.head, steps=self.planned)
+            files.head.write(self.place.path)
+
     def _remember(self) -> None:
-        """Keep the weights as they are now, and how often all that must not move has been written to."""
+        """Keep the weights as they are now."""
         parts = [p.detach().flatten() for p in self._moving]
         memory = self._last if self._last.numel() else None
         self._last = torch.cat(parts, out=memory)  # in the same memory: new pages take longer
-        moving = set(self._moving)
-        fixed = [
-            *self.model.named_buffers(),
-            *((n, p) for p, n in self._names.items() if p not in moving),
-        ]
-        self._fixed = [(name, part, part._version) for name, part in fixed]
+
+    def _versions(self, moving: set[nn.Parameter]) -> dict[str, int]:
+        """How often buffers, and parameters that do not move, have been written to, by name."""
+        return {name: part._version for name, part in self._named_parts(moving)}
+
+    def _named_parts(self, moving: set[nn.Parameter]) -> Iterator[tuple[str, Tensor]]:
+        yield from self.model.named_buffers()
+        yield from ((name, p) for p, name in self._names.items() if p not in moving)
 
     def _require_unmoved(self) -> None:
-        changed = [name for name, part, version in self._fixed if part._version != version]
+        now = self._versions(set(self._moving))
+        changed = [name for name, version in self._fixed.items() if now.get(name) != version]
         for p, last in zip(self._moving, self._split(self._last), strict=True):
-            if not torch.equal(p.detach().flatten(), last):
+            if not _equal(p.detach().flatten(), last):
                 changed.append(self._names[p])
         if changed:
             raise InputError(
-                f"{changed[0]!r} has changed since the last recorded step, other than by the optimiser: let "
-                "every change of parameters and buffers be a step of the recorder."
+                f"{changed[0]!r} was changed by something else than the optimiser: let every change of a "
+                "parameter be a step of the recorder, and let no buffer change."
             )
         head = self._head
         if tuple(self._groups(head.shapes)) != head.groups:
@@ -369,8 +393,8 @@ class Recorder:
     def _require_loss(self, value: Tensor) -> Tensor:
         if not isinstance(value, Tensor) or value.ndim or not value.requires_grad:
             raise InputError(
-                f"The loss gave {value!r}, but one number that depends on the parameters is needed: take a "
-                "mean or a sum, and detach nothing."
+                f"The loss gave {shown(value)}, but one number that depends on the parameters is needed: "
+                "take a mean or a sum, and detach nothing."
             )
         return value
 
@@ -406,6 +430,12 @@ class Recorder:
     def _moment(self, p: nn.Parameter) -> Tensor:
         state: Any = self.optimizer.state[p]
         return state["max_exp_avg_sq"] if "max_exp_avg_sq" in state else state["exp_avg_sq"]
+
+
+def _equal(one: Tensor, other: Tensor) -> bool:
+    if one.device.type == "cpu":  # where torch.equal takes five times as long
+        return np.array_equal(one.numpy(), other.numpy())
+    return torch.equal(one, other)
 
 
 def _set_modes(model: nn.Module, modes: list[bool]) -> None:
