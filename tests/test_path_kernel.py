@@ -25,6 +25,7 @@ SGD = torch.optim.SGD
 OPTIMISERS: dict[str, Callable] = {
     "sgd": partial(SGD, lr=0.6),
     "sgd, decay": partial(SGD, lr=0.5, weight_decay=0.1),
+    "sgd, decoupled decay": partial(path_kernel.SGDW, lr=0.3, momentum=0.5, decay=0.1),
     "heavy ball": partial(SGD, lr=0.2, momentum=0.9, weight_decay=0.05),
     "Nesterov": partial(SGD, lr=0.2, momentum=0.8, nesterov=True),
     "Adam": partial(torch.optim.Adam, lr=0.1, weight_decay=0.01),
