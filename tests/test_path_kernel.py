@@ -216,7 +216,7 @@ def test_an_interrupted_computation_goes_on_to_the_same_bits(
 
 def test_a_small_budget_gives_the_same_numbers() -> None:
     run = recorded(perceptron(), OPTIMISERS["sgd"])
-    large, small = (ExactPathKernel(run, memory=m).attributions(TEST) for m in (2**30, 2**20))
+    large, small = (ExactPathKernel(run, memory=m).attributions(TEST) for m in (2**30, 2**18))
     assert (large - small).abs().max() <= 1e-13 * large.abs().max()
 
 
@@ -318,6 +318,7 @@ def test_wrong_calls_are_refused_in_a_sentence(full_batches: ExactPathKernel) ->
             ("quadrature", lambda: ExactPathKernel(run, "gauss")),
             ("memory", lambda: ExactPathKernel(run, memory=0)),
             ("memory", lambda: ExactPathKernel(run, memory=1000).attributions(TEST)),
+            ("memory", lambda: ExactPathKernel(momentum.run, memory=15_000).decay(TEST)),
             ("shape", lambda: kernel.predict(TEST[:, :3])),
             ("one point", lambda: kernel.predict(TEST[0])),
             ("no point", lambda: kernel.attributions(TEST[:0])),

@@ -18,12 +18,14 @@ from torch import Tensor
 from numeric.inputs import InputError
 from numeric.models import Meter, Model
 from numeric.path_kernel.integrals import Integral, dense_as, integrals, joined
-from numeric.path_kernel.quadrature import Nodes, Quadrature
+from numeric.path_kernel.quadrature import MOST, Nodes, Quadrature
 from numeric.path_kernel.record import Record
 from numeric.path_kernel.segments import Segment
 from numeric.tangents import Differentiation, Gradients, differentiation
 
 ByName = dict[str, Tensor]
+COPIES = 4  # of covectors, that are held at once where the optimiser has a memory
+ARRAYS = 4  # of the size of a pass forwards, that the search for nodes holds at once
 SHARE = 8  # of the memory, for each of the arrays that are held at once
 
 State = dict[str, Any]  # sums so far, and the buffer of covectors
@@ -88,7 +90,12 @@ class Computation:
 
     def nodes(self, segment: Segment) -> Nodes:
         """The nodes, first tried with as many as the last step needed."""
-        found = self.choices.quadrature.nodes(segment, self.guess[0])
+        size = max(1, self.choices.memory // SHARE // ((MOST + 2) * self.bytes_of_a_pass))
+        parts = [
+            self.choices.quadrature.nodes(segment.at_points(rows), self.guess[0])
+            for rows in torch.arange(len(segment.x), device=self.x.device).split(size)
+        ]
+        found = Nodes.cat(parts)
         self.guess[0] = found.count
         return found
 
@@ -96,6 +103,15 @@ class Computation:
         """psi_s at all points, in their order."""
         segment = self.segment(s)
         return joined(list(integrals(self.test, segment, self.nodes(segment), self.rows)))
+
+    @property
+    def decays(self) -> bool:
+        """Whether there is weight decay in any step."""
+        return any(
+            one.coupled or one.decoupled
+            for s in range(self.run.steps)
+            for one in self.run.rule.coefficients(s).values()
+        )
 
     def counts(self, s: int) -> bool:
         """Whether what a step did counts."""
@@ -231,6 +247,13 @@ class Computation:
         segment = self.segment(s)
         nodes = self.nodes(segment)
         n, k = len(self.x), self.outputs
+        size = sum(value.numel() for value in self.test.leaves.values())
+        needed = COPIES * n * k * size * self.x.element_size()
+        if needed > self.choices.memory:
+            raise InputError(
+                f"memory = {self.choices.memory} bytes was given, but the covectors of {n} points with {k} "
+                f"outputs need {needed}: give at least that, ask about fewer points, or choose fewer modules."
+            )
         psi = {
             name: v.new_empty(n, k, *v.shape)
             for name, v in segment.start.items()
@@ -242,6 +265,13 @@ class Computation:
         on_gradient, on_decay, buffer = self.run.rule.pull_back(s, psi, state["buffer"])
         state["buffer"] = buffer
         return on_gradient, on_decay
+
+    @cached_property
+    def bytes_of_a_pass(self) -> int:
+        """At one point, with both ends of a step, the derivatives by t, and the choices at kinks."""
+        with Meter() as meter:
+            self.model.functional_call(self.run.parameters(0), self.x[:1].clone())
+        return ARRAYS * max(1, meter.peak)
 
     @cached_property
     def rows(self) -> int:

@@ -167,6 +167,8 @@ class ExactPathKernel:
     def decay(self, x: ArrayLike, store: str | Path | None = None) -> Tensor:
         """What weight decay added to each output: (n, ...) -> (n, k)."""
         with self._open(x) as work:
+            if not work.decays:
+                return work.x.new_zeros(len(work.x), work.outputs)
             return self._finished("decay", work, store, work.decay_only)["decay"]
 
     def predict(self, x: ArrayLike, store: str | Path | None = None) -> Tensor:

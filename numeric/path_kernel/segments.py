@@ -76,6 +76,13 @@ class Segment:
         """The segment, after a pass at two points that tells whether rows can have a t of their own."""
         return cls(model, start, stop, x, rows_have_rules(model, start, x))
 
+    def at_points(self, rows: Tensor) -> Segment:
+        """The same segment at some of the points."""
+        if len(rows) == len(self.x):
+            return self
+        end = self.outputs_at_end[rows]
+        return Segment(self.model, self.start, self.stop, self.x[rows], self.by_rows, end)
+
     @cached_property
     def step(self) -> Parameters:
         """stop - start, by name."""
