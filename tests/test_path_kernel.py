@@ -101,7 +101,14 @@ def test_attributions_start_and_decay_add_up_to_the_network(act: str, name: str)
 
 
 @pytest.mark.parametrize("act", [nn.ReLU, pytest.param(nn.GELU, marks=sweep)])
-@pytest.mark.parametrize("name", ["sgd", pytest.param("AdamW", marks=sweep)])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[] if name == "sgd" else sweep)
+        for name in OPTIMISERS
+        if name != "backward Euler"
+    ],
+)
 def test_convolutional_networks(act: type[nn.Module], name: str) -> None:
     data = (normal(8, 1, 6, 6), torch.arange(8) % 3)
     kernel = ExactPathKernel(recorded(convolutions(act), OPTIMISERS[name], 3, data=data))
