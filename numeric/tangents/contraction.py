@@ -16,7 +16,7 @@ from torch import Tensor
 
 from numeric.inputs import InputError
 from numeric.kernels.threads import each, sharing
-from numeric.tangents.factors import Dense, Factor, Outer, Picked
+from numeric.tangents.factors import Dense, Factor, Outer, Picked, outer_products
 
 ROWS, COLUMNS = 256, 1024  # of a tile: its product and its sum stay in the cache
 Pair = tuple[Factor, Factor]
@@ -114,7 +114,7 @@ def _add_tiles(
         def tile(k: int, _: int) -> None:
             r, q = pairs[k]
             block = result[r, q]
-            total = None if first else block.contiguous()
+            total = None if first else block.clone(memory_format=torch.contiguous_format)
             for (a, b), both in zip(signals, grams, strict=True):
                 part = a[r] @ b[q].T
                 by_point = part.view(-1, min(n, len(part)), *_split(part.shape[1], m))
@@ -233,7 +233,7 @@ def _dense_blocks(one: Outer, other: Outer, memory: int) -> Iterator[tuple[Tenso
     for k in range(0, outputs, step):
         some = slice(k, k + step)
         yield _both(
-            lambda side, some=some: _rows(side.signals[..., some].mT @ side.inputs[:, None]),
+            lambda side, some=some: _rows(outer_products(side.signals[..., some], side.inputs)),
             one, other,
         )  # fmt: skip
     if one.bias:
