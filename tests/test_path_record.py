@@ -289,6 +289,9 @@ WRONG = {
         lambda: attempt(model().bfloat16(), pair=(data()[0].bfloat16(), data()[1])),
         "torch.bfloat16, but a record holds",
     ),
+    "no model": (lambda: attempt(net="network"), "A torch.nn.Module with parameters"),
+    "no loss": (lambda: attempt(loss=3), "loss = 3 was given"),
+    "no optimiser": (lambda: attempt(make=None), "optimizer = None was given"),
     "no data": (lambda: attempt(pair=(data()[0], None)), "pair of tensors"),
     "no steps": (lambda: attempt(steps=0), "steps"),
     "divergence": (
@@ -334,6 +337,10 @@ def test_records_are_read_with_their_own_run_only(tmp_path: Path) -> None:
     for reason, (net, loss, pair) in wrong.items():
         with pytest.raises(InputError, match=reason):
             load(store, net, loss, pair)
+    with pytest.raises(InputError, match=r"a torch\.nn\.Module is needed"):
+        load(store, None, F.cross_entropy, (x, y))
+    with pytest.raises(InputError, match="pair of tensors"):
+        load(store, model(), F.cross_entropy, x)
     with pytest.raises(InputError, match="holds no record"):
         load(tmp_path / "elsewhere", model(), F.cross_entropy, (x, y))
     with pytest.raises(InputError, match="is a file"):
@@ -365,6 +372,8 @@ def test_wrong_steps_of_a_loop_of_ones_own_are_refused(tmp_path: Path) -> None:
         recorder.step(x + F.one_hot(torch.tensor(3), 23)[:, None], y, rows)
     with pytest.raises(InputError, match="give as many"):
         recorder.step(x, y[:5], rows)
+    with pytest.raises(InputError, match="whole numbers"):
+        recorder.step(x, y, rows.tolist())
     with pytest.raises(InputError, match="holds a record of 1 steps already"):
         looped(tmp_path / "run", [rows])
     with pytest.raises(InputError, match="weights are not those of step 1"):

@@ -35,11 +35,10 @@ def influence(
     d f_k(x; w_N) / d q_i at q = 1, where every step minimises the sum over its batch of q_i w_i loss_i
 
     and w_i is 1/|B| for a mean and 1 for a sum. Positive: more weight on the training point i raises output
-    k. Leaving
-    the point out changes the output by about minus this number, which is first order: `retrain` gives the
-    change itself. Nothing is approximated: all steps are followed backwards through the record, momentum
-    and Adam's moments included, with Hessian-vector products of each step's loss. That answers what would
-    have happened; what each point did add to the outputs is another question, which attributions answer.
+    k. Leaving the point out changes the output by about minus this number, which is first order: `retrain`
+    gives the change itself. Nothing is approximated: all steps are followed backwards through the record,
+    momentum and Adam's moments included, with Hessian-vector products of each step's loss. That answers what
+    would have happened; what each point did add to the outputs is another question, of attributions.
 
     record: the run.
     x: points (n, ...) as the model takes them.

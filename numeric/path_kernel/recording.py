@@ -17,7 +17,14 @@ from numeric.inputs import InputError, resolve, shown, whole
 from numeric.models import Model
 from numeric.path_kernel.examples import digests, is_mean, spread
 from numeric.path_kernel.files import Files, Head, Place, outline
-from numeric.path_kernel.record import Record, opened, require_same_losses, require_same_model
+from numeric.path_kernel.record import (
+    Record,
+    opened,
+    require_model,
+    require_pair,
+    require_same_losses,
+    require_same_model,
+)
 from numeric.path_kernel.update_rules import Group, kind_of, numbers_of
 from numeric.runs import Batch, train
 from numeric.runs.result import Loss
@@ -72,9 +79,10 @@ def record(
     (3, -0.1, [0.05, 0.05])
     """
     whole("steps", steps)
+    _require_loss_function(loss)
     where, place = resolve(device), Place(store)
     place.path.mkdir(parents=True, exist_ok=True)
-    x, y = _require_pair(data)
+    x, y = require_pair(data)
     modes = [part.training for part in model.modules()] if isinstance(model, nn.Module) else []
     step = _RecordedStep(place, loss, (x.to(where), y.to(where)), steps, every, modes)
     run = train(
@@ -129,14 +137,17 @@ class _RecordedStep:
 class Recorder:
     """Records the steps of a training loop of one's own.
 
-    recorder = Recorder(model, loss, optimizer, store); then recorder.step(x, y, index) for every batch, in
-    place of zero_grad, backward and step; then run = recorder.record((x, y)).
+    `step(x, y, index)` takes the place of zero_grad, backward and step; `record((x, y))` is what there is.
 
-    model, loss: as `record` takes them. optimizer: a torch optimiser of the model's parameters, with a
-    rule, that has made no step yet. store: a folder, or None for a temporary one. steps: how many are
-    planned, if that is known: then room on the disk is required in advance. resume: the step from which to
-    go on with a record in the folder; later ones are dropped. Model and optimiser must have been restored
-    to that step. Without it, a folder that holds a record is refused.
+    model, loss: as `record` takes them.
+    optimizer: a torch optimiser of the model's parameters, with a rule, that has made no step yet.
+    store: a folder, or None for a temporary one that is removed when nothing uses it.
+    steps: how many are planned, if that is known: room on the disk is then required in advance.
+    resume: the number of steps after which to go on with a record in the folder; later ones are dropped.
+        Model and optimiser must have been restored to that step.
+
+    Refused are what `record` refuses, a folder that holds a record unless it is resumed, and weights other
+    than those of the step to resume.
 
     >>> x = torch.linspace(-1, 1, 20, dtype=torch.float64)[:, None]
     >>> net = nn.Linear(1, 1).double()
@@ -157,7 +168,8 @@ class Recorder:
         steps: int | None = None,
         resume: int = 0,
     ) -> None:
-        self.model, self.loss, self.optimizer = model, loss, optimizer
+        _require_loss_function(loss)
+        self.model, self.loss, self.optimizer = require_model(model), loss, optimizer
         self.kind = kind_of(optimizer)
         self.place = store if isinstance(store, Place) else Place(store)
         self.planned = 0 if steps is None else whole("steps", steps)
@@ -165,9 +177,7 @@ class Recorder:
         self.known: dict[int, bytes] = {}
         self._files: Files | None = None
         self._names = {p: name for name, p in model.named_parameters()}
-        self._last = torch.empty(
-            0, device="cpu"
-        )  # the weights after the last step, one after another
+        self._last = torch.empty(0, device="cpu")  # all weights after the last step
         self._moments: Tensor | None = None
         self._thread = ThreadPoolExecutor(1, "record")  # writes while the next step is computed
         self._pending: Future[None] | None = None
@@ -197,6 +207,10 @@ class Recorder:
         Returned is the loss before the step. Refused are parameters that something else has changed since
         the last step, and an example that differs from what it was before, as augmented ones do.
         """
+        if not isinstance(index, Tensor) or index.ndim != 1 or index.is_floating_point():
+            raise InputError(
+                f"index = {shown(index)} was given, but a tensor of whole numbers (n,) is needed."
+            )
         if not len(x) == len(y) == len(index):
             raise InputError(
                 f"{len(x)} inputs, {len(y)} targets and {len(index)} indices were given: give as "
@@ -206,7 +220,7 @@ class Recorder:
 
     def record(self, data: tuple[Tensor, Tensor]) -> Record:
         """What has been recorded so far, with all training points (x, y), (M, ...) each."""
-        return opened(self.files, self.model, self.loss, _require_pair(data))
+        return opened(self.files, self.model, self.loss, require_pair(data))
 
     def new_examples(self, x: Tensor, y: Tensor, index: Iterable[int]) -> dict[int, bytes]:
         """The hashes of examples that are new; those that have changed are refused."""
@@ -443,11 +457,8 @@ def _set_modes(model: nn.Module, modes: list[bool]) -> None:
         part.training = training
 
 
-def _require_pair(data: Any) -> tuple[Tensor, Tensor]:
-    if not (
-        isinstance(data, tuple | list)
-        and len(data) == 2
-        and all(isinstance(d, Tensor) for d in data)
-    ):
-        raise InputError("data must be a pair of tensors (inputs, targets), examples first.")
-    return data[0], data[1]
+def _require_loss_function(loss: Any) -> None:
+    if not callable(loss):
+        raise InputError(
+            f"loss = {shown(loss)} was given, but a function of outputs and targets is needed."
+        )
