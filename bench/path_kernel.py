@@ -49,7 +49,7 @@ def run(points: int = 1000, d: int = 100, steps: int = 10, rate: float = 0.1) ->
     printed = algorithm_1(record, test, rate)
     rival = time.process_time() - begun
     yield (
-        f"{len(x)} points, d = {d}, {TESTED} test points, all attributions: {ours * 1e3:.0f} ms of CPU a step, "
+        f"{len(x)} points, d = {d}, {TESTED} test points, all attributions: {ours * 1e3:.0f} ms CPU a step, "
         f"Algorithm 1 with T = {NODES} {rival:.1f} s, {rival / ours:.0f} times; "
         f"prediction alone {alone * 1e3:.1f} ms, {rival / alone:.0f} times; this process {peak / 1e9:.2f} GB"
     )
