@@ -10,6 +10,7 @@ from bench import (
     imports,
     learned,
     log_volume,
+    path_kernel,
     path_recording,
     relu,
     sliders,
@@ -18,7 +19,8 @@ from bench import (
 )
 
 BENCHMARKS = (
-    imports, catalogue, geometry, log_volume, gram, tangents, learned, splines, relu, path_recording, sliders,
+    imports, catalogue, geometry, log_volume, gram, tangents, learned, splines, relu, path_recording,
+    path_kernel, sliders,
 )  # fmt: skip
 
 

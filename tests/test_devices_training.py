@@ -197,11 +197,35 @@ def influences(device: Device, n: int) -> Any:
     return path_kernel.influence(run, normal(device, 3 * n, 2, seed=2), progress=False)
 
 
+def attributed(make: Any, device: Device, n: int) -> Any:
+    """Copies to the host are of sizes and of where refinement stops, which points do not add to."""
+    kernel = path_kernel.ExactPathKernel(recorded(make, device, n), progress=False)
+    x = normal(device, 3, 2, seed=2).repeat(n, 1)
+    top = kernel.top(x, 2)
+    return (
+        kernel.attributions(x),
+        kernel.decay(x),
+        kernel.predict(x),
+        kernel.residual(x),
+        top.attribution,
+    )
+
+
+def path_gram(device: Device, n: int) -> Any:
+    run = recorded(partial(torch.optim.SGD, lr=0.5), device, n)
+    kernel = path_kernel.ExactPathKernel(run, progress=False)
+    x = normal(device, 2, 2, seed=2).repeat(n, 1)
+    return kernel.gram(x), kernel.gram(x, run.x), kernel.during(0).coefficients(0)
+
+
 DYNAMICS: dict[str, Call] = {
     **{f"Flow, {delta}": partial(flow, delta) for delta in (-math.inf, None, math.inf)},
     "MeanField": cylinder, "Descent": descent, "runs from files": recalled, "clustering, variation": clusters,
     "Gathering": gathered, "train": trained, "train, resumed": resumed,
     "record": partial(recorded_steps, partial(path_kernel.BackwardEuler, lr=0.1)), "influence": influences,
+    "ExactPathKernel": partial(attributed, partial(torch.optim.SGD, lr=0.5, weight_decay=0.1)),
+    "ExactPathKernel, AdamW": partial(attributed, partial(torch.optim.AdamW, lr=0.1)),
+    "ExactPathKernel.gram": path_gram,
 }  # fmt: skip
 
 

@@ -67,6 +67,7 @@ BELOW = {  # the rooms that each room may import beside itself
     "numeric.runs": _of("numeric", "inputs", "progress", "estimate", "models"),
     **dict.fromkeys(_of("numeric", *CAPABILITIES), SHARED),
     "numeric.geodesics": (*SHARED, "numeric.geometry"),
+    "numeric.path_kernel": (*SHARED, "numeric.tangents"),
     "numeric.experiments": (*SHARED, *_of("numeric", *CAPABILITIES)),
 }
 

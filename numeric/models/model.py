@@ -134,7 +134,7 @@ class Model:
         with ExitStack() as stack:
             stack.enter_context(torch.inference_mode(False))
             stack.enter_context(torch.no_grad())
-            stack.enter_context(_plain_attention())
+            stack.enter_context(plain_attention())
             stack.enter_context(ReplacedOperations(REPAIRED))
             stack.enter_context(evaluation_mode(self))
             self._require_layer_runs_once(x)
@@ -432,7 +432,7 @@ def hooked(layer: nn.Module, action: Callable[..., None]) -> Iterator[None]:
 
 
 @contextmanager
-def _plain_attention() -> Iterator[None]:
+def plain_attention() -> Iterator[None]:
     """Disable fused attention, which has no forward-mode derivatives."""
     fast = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)

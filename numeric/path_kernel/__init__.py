@@ -1,19 +1,24 @@
-"""The exact path kernel of a recorded training run: what every training point did to a trained model."""
+"""The exact path kernel of a recorded training run: what every training point did to a trained model.
 
+run = path_kernel.record(model, loss, optimizer, (x, y), steps=200)
+kernel = path_kernel.ExactPathKernel(run)       # GaussLegendre(); LeftRiemann(T) for Algorithm 1 as printed
+kernel.attributions(x)                          # (n, k, M); with start(x) and decay(x) they are the outputs
+kernel.during(steps).within(modules).by_class() # parts of it, each again a path kernel
+kernel.top(x, 10), kernel.residual(x)           # a table, and the error, which needs no reference
+kernel.gram(x, y), kernel.kernel(), kernel.machine()    # plain SGD: as a kernel on two copies of the points
+kernel.influence(x)                             # what would have happened otherwise
+"""
+
+from numeric.path_kernel.exact import ExactPathKernel, Top
 from numeric.path_kernel.influence import influence
 from numeric.path_kernel.optimisers import SGDW, BackwardEuler, Leapfrog
+from numeric.path_kernel.quadrature import GaussLegendre, LeftRiemann
 from numeric.path_kernel.record import Record, load
 from numeric.path_kernel.recording import Recorder, record
+from numeric.path_kernel.two_copies import Copy, KernelMachine, TwoCopyKernel
 from numeric.path_kernel.weighted_steps import retrain
 
 __all__ = [
-    "SGDW",
-    "BackwardEuler",
-    "Leapfrog",
-    "Record",
-    "Recorder",
-    "influence",
-    "load",
-    "record",
-    "retrain",
-]
+    "SGDW", "BackwardEuler", "Copy", "ExactPathKernel", "GaussLegendre", "KernelMachine", "Leapfrog",
+    "LeftRiemann", "Record", "Recorder", "Top", "TwoCopyKernel", "influence", "load", "record", "retrain",
+]  # fmt: skip
