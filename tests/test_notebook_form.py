@@ -1,4 +1,4 @@
-"""The form of notebooks: Play follows the claim, runs alone, and starts at parameters that nothing else binds."""
+"""The form of notebooks: Play follows the claim, runs alone, starts at parameters that nothing else binds."""
 
 import ast
 import re
@@ -9,37 +9,20 @@ from typing import Any
 import pytest
 
 from notebooks.__main__ import _parameters
-from notebooks.panels import Panel
 from notebooks.panels.controls import Choice, Slider
 from notebooks.report import anatomy
 from notebooks.running import runner
+from play_cells import SOURCES, movable, played
 
-PATHS = [path for path in runner.find(()) if not path.stem.startswith("00")]
 SCOPES = (
     ast.FunctionDef, ast.ClassDef, ast.Lambda,
     ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp,
 )  # fmt: skip
 
 
-@pytest.fixture(params=PATHS, ids=lambda path: path.stem[:2])
+@pytest.fixture(params=SOURCES, ids=lambda path: path.stem[:2])
 def source(request: pytest.FixtureRequest) -> runner.Source:
     return runner.read(request.param)
-
-
-def played(source: runner.Source, **values: Any) -> list[Panel]:
-    """The panels that the Play cell shows, run alone; `values` are what cells before it would have set."""
-    shown: list[Panel] = []
-    (cell,) = anatomy.tagged(source.node, "play")
-    *first, last = ast.parse(cell["source"]).body
-    space = {**values, "display": lambda *some: shown.extend(some)}
-    exec(compile(ast.Module(first, []), source.name, "exec"), space)
-    space["display"] = lambda *some: shown.extend(some)  # not IPython's
-    shown.append(eval(compile(ast.Expression(last.value), source.name, "eval"), space))
-    return [panel for panel in shown if panel is not None]
-
-
-def movable(panel: Panel) -> list[Slider | Choice]:
-    return [one for one in panel._controls if isinstance(one, Slider | Choice)]
 
 
 def test_play_follows_the_claim_and_says_what_is_seen_and_what_to_try(
@@ -97,7 +80,9 @@ def test_play_runs_alone_and_starts_at_parameters(source: runner.Source) -> None
     for panel in panels:
         assert {k: v for k, v in panel.values.items() if k in moved}.items() <= moved.items()
         assert panel.message == ""
-    words = shlex.split(" ".join(panel.as_parameters() for panel in panels))  # what a panel gives back,
+    words = shlex.split(
+        " ".join(panel.as_parameters() for panel in panels)
+    )  # what a panel gives back,
     given = _parameters(words[1::2], None)  # `run` takes
     runner.check([source], given)
     assert given.items() <= moved.items()

@@ -2,16 +2,14 @@
 
 import json
 import os
-import signal
-import subprocess
 import sys
-import time
 from pathlib import Path
 
 import nbformat
 import pytest
 
 from analytic import InputError
+from interrupts import interrupt
 from notebooks.__main__ import main
 from notebooks.report import anatomy
 from notebooks.running import runner
@@ -291,24 +289,7 @@ def test_an_interrupt_stops_kernels_and_leaves_no_output(tmp_path: Path) -> None
     marker = tmp_path / "pid"
     for name in ("01_sleeps", "02_sleeps"):
         (tmp_path / f"{name}.py").write_text(SLEEPS.format(marker=str(marker)), "utf-8")
-    code = (
-        "import signal, sys; from pathlib import Path; from notebooks.__main__ import main;"
-        # a job in the background of a script ignores interrupts, and so would all that it starts
-        "signal.signal(signal.SIGINT, signal.default_int_handler);"
-        f"sys.exit(main(['run', '--output', {str(tmp_path / 'build')!r}], Path({str(tmp_path)!r})))"
-    )
-    process = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
-    try:
-        while not (marker.exists() and marker.read_text()) and process.poll() is None:
-            time.sleep(0.05)
-        process.send_signal(signal.SIGINT)
-        assert process.communicate(timeout=120)[1] == "stopped\n"
-    finally:
-        process.kill()  # whatever happened, nothing runs beside the tests that follow
-        process.communicate()
-    assert process.returncode == 130
-    with pytest.raises(ProcessLookupError):
-        os.kill(int(marker.read_text()), 0)
+    interrupt(["run", "--output", str(tmp_path / "build")], tmp_path, marker)
     assert {path.name for path in (tmp_path / "build" / "notebooks").iterdir()} <= {
         "01_sleeps.failed.ipynb"
     }

@@ -60,6 +60,7 @@ function number({ model, el }) {
     range.max = high;
     range.value = to(value);
     range.setAttribute("aria-valuetext", spell(value));
+    range.dataset.value = value; // with all its digits
     if (document.activeElement !== field) field.value = spell(value);
   }
 

@@ -108,6 +108,7 @@ class Panel:
         sliders = W.GridBox([one for one in widgets if one not in pads], layout=columns)
         below = W.Box([*pads, self.picture], layout=W.Layout(flex_flow="row wrap"))
         self.view = W.VBox([sliders, self._formula, self._numbers, below])
+        self.view.add_class("panel")
         self.picture.observe(lambda _: self._rebuild(), ["dark", "density", "width"])
         self.picture.observe(lambda _: self._dress(), ["ghost", "locked", "logarithmic"])
         self.picture.on_msg(self._on_message)
@@ -137,6 +138,14 @@ class Panel:
     def message(self) -> str:
         """Why the last setting was refused; empty if it was not."""
         return self.picture.message
+
+    @property
+    def controls(self) -> tuple[Control, ...]:
+        return self._controls
+
+    def caption(self, **values: Any) -> Caption:
+        """What would stand above the figure at these values of all controls; nothing is shown."""
+        return self._draw(self._new_canvas(), self._compute(**values))
 
     @property
     def values(self) -> dict[str, Any]:
