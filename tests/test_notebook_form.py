@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from analytic import InputError
 from notebooks.__main__ import _parameters
 from notebooks.panels.controls import Choice, Slider
 from notebooks.report import anatomy
@@ -36,6 +37,7 @@ def test_play_follows_the_claim_and_says_what_is_seen_and_what_to_try(
     assert headings[:2] == ["Claim", "Play"]
     assert headings[-1] == "Verdict"
     (play,) = anatomy.tagged(source.node, "play")
+    assert len(play["source"].splitlines()) < 15  # a merge of imports would have made it long
     assert play["metadata"]["jupyter"] == {"source_hidden": True}
     prose = cells[cells.index(play) - 1]["source"]
     sentence, _, list_ = prose.removeprefix("## Play\n\n").partition("\n\n")
@@ -92,7 +94,28 @@ def test_defaults_are_where_sliders_may_start(source: runner.Source) -> None:
     runner.check([source], source.defaults)
 
 
+@pytest.mark.parametrize(
+    ("number", "given", "reason"),
+    [
+        ("01", {"activation": "tanhh"}, "activation must be one of erf"),
+        ("01", {"sigma": 1e9}, "sigma must be a number at least 0.001 and at most 1000 here"),
+        ("03", {"depth": 1000}, "depth must be a whole number at least 1 and at most 60 here"),
+        ("04", {"sigma_w": 0}, "sigma_w must be a number above 0"),
+        ("05", {"rho": 1.5}, "rho must be a number from -1 to 1"),
+        ("07", {"ridge": -1.0}, "ridge must be a number above 0"),
+        ("09", {"delta": float("nan")}, "delta"),
+        ("10", {"task": "moons"}, "task must be one of xor"),
+    ],
+)
+def test_what_no_slider_takes_is_refused_before_a_kernel_starts(
+    number: str, given: dict[str, Any], reason: str
+) -> None:
+    (path,) = runner.find([number])
+    with pytest.raises(InputError, match=reason):
+        runner.check([runner.read(path)], given)
+
+
 def _elsewhere(control: Slider | Choice) -> Any:
-    """Another stop than the start, near it: far ones take long to compute."""
+    """The next stop after the start, or the first."""
     stops = control.stops()
-    return stops[stops.index(control.start) - 1]
+    return stops[(stops.index(control.start) + 1) % len(stops)]

@@ -12,7 +12,7 @@ from analytic import InputError
 from interrupts import interrupt
 from notebooks.__main__ import main
 from notebooks.report import anatomy
-from notebooks.running import runner
+from notebooks.running import browser, runner
 
 GOOD = """
 # %% [markdown]
@@ -181,13 +181,32 @@ def test_bad_input_is_refused_in_a_sentence(
 
 
 def test_an_output_that_cannot_be_written_is_refused(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    folder: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     (tmp_path / "file").touch()
     assert main(["run", "01", "--output", str(tmp_path / "file" / "build")], folder) == 2
     error = capsys.readouterr().err
     assert "cannot be written (Not a directory)" in error
     assert error.count("\n") == 1
+
+    def read_only(*_: object, **__: object) -> None:
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr(Path, "mkdir", read_only)  # root may write anywhere
+    assert main(["run", "01", "--output", str(tmp_path / "build")], folder) == 2
+    assert "cannot be written (Read-only file system)" in capsys.readouterr().err
+
+
+def test_a_picture_of_a_panel_needs_a_browser(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(browser, "chromium", lambda: None)
+    assert main(["screenshot", "06", str(tmp_path / "panel.png")]) == 2
+    assert "no Chromium here" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_disk_that_fills_during_a_run_is_told(

@@ -235,7 +235,8 @@ class Panel:
         canvas.settle(page.logarithmic)
         canvas.haunt(self._ghost if page.ghost else [])
         self._formula.value = f"$\\displaystyle {caption.formula}$"
-        self._numbers.value = f'<code class="panel-numbers">{html.escape(caption.numbers)}</code>'
+        style = 'class="panel-numbers" style="line-height: 1.4"'
+        self._numbers.value = f"<code {style}>{html.escape(caption.numbers)}</code>"
         with page.hold_sync():
             page.value, page.axes = canvas.png(), canvas.coordinates()
             page.shown_width, page.can_log = canvas.width, canvas.can_log

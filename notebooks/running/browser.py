@@ -154,8 +154,8 @@ class LabPage:
 def open_browser(scratch: Path, root: Path | None = None) -> Iterator[LabPage]:
     """JupyterLab in a headless browser, on a root folder or on the scratch folder.
 
-    The scratch folder holds settings and a log; where no root is given and it has no notebooks, it gets copies
-    of all of them.
+    The scratch folder holds settings and a log. Where no root is given and it has no notebooks, it gets
+    copies of all of them.
     """
     from playwright.sync_api import sync_playwright
 

@@ -21,7 +21,7 @@ def test_the_index_opens_with_its_gallery(lab: LabPage, tmp_path: Path) -> None:
 
 def test_a_module_opens_in_the_editor(lab: LabPage) -> None:
     lab.page.evaluate(
-        "() => window.jupyterapp.commands.execute('docmanager:open', {path: 'module.py'})"
+        "async () => void (await window.jupyterapp.commands.execute('docmanager:open', {path: 'module.py'}))"
     )
     lab.page.wait_for_selector(".jp-FileEditor", timeout=60_000)
     assert not lab.page.locator(".jp-NotebookPanel").count()

@@ -8,7 +8,7 @@ import pytest
 from analytic import catalogue
 from notebooks.running.browser import LabPage
 
-SIGMA, DEGREE = 0, 2  # positions among the visible sliders
+SIGMA, ZETA, DEGREE = 0, 1, 2  # positions among the visible sliders
 CHANGE_THEME = (
     "(name) => window.jupyterapp.commands.execute('apputils:change-theme', {theme: name})"
 )
@@ -26,7 +26,7 @@ CORNER = """async () => {
 @pytest.fixture(scope="module")
 def opened(jupyter: LabPage) -> Iterator[LabPage]:
     with jupyter.notebook("01_nngp_geometry.py"):
-        jupyter.run("play")
+        jupyter.run("play")  # alone, in a fresh kernel
         yield jupyter
 
 
@@ -73,6 +73,23 @@ def test_sliders_show_what_the_catalogue_says(notebook: LabPage) -> None:
     assert "q = 3, d = 2: at |x| = 1" in page.locator("img.widget-image").get_attribute("alt")
     page.get_by_role("button", name="reset").click()
     assert notebook.shows(expected("erf", d=2, sigma=1, zeta=1))
+
+
+def test_a_dragged_slider_shows_what_the_catalogue_says(notebook: LabPage) -> None:
+    box, mouse = notebook.slider(ZETA).bounding_box(), notebook.page.mouse
+    middle = box["y"] + box["height"] / 2
+    mouse.move(box["x"] + box["width"] / 3, middle)
+    mouse.down()
+    for share in (0.4, 0.5, 0.6, 0.7):
+        mouse.move(box["x"] + box["width"] * share, middle)
+    mouse.up()
+    notebook.page.wait_for_function(
+        "() => Number(document.querySelectorAll('.panel-field')[1].value) > 1.8", timeout=10_000
+    )
+    zeta = field(notebook, "ζ, bias std")
+    assert re.fullmatch(r"[12]\.\d|2", zeta)  # on the grid
+    assert notebook.shows(expected("erf", d=2, sigma=1, zeta=zeta))
+    tool(notebook, "reset")
 
 
 def test_a_typed_number_is_taken_as_typed_or_refused_in_words(notebook: LabPage) -> None:

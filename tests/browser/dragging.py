@@ -1,4 +1,4 @@
-"""A person drags the weights of a unit in JupyterLab, and clicks together the data that a network learns."""
+"""A person drags the weights of a unit, and clicks together the data that a network learns."""
 
 from collections.abc import Sequence
 
@@ -48,15 +48,10 @@ def swipe(notebook: LabPage, handle: int, by: Sequence[float]) -> None:
     session.detach()
 
 
-def test_a_dragged_weight_redraws_the_network(lab: LabPage) -> None:
-    with lab.notebook("06_finite_networks.py"):
-        drag_weights(lab)
-
-
 def drag_weights(notebook: LabPage) -> None:
-    notebook.run("play")
-    notebook.page.wait_for_selector(".pad-handle", timeout=20_000)
+    """From where the panel of notebook 06 starts, and back to it."""
     notebook.page.locator("img.widget-image").scroll_into_view_if_needed()
+    notebook.page.get_by_role("button", name="reset").click()
     assert notebook.shows(expected(1.0, 0.0))
     before = notebook.picture()
     drag(notebook, 0, (-0.4, 0.55))
@@ -79,14 +74,10 @@ def drag_weights(notebook: LabPage) -> None:
     assert handle.get_attribute("aria-valuetext") == "1.00, 0.00"
 
 
-def test_points_are_clicked_together(lab: LabPage) -> None:
-    with lab.notebook("10_decision_boundaries.py"):
-        click_points_together(lab)
-
-
 def click_points_together(notebook: LabPage) -> None:
+    """In the panel of notebook 10."""
     page = notebook.page
-    notebook.run("play")
+    page.get_by_role("button", name="reset").click()
     notebook.choose("your points")
     page.wait_for_selector(".pad-handle", timeout=20_000)
 
