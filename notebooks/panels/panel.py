@@ -234,14 +234,15 @@ class Panel:
         caption = self._draw(canvas, arrays)
         canvas.settle(page.logarithmic)
         canvas.haunt(self._ghost if page.ghost else [])
-        self._formula.value = f"$\\displaystyle {caption.formula}$"
-        style = 'class="panel-numbers" style="line-height: 1.4"'
-        self._numbers.value = f"<code {style}>{html.escape(caption.numbers)}</code>"
         with page.hold_sync():
             page.value, page.axes = canvas.png(), canvas.coordinates()
             page.shown_width, page.can_log = canvas.width, canvas.can_log
             page.alt = self._describe(values, caption)
             page.python, page.parameters = self.as_python(), self.as_parameters()
+        # Words last: who reads them can rely on the picture.
+        self._formula.value = f"$\\displaystyle {caption.formula}$"
+        style = 'class="panel-numbers" style="line-height: 1.4"'
+        self._numbers.value = f"<code {style}>{html.escape(caption.numbers)}</code>"
 
     def _draw(self, canvas: Canvas, arrays: Any) -> Caption:
         with canvas.colours():

@@ -84,7 +84,11 @@ class LabPage:
     def watch(self) -> None:
         self.page.on("request", lambda request: self._note(request.url))
         self.page.on("pageerror", lambda error: self.errors.append(error.stack or str(error)))
-        self.page.on("console", lambda m: self.errors.append(m.text) if m.type == "error" else None)
+        self.page.on("console", self._hear)
+
+    def _hear(self, message: Any) -> None:
+        if message.type == "error":
+            self.errors.append(f"{message.text} ({message.location['url']})")
 
     def _note(self, url: str) -> None:
         if not url.startswith((self.server, self.server.replace("http", "ws"), "data:", "blob:")):

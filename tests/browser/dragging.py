@@ -79,7 +79,7 @@ def click_points_together(notebook: LabPage) -> None:
     page = notebook.page
     page.get_by_role("button", name="reset").click()
     notebook.choose("your points")
-    page.wait_for_selector(".pad-handle", timeout=20_000)
+    page.wait_for_selector(".pad-handle", timeout=60_000)
 
     def screen(x: float, y: float) -> tuple[float, float]:
         frame = page.locator("svg.pad rect").bounding_box()
@@ -88,7 +88,7 @@ def click_points_together(notebook: LabPage) -> None:
 
     def has(count: int, right: str) -> bool:
         shown = "(text) => document.querySelector('code.panel-numbers').innerText.includes(text)"
-        page.wait_for_function(shown, arg=right, timeout=20_000)
+        page.wait_for_function(shown, arg=right, timeout=60_000)
         return page.locator(".pad-handle").count() == count
 
     assert has(8, "8 of 8 right")
