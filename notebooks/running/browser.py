@@ -224,7 +224,7 @@ def screenshot(notebook: Path, target: Path) -> None:
         lab.page.wait_for_timeout(1000)  # until formulas are set
         picture = Image.open(io.BytesIO(panel.screenshot())).convert("RGB")
     target.parent.mkdir(parents=True, exist_ok=True)
-    picture.quantize(128, dither=Image.Dither.NONE).save(target, "png", optimize=True)
+    picture.quantize(256, dither=Image.Dither.NONE).save(target, "png", optimize=True)
 
 
 def _wait(url: str, lab: subprocess.Popen[bytes], seconds: float = 120.0) -> None:
