@@ -60,7 +60,7 @@ def influence(
     torch.Size([5, 1, 20])
     """
     require_instance("record", record, Record, "path_kernel.record(...)")
-    points = as_numbers("x", x)
+    points = as_numbers("x", x).to(record.x)  # dtype and device of the record, as attributions have
     Model.of(record.model).check_points(points)
     whole("memory", memory)
     with twice_differentiable():
