@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from numeric import relu_dynamics as relu_dynamics
     from numeric import runs as runs
     from numeric import splines as splines
+    from numeric import tangents as tangents
     from numeric.inputs import InputError as InputError
 
 __getattr__, __dir__, __all__ = lazy.names(
@@ -37,5 +38,6 @@ __getattr__, __dir__, __all__ = lazy.names(
         "relu_dynamics": "numeric.relu_dynamics",
         "runs": "numeric.runs",
         "splines": "numeric.splines",
+        "tangents": "numeric.tangents",
     },
 )

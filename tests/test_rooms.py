@@ -36,7 +36,9 @@ def _for_checkers(node: ast.stmt) -> bool:
 
 
 RESULTS = ("signal_propagation", "finite", "perturbation", "splines", "relu_dynamics")
-CAPABILITIES = ("infinite", "geometry", "geodesics", "learned", "splines", "relu_dynamics")
+CAPABILITIES = (
+    "infinite", "tangents", "geometry", "geodesics", "learned", "splines", "relu_dynamics",
+)  # fmt: skip
 
 
 def _of(package: str, *rooms: str) -> tuple[str, ...]:

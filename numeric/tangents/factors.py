@@ -1,0 +1,225 @@
+r"""Gradients by one parameter in factored form: outer products, picked rows, dense; and their inner products.
+
+A weight $W$ (o, a) that takes $A_p$ to $W A_p$ at positions p has, for a signal $S$ that comes back to its
+output, the gradient $\sum_p S_p A_p^T$. Two such gradients have the inner product
+$\sum_{pq} (S_p \cdot S'_q)(A_p \cdot A'_q)$, for which neither needs to be formed. n are points, c signals of
+each, g groups of a convolution, P positions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Outer:
+    """Sums over positions of signals times inputs; with a bias, one more input that is 1."""
+
+    signals: Tensor  # (n, c, g, P, o)
+    inputs: Tensor  # (n, g, P, a)
+    shape: torch.Size  # of the weight, g o a numbers
+    bias: bool  # whether the gradient by the bias, the sum of the signals, belongs to it
+
+    def __getitem__(self, rows: slice) -> Outer:
+        return replace(self, signals=self.signals[rows], inputs=self.inputs[rows])
+
+    def dense(self) -> Dense:
+        weight = (self.signals.mT @ self.inputs[:, None]).flatten(2)
+        values = torch.cat([weight, self._bias_gradient()], 2) if self.bias else weight
+        return Dense(values, self.shape, self.bias)
+
+    def _bias_gradient(self) -> Tensor:
+        return self.signals.sum(3).flatten(2)  # (n, c, g o)
+
+    def sum(self) -> Dense:
+        """The sum over all points, as the gradient of one."""
+        signals = self.signals.permute(2, 1, 4, 0, 3).flatten(3).flatten(1, 2)  # (g, c o, n P)
+        inputs = self.inputs.transpose(0, 1).flatten(1, 2)  # (g, n P, a)
+        c = self.signals.shape[1]
+        weight = (signals @ inputs).unflatten(1, (c, -1)).transpose(0, 1).flatten(1)
+        if self.bias:
+            weight = torch.cat([weight, self.signals.sum((0, 3)).flatten(1)], 1)
+        return Dense(weight[None], self.shape, self.bias)
+
+    def along(self, weight: Tensor | None, bias: Tensor | None) -> Tensor:
+        """Inner products with directions of the weight (r, *shape) and of the bias (r, g o): (n, c, r)."""
+        _, c, g, positions, o = self.signals.shape
+        total = self.signals.new_zeros(())
+        if weight is not None:
+            r, a = len(weight), self.inputs.shape[3]
+            if positions * r * (a + c) <= c * a * (positions + r):
+                directions = weight.reshape(r, g, o, a)
+                moved = torch.einsum("ngpa,rgoa->ngpro", self.inputs, directions)
+                total = total + torch.einsum("ncgpo,ngpro->ncr", self.signals, moved)
+            else:
+                total = total + self.dense().along(weight, None)
+        if bias is not None:
+            total = total + self._bias_gradient() @ bias.flatten(1).T
+        return total
+
+
+@dataclass(frozen=True, eq=False)
+class Picked:
+    """Signals that go to rows of a table, as those of an embedding: sums of e_index signal^T."""
+
+    index: Tensor  # (n, P)
+    signals: Tensor  # (n, c, P, d)
+    shape: torch.Size  # of the table, (rows, d)
+    bias: bool = False  # an embedding has none
+
+    def __getitem__(self, rows: slice) -> Picked:
+        return replace(self, index=self.index[rows], signals=self.signals[rows])
+
+    def dense(self) -> Dense:
+        n, c, _, d = self.signals.shape
+        table = self.signals.new_zeros(n, c, *self.shape)
+        places = self.index[:, None, :, None].expand(n, c, -1, d)
+        table.scatter_add_(2, places, self.signals)
+        return Dense(table.flatten(2), self.shape, bias=False)
+
+    def sum(self) -> Dense:
+        c = self.signals.shape[1]
+        table = self.signals.new_zeros(c, *self.shape)
+        table.index_add_(1, self.index.flatten(), self.signals.transpose(0, 1).flatten(1, 2))
+        return Dense(table.flatten(1)[None], self.shape, bias=False)
+
+    def along(self, weight: Tensor | None, bias: Tensor | None) -> Tensor:
+        """Inner products with directions (r, rows, d): (n, c, r); there is no bias."""
+        if weight is None:
+            return self.signals.new_zeros(())
+        return torch.einsum("ncpd,rnpd->ncr", self.signals, weight[:, self.index])
+
+
+@dataclass(frozen=True, eq=False)
+class Dense:
+    """The gradients themselves, by the weight and behind it by the bias."""
+
+    values: Tensor  # (n, c, size)
+    shape: torch.Size  # of the weight
+    bias: bool
+
+    def __getitem__(self, rows: slice) -> Dense:
+        return replace(self, values=self.values[rows])
+
+    @property
+    def weight(self) -> Tensor:
+        """(n, c, *shape)."""
+        return self.values[:, :, : math.prod(self.shape)].unflatten(2, self.shape)
+
+    @property
+    def bias_gradient(self) -> Tensor:
+        """(n, c, o)."""
+        return self.values[:, :, math.prod(self.shape) :]
+
+    def dense(self) -> Dense:
+        return self
+
+    def sum(self) -> Dense:
+        return replace(self, values=self.values.sum(0, keepdim=True))
+
+    def along(self, weight: Tensor | None, bias: Tensor | None) -> Tensor:
+        """Inner products with directions of the weight (r, *shape) and of the bias: (n, c, r)."""
+        total = self.values.new_zeros(())
+        if weight is not None:
+            total = total + self.weight.flatten(2) @ weight.flatten(1).T
+        if bias is not None:
+            total = total + self.bias_gradient @ bias.flatten(1).T
+        return total
+
+
+Factor = Outer | Picked | Dense
+
+
+def nothing(shape: torch.Size, bias: int | None, counts: torch.Size, like: Tensor) -> Outer:
+    """The gradients by a parameter that is not used: a sum over no positions."""
+    o = bias or 1
+    inputs = like.new_zeros(counts[0], 1, 0, math.prod(shape) // o)
+    return Outer(like.new_zeros(*counts, 1, 0, o), inputs, shape, bias is not None)
+
+
+def merged(terms: Sequence[Factor]) -> tuple[Factor, ...]:
+    """The same sum in as few terms as there are kinds: positions of several uses become those of one."""
+    outer = [term for term in terms if isinstance(term, Outer)]
+    picked = [term for term in terms if isinstance(term, Picked)]
+    dense = [term for term in terms if isinstance(term, Dense)]
+    if len(outer) > 1 and len({term.signals.shape[2] for term in outer}) == 1:
+        signals = torch.cat([term.signals for term in outer], 3)
+        inputs = torch.cat([term.inputs for term in outer], 2)
+        outer = [replace(outer[0], signals=signals, inputs=inputs)]
+    if len(picked) > 1:
+        signals = torch.cat([term.signals for term in picked], 2)
+        index = torch.cat([term.index for term in picked], 1)
+        picked = [replace(picked[0], signals=signals, index=index)]
+    kept = [*outer, *picked, *dense]
+    if len(kept) > 1 and (dense or len(outer) > 1):
+        first, *others = (term.dense() for term in kept)
+        return (replace(first, values=sum((term.values for term in others), first.values)),)
+    if len(outer) == len(kept) == 1 and outer[0].inputs.shape[2] > outer[0].inputs.shape[3]:
+        return (outer[0].dense(),)  # smaller than its factors
+    return tuple(kept)
+
+
+def concatenated(chunks: Sequence[Factor]) -> Factor:
+    """Gradients at more points, from those at some."""
+    first, *_ = chunks
+    if isinstance(first, Outer):
+        signals = torch.cat([chunk.signals for chunk in chunks])
+        return replace(first, signals=signals, inputs=torch.cat([c.inputs for c in chunks]))
+    if isinstance(first, Picked):
+        signals = torch.cat([chunk.signals for chunk in chunks])
+        return replace(first, signals=signals, index=torch.cat([c.index for c in chunks]))
+    return replace(first, values=torch.cat([chunk.values for chunk in chunks]))
+
+
+def inner(one: Factor, other: Factor) -> Tensor:
+    """The inner products of all gradients of one with all of the other, (n, c, m, c')."""
+    match one, other:
+        case Outer(), Outer() if _factored_is_cheaper(one, other):
+            return _inner_of_outer(one, other)
+        case Picked(), Picked():
+            same = one.index[:, :, None, None] == other.index  # (n, P, m, Q)
+            products = torch.einsum("ncpd,meqd->ncpmeq", one.signals, other.signals)
+            return torch.einsum("ncpmeq,npmq->ncme", products, same.to(products))
+        case Outer(), Picked():
+            return _inner_of_outer_and_picked(one, other)
+        case Picked(), Outer():
+            return _inner_of_outer_and_picked(other, one).permute(2, 3, 0, 1)
+    return torch.einsum("ncs,mes->ncme", one.dense().values, other.dense().values)
+
+
+def trace(one: Factor, other: Factor) -> Tensor:
+    """The sum over c of the inner products of equal signals, (n, m)."""
+    return torch.einsum("ncmc->nm", inner(one, other))
+
+
+def _factored_is_cheaper(one: Outer, other: Outer) -> bool:
+    """Multiplications of both ways: by Gram matrices of signals and inputs, or by dense gradients."""
+    n, c, g, p, o = one.signals.shape
+    m, e, other_groups, q, _ = other.signals.shape
+    if g != other_groups:  # the same weight in convolutions of different groups
+        return False
+    a = one.inputs.shape[3]
+    factored = n * m * g * p * q * (a + c * e * (o + 1))
+    dense = g * o * a * (n * c * p + m * e * q + n * m * c * e)
+    return factored <= dense
+
+
+def _inner_of_outer(one: Outer, other: Outer) -> Tensor:
+    inputs = torch.einsum("ngpa,mgqa->gnpmq", one.inputs, other.inputs)
+    if one.bias:
+        inputs = inputs + 1
+    signals = torch.einsum("ncgpo,megqo->gncpmeq", one.signals, other.signals)
+    return torch.einsum("gncpmeq,gnpmq->ncme", signals, inputs)
+
+
+def _inner_of_outer_and_picked(one: Outer, other: Picked) -> Tensor:
+    """A weight that is a linear layer here and an embedding there: rows of the signals are picked."""
+    m, positions = other.index.shape
+    rows = one.signals[:, :, 0][..., other.index.flatten()].unflatten(-1, (m, positions))
+    columns = torch.einsum("npa,meqa->npmeq", one.inputs[:, 0], other.signals)
+    return torch.einsum("ncpmq,npmeq->ncme", rows, columns)

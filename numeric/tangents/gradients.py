@@ -1,0 +1,167 @@
+r"""Gradients of a model's outputs by its parameters, at many points, in factored form layer by layer.
+
+One pass forwards keeps the input of each layer, one pass backwards brings every signal to each layer's
+output. `Gradients` holds both; inner products, products with directions and sums are taken from them, and a
+gradient is formed only where that is cheaper.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor
+
+from numeric.inputs import InputError, require_instance, shown
+from numeric.tangents import factors
+from numeric.tangents.factors import Dense, Factor
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """The gradients by one parameter, or by a weight and its bias together."""
+
+    weight: str
+    bias: str | None
+    factors: tuple[Factor, ...]  # whose sum they are
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (self.weight,) if self.bias is None else (self.weight, self.bias)
+
+    def __getitem__(self, rows: slice) -> Part:
+        return Part(self.weight, self.bias, tuple(factor[rows] for factor in self.factors))
+
+    def inner(self, other: Part) -> Tensor:
+        """(n, c, m, c')."""
+        return sum_of(factors.inner(a, b) for a in self.factors for b in other.factors)
+
+    def along(self, directions: Mapping[str, Tensor]) -> Tensor:
+        """(n, c, r), for those directions that are named."""
+        weight = directions.get(self.weight)
+        bias = None if self.bias is None else directions.get(self.bias)
+        return sum_of(
+            factor.along(weight, bias if factor.bias else None) for factor in self.factors
+        )
+
+    def dense(self) -> dict[str, Tensor]:
+        """(n, c, *shape) by name."""
+        return self._by_name([factor.dense() for factor in self.factors])
+
+    def sum(self) -> dict[str, Tensor]:
+        """(1, c, *shape) by name."""
+        return self._by_name([factor.sum() for factor in self.factors])
+
+    def _by_name(self, terms: Sequence[Dense]) -> dict[str, Tensor]:
+        named = {self.weight: sum_of(term.weight for term in terms)}
+        if self.bias is not None:
+            named[self.bias] = sum_of(term.bias_gradient for term in terms if term.bias)
+        return named
+
+
+def sum_of(terms: Iterable[Tensor]) -> Tensor:
+    """The sum of tensors, of which there is one at least."""
+    total, *others = terms
+    for other in others:
+        total = total + other
+    return total
+
+
+@dataclass(frozen=True, eq=False)
+class Gradients:
+    r"""The gradients of $v_{ic} \cdot f(x_i)$ by the parameters, for points i and signals c; see `gradients`.
+
+    `parts` holds them layer by layer, and `fallbacks` names the parameters whose gradients are dense because
+    a use of theirs has no rule.
+    """
+
+    parts: tuple[Part, ...] = field(repr=False)
+    points: int  # n
+    signals: int  # c
+    fallbacks: tuple[str, ...]
+    shapes: Mapping[str, torch.Size] = field(repr=False)  # of the parameters
+
+    def __len__(self) -> int:
+        return self.points
+
+    def __getitem__(self, rows: slice) -> Gradients:
+        """The gradients at some of the points."""
+        parts = tuple(part[rows] for part in self.parts)
+        points = len(range(self.points)[rows])
+        return Gradients(parts, points, self.signals, self.fallbacks, self.shapes)
+
+    def inner(self, other: Gradients) -> Tensor:
+        """Inner products with other gradients by the same parameters: (n, c, m, c').
+
+        The two may be at other points and at other values of the parameters.
+        """
+        self._require_same_parameters(other)
+        return sum_of(a.inner(b) for a, b in zip(self.parts, other.parts, strict=True))
+
+    def along(self, directions: Mapping[str, Tensor]) -> Tensor:
+        """Inner products with r directions by name, each (r, *shape): (n, c, r); one not named is 0."""
+        r = self._count_directions(directions)
+        zero = next(iter(directions.values())).new_zeros(self.points, self.signals, r)
+        named = [part for part in self.parts if set(part.names) & set(directions)]
+        return sum_of([zero, *(part.along(directions) for part in named)])
+
+    def dense(self) -> dict[str, Tensor]:
+        """The gradients themselves, by name: (n, c, *shape)."""
+        named = {name: value for part in self.parts for name, value in part.dense().items()}
+        return {name: named[name] for name in self.shapes}
+
+    def sum(self) -> dict[str, Tensor]:
+        """Their sums over the points, by name: (c, *shape)."""
+        named = {name: value[0] for part in self.parts for name, value in part.sum().items()}
+        return {name: named[name] for name in self.shapes}
+
+    def _require_same_parameters(self, other: Gradients) -> None:
+        require_instance("other", other, Gradients, "tangents.gradients(model, x)")
+        if [part.names for part in self.parts] != [part.names for part in other.parts] or (
+            dict(self.shapes) != dict(other.shapes)
+        ):
+            raise InputError(
+                f"The gradients are by {', '.join(self.shapes)} and by {', '.join(other.shapes)}: take "
+                "both of the same model and modules."
+            )
+
+    def _count_directions(self, directions: Mapping[str, Tensor]) -> int:
+        if not isinstance(directions, Mapping) or not directions:
+            raise InputError(
+                f"directions = {shown(directions)} was given, but tensors (r, *shape) by the names of "
+                "parameters are needed."
+            )
+        for name, value in directions.items():
+            if name not in self.shapes:
+                raise InputError(
+                    f"There are no gradients by {name!r}, only by {', '.join(self.shapes)}."
+                )
+            if not isinstance(value, Tensor) or value.shape[1:] != self.shapes[name]:
+                raise InputError(
+                    f"The directions of {name!r} must be a tensor of shape (r, *{tuple(self.shapes[name])}), "
+                    f"not {tuple(value.shape) if isinstance(value, Tensor) else shown(value)}."
+                )
+        counts = {len(value) for value in directions.values()}
+        if len(counts) > 1:
+            raise InputError(f"{sorted(counts)} directions were given: give as many of each name.")
+        return counts.pop()
+
+
+def concatenated(chunks: Sequence[Gradients]) -> Gradients:
+    """Gradients at more points, from those at some."""
+    first, *others = chunks
+    if not others:
+        return first
+    parts = tuple(
+        Part(
+            part.weight,
+            part.bias,
+            tuple(
+                factors.concatenated([chunk.parts[p].factors[k] for chunk in chunks])
+                for k in range(len(part.factors))
+            ),
+        )
+        for p, part in enumerate(first.parts)
+    )
+    return replace(first, parts=parts, points=sum(chunk.points for chunk in chunks))
