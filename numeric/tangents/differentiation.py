@@ -1,150 +1,36 @@
 r"""A model opened to be differentiated by its parameters: which rule each one follows, checked on two points.
 
-The check: for one output combination of the second of two points, the assembled gradient must be the one that
-`torch.autograd` finds. Where it is not, and where a parameter has a use without a rule, its gradients are
+The check: for a combination of outputs at the second of two points, the assembled gradient must be the one
+that `torch.autograd` finds. Where it is not, and where a parameter has a use without a rule, its gradients are
 taken for each example by `torch.func`, and `fallbacks` names it.
 """
 
 from __future__ import annotations
 
+import itertools
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.func import vjp, vmap
 
 from numeric.inputs import ArrayLike, InputError, as_numbers, shown, whole
 from numeric.models import Meter, Model, ModelLike
 from numeric.models.memory import GIGABYTE
 from numeric.models.output_checks import farthest
+from numeric.tangents import contraction
 from numeric.tangents.factors import Dense, Factor, Outer, merged, nothing
-from numeric.tangents.gradients import Gradients, Part, concatenated
+from numeric.tangents.gradients import Gradients, Part, concatenated, formed
 from numeric.tangents.uses import Recorder, Use, batch_axis, by_example
 
 AGREEMENT = 1e3  # roundings by which the square of a gradient may differ from autograd's
 STEP = 1e-3  # to a second point, if all points are equal
 
-
-@dataclass(frozen=True, eq=False)
-class Differentiation:
-    """A model in evaluation mode, the parameters that are meant, and the rules they follow."""
-
-    model: Model
-    points: Tensor  # (n, d)
-    shape: torch.Size  # of a point
-    outputs: int  # k
-    leaves: Mapping[str, Tensor]  # the parameters that are meant
-    fixed: Mapping[str, Tensor]  # the others
-    axes: tuple[int | None, ...]  # that hold the examples, for each use
-    fallbacks: tuple[str, ...]  # parameters without a rule
-
-    def gradients(self, points: Tensor, signals: Tensor | None) -> Gradients:
-        """The gradients at points (n, d) of signals (n, c, k), or of all outputs."""
-        if signals is None:
-            signals = torch.eye(self.outputs, device=points.device, dtype=points.dtype)
-            signals = signals.expand(len(points), -1, -1)
-        parts = self._ruled(points, signals)
-        if self.fallbacks:
-            dense = self._per_example(points, signals)
-            parts += tuple(
-                Part(name, None, (Dense(value.flatten(2), value.shape[2:], bias=False),))
-                for name, value in dense.items()
-            )
-        shapes = {name: value.shape for name, value in self.leaves.items()}
-        return Gradients(parts, len(points), signals.shape[1], self.fallbacks, shapes)
-
-    def _ruled(self, points: Tensor, signals: Tensor) -> tuple[Part, ...]:
-        ruled = [name for name in self.leaves if name not in self.fallbacks]
-        if not ruled:
-            return ()
-        run = trace(self.model, self.leaves, self.fixed, points, self.shape)
-        back = run.backwards(signals.transpose(0, 1))
-        return run.parts(ruled, self.leaves, self.axes, back, signals.shape[:2])
-
-    def _per_example(self, points: Tensor, signals: Tensor) -> dict[str, Tensor]:
-        """(n, c, *shape) for each parameter without a rule, by one product for each example and signal."""
-        chosen = {name: self.leaves[name].detach() for name in self.fallbacks}
-        others = {**self.fixed, **{k: v.detach() for k, v in self.leaves.items()}}
-
-        def pulled(point: Tensor, back: Tensor) -> dict[str, Tensor]:
-            def outputs(values: Mapping[str, Tensor]) -> Tensor:
-                batch = point.reshape(1, *self.shape).clone()
-                return self.model.functional_call({**others, **values}, batch).flatten()
-
-            _, pull = vjp(outputs, chosen)
-            return vmap(pull)(back)[0]
-
-        with torch.enable_grad():
-            try:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("error", UserWarning)  # no batching rule: a slow loop
-                    found = vmap(pulled)(points, signals)
-            except (RuntimeError, UserWarning, NotImplementedError):
-                found = self._one_by_one(points, signals, chosen, others)
-        return {name: value.detach() for name, value in found.items()}
-
-    def _one_by_one(
-        self,
-        points: Tensor,
-        signals: Tensor,
-        chosen: Mapping[str, Tensor],
-        others: Mapping[str, Tensor],
-    ) -> dict[str, Tensor]:
-        """The same for operations that torch.func cannot batch."""
-        leaves = {name: value.detach().requires_grad_() for name, value in chosen.items()}
-        rows: list[list[Tensor]] = []
-        for point, back in zip(points, signals, strict=True):
-            batch = point.reshape(1, *self.shape).clone()
-            out = self.model.functional_call({**others, **leaves}, batch).flatten()
-            rows += [
-                torch.autograd.grad(
-                    out, list(leaves.values()), one, retain_graph=True, materialize_grads=True,
-                    allow_unused=True,
-                )
-                for one in back
-            ]  # fmt: skip
-        return {
-            name: torch.stack(parts).unflatten(0, signals.shape[:2])
-            for name, parts in zip(leaves, zip(*rows, strict=True), strict=True)
-        }
-
-    def chunks(self, signals: int, memory: int) -> Iterator[slice]:
-        """Slices of the points whose gradients can be taken within so many bytes."""
-        with Meter() as meter:
-            back = self.points.new_ones(1, signals, self.outputs)
-            self.gradients(self.points[:1], back)
-        if meter.peak > memory:
-            raise InputError(
-                f"memory = {memory} bytes was given, but the gradients at one point need {meter.peak}: "
-                "give at least that, or choose fewer modules."
-            )
-        size = memory // max(1, meter.peak)
-        for start in range(0, len(self.points), size):
-            yield slice(start, start + size)
-
-    def require_signals(self, signals: Tensor | None) -> Tensor | None:
-        """Refuse signals that are no tensor (n, c, k) like the points."""
-        if signals is None:
-            return None
-        n, k = len(self.points), self.outputs
-        if (
-            not isinstance(signals, Tensor)
-            or signals.ndim != 3
-            or (signals.shape[0] != n or signals.shape[2] != k or not signals.shape[1])
-        ):
-            given = tuple(signals.shape) if isinstance(signals, Tensor) else shown(signals)
-            raise InputError(
-                f"signals must be a tensor of shape (n, c, k) = ({n}, c, {k}), but {given} was given."
-            )
-        if signals.dtype != self.points.dtype or signals.device != self.points.device:
-            raise InputError(
-                f"signals are {signals.dtype} on {signals.device} and x is {self.points.dtype} on "
-                f"{self.points.device}: convert one of them."
-            )
-        return signals.detach()
+T = TypeVar("T")
 
 
 def gradients(
@@ -160,24 +46,26 @@ def gradients(
     $$\nabla_\theta\, v_{ic} \cdot f_\theta(x_i)$$
 
     x are points (n, ...), `signals` v (n, c, k) for k outputs, by default all outputs one by one (c = k).
-    `parameters` are other values by name than the model's own, `modules` the layers that are meant, by default
-    all. `memory` is a budget in bytes for what is computed on the way, beside the gradients.
-    Returned are `Gradients`: `.inner(other)`, `.along(directions)`, `.dense()`, `.sum()`, and `.fallbacks`.
-    Refused are what `Model.on` refuses, functions without parameters, signals of other shapes, and a budget
-    that is too small for one point.
+    `parameters` are other values by name than the model's own, `modules` the layers that are meant, by
+    default all. `memory` is a budget in bytes for what is computed on the way, beside the gradients.
+    Returned are `Gradients`: `.inner(other)`, `.along(directions)`, `.dense()`, `.sum()`, and `.fallbacks`,
+    the parameters without a rule.
+    Refused are what `Model.on` refuses, functions without parameters, signals and parameters that do not fit,
+    and a budget that is too small for one point.
 
-    >>> net = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2)).double()
+    >>> net = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2)).double()
     >>> g = gradients(net, torch.ones(5, 3, dtype=torch.float64))
     >>> g.inner(g).shape, g.fallbacks
     (torch.Size([5, 2, 5, 2]), ())
     """
     whole("memory", memory)
-    with differentiation(model, x, parameters, modules) as run:
+    count = signals.shape[1] if isinstance(signals, Tensor) and signals.ndim == 3 else None
+    with differentiation(model, x, parameters, modules, count) as run:
         signals = run.require_signals(signals)
         return concatenated(
             [
                 run.gradients(run.points[rows], None if signals is None else signals[rows])
-                for rows in run.chunks(run.outputs if signals is None else signals.shape[1], memory)
+                for rows in run.chunks(memory)
             ]
         )
 
@@ -188,31 +76,160 @@ def differentiation(
     x: ArrayLike,
     parameters: Mapping[str, Tensor] | None = None,
     modules: str | Iterable[str] | None = None,
+    signals: int | None = None,
 ) -> Iterator[Differentiation]:
-    """Open a model at points x (n, ...), to be differentiated by its trainable parameters."""
+    """Open a model at points x (n, ...), to be differentiated by its trainable parameters.
+
+    Inside, `run.gradients(points, signals)` may be called many times, also `run.at(parameters)` at other
+    values; `signals` is the number of signals for which memory is planned, by default that of the outputs.
+
+    >>> net = torch.nn.Linear(3, 2).double()
+    >>> with differentiation(net, torch.ones(5, 3, dtype=torch.float64)) as run:
+    ...     run.gradients(run.points[:4]).inner(run.gradients(run.points)).shape
+    torch.Size([4, 2, 5, 2])
+    """
     model, x = Model.of(model), as_numbers("x", x)
-    own = model.parameters(trainable=False)
-    chosen = model.parameters(modules=modules)
-    given = {} if parameters is None else parameters
-    if not isinstance(given, Mapping):
-        raise InputError(
-            f"parameters = {shown(parameters)} was given, but tensors by name are needed."
-        )
-    for name, value in given.items():
-        if (
-            isinstance(value, Tensor)
-            and value.is_floating_point()
-            and ((value.dtype, value.device) != (x.dtype, x.device))
-        ):
-            raise InputError(
-                f"The parameter {name!r} is {value.dtype} on {value.device} and x is {x.dtype} on "
-                f"{x.device}: convert one of them."
-            )
+    own, chosen = model.parameters(trainable=False), model.parameters(modules=modules)
     with model.on(x) as f:
-        leaves = {k: given.get(k, v).detach().requires_grad_() for k, v in chosen.items()}
-        fixed = {k: v.detach() for k, v in {**own, **given}.items() if k not in leaves}
-        axes, fallbacks = _rules(model, f.points, x.shape[1:], leaves, fixed)
-        yield Differentiation(model, f.points, x.shape[1:], f.count, leaves, fixed, axes, fallbacks)
+        fixed = {name: value.detach() for name, value in own.items() if name not in chosen}
+        values = _leaves(chosen)
+        run = Differentiation(model, f.points, x.shape[1:], f.count, values, fixed)
+        yield run.at(parameters or {}).with_rules(f.count if signals is None else signals)
+
+
+@dataclass(frozen=True, eq=False)
+class Differentiation:
+    """A model in evaluation mode, the parameters that are meant, and the rules they follow."""
+
+    model: Model
+    points: Tensor  # (n, d)
+    shape: torch.Size  # of a point
+    outputs: int  # k
+    leaves: Mapping[str, Tensor]  # the parameters that are meant
+    fixed: Mapping[str, Tensor]  # the others
+    axes: tuple[int | None, ...] = ()  # that hold the examples, for each use
+    fallbacks: tuple[str, ...] = ()  # parameters without a rule
+    peak: int = 0  # bytes needed at one point
+    kept: int = 0  # bytes of the gradients at one point
+
+    def at(self, parameters: Mapping[str, Tensor]) -> Differentiation:
+        """The same with other values of parameters, by name."""
+        if not isinstance(parameters, Mapping):
+            raise InputError(
+                f"parameters = {shown(parameters)} was given, but tensors by name are needed."
+            )
+        for name, value in parameters.items():
+            if not isinstance(value, Tensor):
+                raise InputError(f"The parameter {name!r} must be a tensor, not {shown(value)}.")
+            if value.is_floating_point() and (
+                value.dtype != self.points.dtype or value.device != self.points.device
+            ):
+                raise InputError(
+                    f"The parameter {name!r} is {value.dtype} on {value.device} and x is "
+                    f"{self.points.dtype} on {self.points.device}: convert one of them."
+                )
+        chosen = {k: parameters[k] for k in self.leaves if k in parameters}
+        others = {k: v.detach() for k, v in parameters.items() if k not in self.leaves}
+        return replace(
+            self, leaves={**self.leaves, **_leaves(chosen)}, fixed={**self.fixed, **others}
+        )
+
+    def gradients(self, points: Tensor, signals: Tensor | None = None) -> Gradients:
+        """The gradients at points (n, d) of signals (n, c, k), by default of all outputs."""
+        return self._from(self.trace(points), points, signals)
+
+    def trace(self, points: Tensor) -> Trace:
+        """Run the model at points (n, d), and record where the parameters are used."""
+        with torch.enable_grad(), Recorder(self.leaves) as recorder:
+            outputs = self._call(self.leaves, points)
+        return Trace(outputs, recorder.uses)
+
+    def _call(self, values: Mapping[str, Tensor], points: Tensor) -> Tensor:
+        batch = points.reshape(-1, *self.shape).clone()  # which the model may overwrite
+        return self.model.functional_call({**self.fixed, **values}, batch).flatten(1)
+
+    def _from(self, run: Trace, points: Tensor, signals: Tensor | None) -> Gradients:
+        if signals is None:
+            one = torch.eye(self.outputs, device=points.device, dtype=points.dtype)
+            signals = one.expand(len(points), -1, -1)
+        ruled = [name for name in self.leaves if name not in self.fallbacks]
+        back = run.backwards(signals.transpose(0, 1)) if ruled else []
+        parts = run.parts(ruled, self.leaves, self.axes, back, signals.shape[:2])
+        if self.fallbacks:
+            dense = self._per_example(points, signals)
+            parts += tuple(formed(name, value) for name, value in dense.items())
+        shapes = {name: value.shape for name, value in self.leaves.items()}
+        return Gradients(parts, len(points), signals.shape[1], self.fallbacks, shapes)
+
+    def with_rules(self, signals: int) -> Differentiation:
+        """The same after it was tried which parameters have a rule, and how much memory a point needs."""
+        pair = torch.stack(_two_points(self.points))
+        meter = Meter()
+        with meter:
+            one = self.trace(pair[:1])
+        two = self.trace(pair)
+        axes = _batch_axes(one, two)
+        fallbacks = tuple(self.leaves) if axes is None else two.without_rule(self.leaves, axes)
+        ruled = replace(self, axes=axes or (), fallbacks=fallbacks)
+        with meter:
+            kept = ruled._from(one, pair[:1], pair.new_ones(1, signals, self.outputs)).bytes
+        return replace(ruled, peak=meter.peak, kept=kept)
+
+    def _per_example(self, points: Tensor, signals: Tensor) -> dict[str, Tensor]:
+        """(n, c, *shape) for each parameter without a rule, by one product for each example and signal."""
+        chosen = {name: self.leaves[name].detach() for name in self.fallbacks}
+        others = {name: value.detach() for name, value in self.leaves.items()}
+
+        def pulled(point: Tensor, back: Tensor) -> dict[str, Tensor]:
+            _, pull = vjp(lambda v: self._call({**others, **v}, point[None])[0], chosen)
+            return vmap(pull)(back)[0]
+
+        def one_by_one() -> dict[str, Tensor]:
+            leaves = _leaves(chosen)
+            rows = []
+            for point, signal in zip(points, signals, strict=True):
+                run = Trace(self._call({**others, **leaves}, point[None]), [])
+                rows += [list(run.unrecorded(leaves, one[None]).values()) for one in signal]
+            stacked = [torch.stack(row) for row in zip(*rows, strict=True)]
+            counts = signals.shape[:2]
+            return {k: v.unflatten(0, counts) for k, v in zip(chosen, stacked, strict=True)}
+
+        with torch.enable_grad():
+            found = _batched_or(lambda: vmap(pulled)(points, signals), one_by_one)
+        return {name: value.detach() for name, value in found.items()}
+
+    def chunks(self, memory: int) -> Iterator[slice]:
+        """Slices of the points whose gradients can be taken within so many bytes."""
+        if self.peak > memory:
+            raise InputError(
+                f"memory = {memory} bytes was given, but the gradients at one point need {self.peak}: "
+                "give at least that, or choose fewer modules."
+            )
+        size = memory // max(1, self.peak)
+        for start in range(0, len(self.points), size):
+            yield slice(start, min(start + size, len(self.points)))
+
+    def require_signals(self, signals: Tensor | None) -> Tensor | None:
+        """Refuse signals that are no tensor (n, c, k) like the points."""
+        if signals is None:
+            return None
+        n, k, shape = len(self.points), self.outputs, getattr(signals, "shape", ())
+        if (
+            not isinstance(signals, Tensor)
+            or len(shape) != 3
+            or shape[::2] != (n, k)
+            or not shape[1]
+        ):
+            given = tuple(shape) if isinstance(signals, Tensor) else shown(signals)
+            raise InputError(
+                f"signals must be a tensor of shape (n, c, k) = ({n}, c, {k}), but {given} was given."
+            )
+        if signals.dtype != self.points.dtype or signals.device != self.points.device:
+            raise InputError(
+                f"signals are {signals.dtype} on {signals.device} and x is {self.points.dtype} on "
+                f"{self.points.device}: convert one of them."
+            )
+        return signals.detach()
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,7 +240,7 @@ class Trace:
     uses: list[Use]
 
     def backwards(self, signals: Tensor) -> list[Tensor | None]:
-        """Signals (c, n, k) brought back to the output of each use, (c, ...)."""
+        """Signals (c, n, k) brought back to the output of each use, (c, ...); None where none comes."""
         edges = [use.edge for use in self.uses]
         if not edges or not self.outputs.requires_grad:
             return [None] * len(edges)
@@ -234,18 +251,16 @@ class Trace:
                 is_grads_batched=batched,
             )  # fmt: skip
 
-        if len(signals) > 1:
-            try:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("error", UserWarning)  # no batching rule: a slow loop
-                    return list(pull(signals, batched=True))
-            except (RuntimeError, UserWarning, NotImplementedError):
-                pass
-        rows = zip(*(pull(one, batched=False) for one in signals), strict=True)
-        return [None if row[0] is None else torch.stack(row) for row in rows]
+        def one_by_one() -> list[Tensor | None]:
+            rows = zip(*(pull(one, batched=False) for one in signals), strict=True)
+            return [None if row[0] is None else torch.stack(row) for row in rows]
+
+        if len(signals) == 1:
+            return one_by_one()
+        return _batched_or(lambda: list(pull(signals, batched=True)), one_by_one)
 
     def unrecorded(self, leaves: Mapping[str, Tensor], back: Tensor) -> dict[str, Tensor | None]:
-        """The gradients of back . outputs by what uses of the leaves were not recorded; None: no such use."""
+        """The gradients of back . outputs by the uses of leaves that were not recorded; None: no such use."""
         if not self.outputs.requires_grad:
             return dict.fromkeys(leaves)
         found = torch.autograd.grad(
@@ -253,12 +268,43 @@ class Trace:
         )
         return dict(zip(leaves, found, strict=True))
 
+    def without_rule(
+        self, leaves: Mapping[str, Tensor], axes: tuple[int | None, ...]
+    ) -> tuple[str, ...]:
+        """The parameters, in a trace of two points, whose gradients the rules do not give."""
+        back = torch.zeros_like(self.outputs)
+        back[1] = torch.arange(1, back.shape[1] + 1, device=back.device).to(back).sin()
+        without = {k for k, value in self.unrecorded(leaves, back).items() if value is not None}
+        for use, axis in zip(self.uses, axes, strict=True):
+            if axis is None or use.overwritten:
+                without |= {name for name in use.names if name is not None}
+        without |= set(self._by_name(0)) & set(self._by_name(1))  # a weight here and a bias there
+        ruled = [name for name in leaves if name not in without]
+        parts = self.parts(ruled, leaves, axes, self.backwards(back[None]), torch.Size((2, 1)))
+        without |= {name for part in _wrong(parts, self._recorded(back)) for name in part.names}
+        return tuple(name for name in leaves if name in without)
+
+    def _recorded(self, back: Tensor) -> dict[str, Tensor]:
+        """The gradients of back . outputs by the recorded uses, as autograd finds them."""
+        copies = {
+            (k, role): copy
+            for k, use in enumerate(self.uses)
+            for role, copy in enumerate(use.copies)
+            if copy is not None
+        }
+        found: dict[str, Tensor] = {}
+        for (k, role), value in self.unrecorded(copies, back).items():
+            name = self.uses[k].names[role]
+            if value is not None:
+                found[name] = found[name] + value if name in found else value
+        return found
+
     def parts(
         self,
         ruled: Sequence[str],
         leaves: Mapping[str, Tensor],
         axes: tuple[int | None, ...],
-        signals: list[Tensor | None],
+        signals: Sequence[Tensor | None],
         counts: torch.Size,  # n, c
     ) -> tuple[Part, ...]:
         """The gradients by those parameters, from signals (c, ...) at each use."""
@@ -279,10 +325,10 @@ class Trace:
                 for k in named.get(name, ())
                 if signals[k] is not None
             ]
-            none = nothing(
-                leaves[name].shape, partner and leaves[partner].numel(), counts, self.outputs
-            )
-            parts.append(Part(name, partner, merged(terms) or (none,)))
+            if not terms:
+                size = None if partner is None else leaves[partner].numel()
+                terms = [nothing(leaves[name].shape, size, counts, self.outputs)]
+            parts.append(Part(name, partner, merged(terms)))
         return tuple(parts)
 
     def _by_name(self, role: int) -> dict[str, list[int]]:
@@ -306,7 +352,7 @@ class Trace:
         role: int,
         with_bias: bool,
         axes: tuple[int | None, ...],
-        signals: list[Tensor | None],
+        signals: Sequence[Tensor | None],
         n: int,
     ) -> Factor:
         """What one use adds to the gradients by its weight, its bias or both."""
@@ -322,75 +368,50 @@ class Trace:
             return weight
         if isinstance(weight, Outer):
             return replace(weight, bias=True)
-        both = torch.cat([weight.values, use.layer.bias(use.arguments, back)], 2)
+        both = torch.cat([weight.dense().values, use.layer.bias(use.arguments, back)], 2)
         return Dense(both, weight.shape, bias=True)
 
 
-def trace(
-    model: Model,
-    leaves: Mapping[str, Tensor],
-    fixed: Mapping[str, Tensor],
-    points: Tensor,
-    shape: torch.Size,
-) -> Trace:
-    """Run the model at points (n, d), and record where the leaves are used."""
-    batch = points.reshape(-1, *shape).clone()
-    with torch.enable_grad(), Recorder(leaves) as recorder:
-        outputs = model.functional_call({**fixed, **leaves}, batch).flatten(1)
-    return Trace(outputs, recorder.uses)
+def _leaves(values: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name: value.detach().requires_grad_() for name, value in values.items()}
 
 
-def _rules(
-    model: Model,
-    points: Tensor,
-    shape: torch.Size,
-    leaves: Mapping[str, Tensor],
-    fixed: Mapping[str, Tensor],
-) -> tuple[tuple[int | None, ...], tuple[str, ...]]:
-    """For each use the axis of the examples, and the parameters that have no rule."""
-    pair = torch.stack(_two_points(points))
-    one, two = (trace(model, leaves, fixed, some, shape) for some in (pair[:1], pair))
+def _batched_or(batched: Callable[[], T], one_by_one: Callable[[], T]) -> T:
+    """The result of the first, or of the second where torch.func has no batching rule for an operation."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", UserWarning)  # it would say so, and loop slowly
+            return batched()
+    except (RuntimeError, UserWarning, NotImplementedError):
+        return one_by_one()
+
+
+def _batch_axes(one: Trace, two: Trace) -> tuple[int | None, ...] | None:
+    """The axis of the examples at each use, from passes of one point and of two; None if those differ."""
     if len(one.uses) != len(two.uses):
-        return (), tuple(leaves)
-    axes = tuple(
+        return None
+    return tuple(
         batch_axis(b.input.shape, 2, a.input.shape, 1, b.layer.leading(b.arguments))
         for a, b in zip(one.uses, two.uses, strict=True)
     )
-    back = torch.zeros_like(two.outputs)
-    back[1] = torch.arange(1, back.shape[1] + 1, device=back.device).to(back).sin()
-    without = {name for name, value in two.unrecorded(leaves, back).items() if value is not None}
-    for use, axis in zip(two.uses, axes, strict=True):
-        if axis is None or use.overwritten:
-            without |= {name for name in use.names if name is not None}
-    without |= set(two._by_name(0)) & set(two._by_name(1))  # a weight here and a bias there
-    ruled = [name for name in leaves if name not in without]
-    parts = two.parts(ruled, leaves, axes, two.backwards(back[None]), torch.Size((2, 1)))
-    with torch.enable_grad():
-        batch = pair.reshape(-1, *shape).clone()
-        outputs = model.functional_call({**fixed, **leaves}, batch).flatten(1)
-    expected = Trace(outputs, []).unrecorded(leaves, back)
-    without |= {name for part in _wrong(parts, expected) for name in part.names}
-    return axes, tuple(name for name in leaves if name in without)
 
 
-def _wrong(parts: tuple[Part, ...], expected: Mapping[str, Tensor | None]) -> list[Part]:
+def _wrong(parts: tuple[Part, ...], expected: Mapping[str, Tensor]) -> list[Part]:
     """Parts whose gradient at the second of two points is not the expected one, or not 0 at the first.
 
     |g - h|^2 = |g|^2 - 2 g.h + |h|^2 needs no dense g.
     """
-    if not parts:
-        return []
-    gaps = []
+    close = []
     for part in parts:
-        h = {name: value[None] for name in part.names if (value := expected[name]) is not None}
-        squares = part.inner(part).diagonal(dim1=0, dim2=2).flatten()  # at both points
-        size = sum((value.square().sum() for value in h.values()), squares.new_zeros(()))
-        product = part.along(h).flatten()[1] if h else squares.new_zeros(())
-        bound = AGREEMENT * torch.finfo(size.dtype).eps * (size + squares[1])
-        gaps.append(torch.maximum((size - 2 * product + squares[1]).abs(), squares[0]) <= bound)
-    return [
-        part for part, close in zip(parts, torch.stack(gaps).tolist(), strict=True) if not close
-    ]
+        h = {name: expected[name][None] for name in part.names if name in expected}
+        pairs = list(itertools.product(part.factors, part.factors))
+        first, second = contraction.squares(pairs, 2 * GIGABYTE)
+        length = sum((torch.dot(v.flatten(), v.flatten()) for v in h.values()), 0 * first)
+        inner = part.along(h)[1, 0, 0] if h else 0 * first
+        bound = AGREEMENT * torch.finfo(first.dtype).eps * (length + second)
+        close.append(torch.maximum((length - 2 * inner + second).abs(), first) <= bound)
+    verdicts = torch.stack(close).tolist() if close else []
+    return [part for part, good in zip(parts, verdicts, strict=True) if not good]
 
 
 def _two_points(points: Tensor) -> tuple[Tensor, Tensor]:

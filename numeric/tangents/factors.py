@@ -25,6 +25,33 @@ class Outer:
     shape: torch.Size  # of the weight, g o a numbers
     bias: bool  # whether the gradient by the bias, the sum of the signals, belongs to it
 
+    @property
+    def counts(self) -> tuple[int, int]:
+        """n, c."""
+        return self.signals.shape[0], self.signals.shape[1]
+
+    @property
+    def groups(self) -> int:
+        return self.signals.shape[2]
+
+    @property
+    def positions(self) -> int:
+        return self.signals.shape[3]
+
+    @property
+    def like(self) -> Tensor:
+        """A tensor of its dtype and device."""
+        return self.signals
+
+    @property
+    def bytes(self) -> int:
+        return self.signals.nbytes + self.inputs.nbytes
+
+    def signals_as_entries(self) -> Outer:
+        """One signal with the entries of all: its inner products are sums over them."""
+        entries = self.signals.permute(0, 2, 3, 1, 4).flatten(3)[:, None]
+        return replace(self, signals=entries)
+
     def __getitem__(self, rows: slice) -> Outer:
         return replace(self, signals=self.signals[rows], inputs=self.inputs[rows])
 
@@ -72,6 +99,26 @@ class Picked:
     shape: torch.Size  # of the table, (rows, d)
     bias: bool = False  # an embedding has none
 
+    @property
+    def counts(self) -> tuple[int, int]:
+        """n, c."""
+        return self.signals.shape[0], self.signals.shape[1]
+
+    @property
+    def positions(self) -> int:
+        return self.signals.shape[2]
+
+    @property
+    def like(self) -> Tensor:
+        return self.signals
+
+    @property
+    def bytes(self) -> int:
+        return self.signals.nbytes + self.index.nbytes
+
+    def signals_as_entries(self) -> Picked:
+        return replace(self, signals=self.signals.transpose(1, 2).flatten(2)[:, None])
+
     def __getitem__(self, rows: slice) -> Picked:
         return replace(self, index=self.index[rows], signals=self.signals[rows])
 
@@ -102,6 +149,26 @@ class Dense:
     values: Tensor  # (n, c, size)
     shape: torch.Size  # of the weight
     bias: bool
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """n, c."""
+        return self.values.shape[0], self.values.shape[1]
+
+    @property
+    def positions(self) -> int:
+        return 1
+
+    @property
+    def like(self) -> Tensor:
+        return self.values
+
+    @property
+    def bytes(self) -> int:
+        return self.values.nbytes
+
+    def signals_as_entries(self) -> Dense:
+        return replace(self, values=self.values.flatten(1)[:, None])
 
     def __getitem__(self, rows: slice) -> Dense:
         return replace(self, values=self.values[rows])
@@ -174,52 +241,3 @@ def concatenated(chunks: Sequence[Factor]) -> Factor:
         signals = torch.cat([chunk.signals for chunk in chunks])
         return replace(first, signals=signals, index=torch.cat([c.index for c in chunks]))
     return replace(first, values=torch.cat([chunk.values for chunk in chunks]))
-
-
-def inner(one: Factor, other: Factor) -> Tensor:
-    """The inner products of all gradients of one with all of the other, (n, c, m, c')."""
-    match one, other:
-        case Outer(), Outer() if _factored_is_cheaper(one, other):
-            return _inner_of_outer(one, other)
-        case Picked(), Picked():
-            same = one.index[:, :, None, None] == other.index  # (n, P, m, Q)
-            products = torch.einsum("ncpd,meqd->ncpmeq", one.signals, other.signals)
-            return torch.einsum("ncpmeq,npmq->ncme", products, same.to(products))
-        case Outer(), Picked():
-            return _inner_of_outer_and_picked(one, other)
-        case Picked(), Outer():
-            return _inner_of_outer_and_picked(other, one).permute(2, 3, 0, 1)
-    return torch.einsum("ncs,mes->ncme", one.dense().values, other.dense().values)
-
-
-def trace(one: Factor, other: Factor) -> Tensor:
-    """The sum over c of the inner products of equal signals, (n, m)."""
-    return torch.einsum("ncmc->nm", inner(one, other))
-
-
-def _factored_is_cheaper(one: Outer, other: Outer) -> bool:
-    """Multiplications of both ways: by Gram matrices of signals and inputs, or by dense gradients."""
-    n, c, g, p, o = one.signals.shape
-    m, e, other_groups, q, _ = other.signals.shape
-    if g != other_groups:  # the same weight in convolutions of different groups
-        return False
-    a = one.inputs.shape[3]
-    factored = n * m * g * p * q * (a + c * e * (o + 1))
-    dense = g * o * a * (n * c * p + m * e * q + n * m * c * e)
-    return factored <= dense
-
-
-def _inner_of_outer(one: Outer, other: Outer) -> Tensor:
-    inputs = torch.einsum("ngpa,mgqa->gnpmq", one.inputs, other.inputs)
-    if one.bias:
-        inputs = inputs + 1
-    signals = torch.einsum("ncgpo,megqo->gncpmeq", one.signals, other.signals)
-    return torch.einsum("gncpmeq,gnpmq->ncme", signals, inputs)
-
-
-def _inner_of_outer_and_picked(one: Outer, other: Picked) -> Tensor:
-    """A weight that is a linear layer here and an embedding there: rows of the signals are picked."""
-    m, positions = other.index.shape
-    rows = one.signals[:, :, 0][..., other.index.flatten()].unflatten(-1, (m, positions))
-    columns = torch.einsum("npa,meqa->npmeq", one.inputs[:, 0], other.signals)
-    return torch.einsum("ncpmq,npmeq->ncme", rows, columns)

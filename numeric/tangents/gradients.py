@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 
 import torch
 from torch import Tensor
 
 from numeric.inputs import InputError, require_instance, shown
-from numeric.tangents import factors
+from numeric.models.memory import GIGABYTE
+from numeric.tangents import contraction, factors
 from numeric.tangents.factors import Dense, Factor
 
 
@@ -32,10 +34,6 @@ class Part:
 
     def __getitem__(self, rows: slice) -> Part:
         return Part(self.weight, self.bias, tuple(factor[rows] for factor in self.factors))
-
-    def inner(self, other: Part) -> Tensor:
-        """(n, c, m, c')."""
-        return sum_of(factors.inner(a, b) for a in self.factors for b in other.factors)
 
     def along(self, directions: Mapping[str, Tensor]) -> Tensor:
         """(n, c, r), for those directions that are named."""
@@ -58,6 +56,11 @@ class Part:
         if self.bias is not None:
             named[self.bias] = sum_of(term.bias_gradient for term in terms if term.bias)
         return named
+
+
+def formed(name: str, values: Tensor) -> Part:
+    """The gradients by one parameter from values (n, c, *shape)."""
+    return Part(name, None, (Dense(values.flatten(2), values.shape[2:], bias=False),))
 
 
 def sum_of(terms: Iterable[Tensor]) -> Tensor:
@@ -91,13 +94,20 @@ class Gradients:
         points = len(range(self.points)[rows])
         return Gradients(parts, points, self.signals, self.fallbacks, self.shapes)
 
-    def inner(self, other: Gradients) -> Tensor:
+    def inner(self, other: Gradients, memory: int = 2 * GIGABYTE) -> Tensor:
         """Inner products with other gradients by the same parameters: (n, c, m, c').
 
         The two may be at other points and at other values of the parameters.
         """
-        self._require_same_parameters(other)
-        return sum_of(a.inner(b) for a, b in zip(self.parts, other.parts, strict=True))
+        return contraction.inner(self._pairs(other), memory)
+
+    def trace(self, other: Gradients, memory: int = 2 * GIGABYTE) -> Tensor:
+        """The sums over equal signals of the inner products, (n, m)."""
+        return contraction.trace(self._pairs(other), memory)
+
+    def squares(self, memory: int = 2 * GIGABYTE) -> Tensor:
+        """The sums over signals of the squared lengths, (n,)."""
+        return contraction.squares(self._pairs(self), memory)
 
     def along(self, directions: Mapping[str, Tensor]) -> Tensor:
         """Inner products with r directions by name, each (r, *shape): (n, c, r); one not named is 0."""
@@ -105,6 +115,11 @@ class Gradients:
         zero = next(iter(directions.values())).new_zeros(self.points, self.signals, r)
         named = [part for part in self.parts if set(part.names) & set(directions)]
         return sum_of([zero, *(part.along(directions) for part in named)])
+
+    @property
+    def bytes(self) -> int:
+        """The memory that they take."""
+        return sum(factor.bytes for part in self.parts for factor in part.factors)
 
     def dense(self) -> dict[str, Tensor]:
         """The gradients themselves, by name: (n, c, *shape)."""
@@ -116,15 +131,20 @@ class Gradients:
         named = {name: value[0] for part in self.parts for name, value in part.sum().items()}
         return {name: named[name] for name in self.shapes}
 
-    def _require_same_parameters(self, other: Gradients) -> None:
+    def _pairs(self, other: Gradients) -> list[contraction.Pair]:
+        """Factors of both sides whose inner products are to be added."""
         require_instance("other", other, Gradients, "tangents.gradients(model, x)")
-        if [part.names for part in self.parts] != [part.names for part in other.parts] or (
-            dict(self.shapes) != dict(other.shapes)
-        ):
+        if dict(self.shapes) != dict(other.shapes):
             raise InputError(
                 f"The gradients are by {', '.join(self.shapes)} and by {', '.join(other.shapes)}: take "
                 "both of the same model and modules."
             )
+        one, two = self.parts, other.parts
+        if [part.names for part in one] != [part.names for part in two]:
+            one, two = ([formed(name, g) for name, g in s.dense().items()] for s in (self, other))
+        return [
+            (a, b) for p, q in zip(one, two, strict=True) for a, b in product(p.factors, q.factors)
+        ]
 
     def _count_directions(self, directions: Mapping[str, Tensor]) -> int:
         if not isinstance(directions, Mapping) or not directions:

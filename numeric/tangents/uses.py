@@ -30,6 +30,7 @@ class Use:
     layer: Layer
     arguments: Mapping[str, Any]
     names: tuple[str | None, str | None]  # of weight and bias, if they are meant
+    copies: tuple[Tensor | None, Tensor | None]  # of both, that the layer was handed
     input: Tensor
     version: int  # of the input, which a model may overwrite later
     edge: GradientEdge  # the output in the graph
@@ -59,16 +60,17 @@ class Recorder(TorchFunctionMode):
         weight, bias = (self.names.get(id(arguments.get(part))) for part in ("weight", "bias"))
         if (weight is None and bias is None) or not layer.leading(arguments):
             return func(*args, **(kwargs or {}))
-        for part, name in (("weight", weight), ("bias", bias)):
-            if name is not None:
-                call.arguments[part] = arguments[part].detach().requires_grad_()
+        copies = tuple(
+            None if name is None else arguments[part].detach().requires_grad_()
+            for part, name in (("weight", weight), ("bias", bias))
+        )
+        for part, copy in zip(("weight", "bias"), copies, strict=True):
+            if copy is not None:
+                call.arguments[part] = copy
         output = func(*call.args, **call.kwargs)
         given = arguments["input"].detach()
-        self.uses.append(
-            Use(
-                layer, arguments, (weight, bias), given, given._version, get_gradient_edge(output)
-            )
-        )  # fmt: skip
+        edge = get_gradient_edge(output)
+        self.uses.append(Use(layer, arguments, (weight, bias), copies, given, given._version, edge))
         return output
 
 
@@ -103,7 +105,7 @@ def _linear_bias(_: Mapping[str, Any], signals: Tensor) -> Tensor:
 
 def _convolution(arguments: Mapping[str, Any], inputs: Tensor, signals: Tensor) -> Outer:
     """Every position of the output is a linear layer on its window of the input."""
-    n, r, channels = inputs.shape[:3]
+    n, _, channels = inputs.shape[:3]
     groups, kernel = arguments["groups"], arguments["weight"].shape[2:]
     d = len(kernel)
     stride, dilation = (_each(arguments[name], d) for name in ("stride", "dilation"))
