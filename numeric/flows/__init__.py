@@ -1,0 +1,3 @@
+"""Flows"""
+from numeric.flows.flow import Flow, RankEvent, integrate
+__all__ = ["Flow", "RankEvent", "integrate"]

@@ -1,0 +1,3 @@
+"""stub"""
+def require_smooth(map, theta):
+    pass
