@@ -1,6 +1,15 @@
-"""The empirical tangent kernel of any torch model, and its gradients by parameters in factored form."""
+"""The empirical tangent kernel of any torch model, and its gradients by parameters in factored form.
 
-from numeric.tangents.differentiation import gradients
+tangents.ntk(model, x, y)                       # (n, m, k, k); trace=True: mean over outputs, (n, m)
+tangents.EmpiricalNTK(model)                    # the latter as a Kernel
+g = tangents.gradients(model, x, signals)       # g.inner(h), g.along(directions), g.dense(), g.sum()
+with tangents.differentiation(model, x) as run: run.at(parameters).gradients(run.points)    # many times
+"""
+
+from numeric.tangents.differentiation import Differentiation, differentiation, gradients
 from numeric.tangents.gradients import Gradients
+from numeric.tangents.ntk import EmpiricalNTK, WithoutRule, ntk
 
-__all__ = ["Gradients", "gradients"]
+__all__ = [
+    "Differentiation", "EmpiricalNTK", "Gradients", "WithoutRule", "differentiation", "gradients", "ntk",
+]  # fmt: skip

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -19,6 +20,7 @@ from numeric.tangents.factors import Dense, Factor, Outer, Picked
 
 ROWS = 400  # of a tile: its product and its sum stay in the cache
 Pair = tuple[Factor, Factor]
+F = TypeVar("F", Outer, Dense)
 
 
 def inner(pairs: Sequence[Pair], memory: int) -> Tensor:
@@ -29,17 +31,21 @@ def inner(pairs: Sequence[Pair], memory: int) -> Tensor:
     one, other = pairs[0]
     (n, c), (m, e) = one.counts, other.counts
     result = one.like.new_empty(c * n, e * m)
-    dense = [pair for pair in pairs if all(isinstance(factor, Dense) for factor in pair)]
-    single = [pair for pair in pairs if _have_single_positions(*pair)]
-    symmetric = all(a is b for a, b in dense + single)
+    dense, single, others = [], [], []
+    for a, b in pairs:
+        if isinstance(a, Dense) and isinstance(b, Dense):
+            dense.append((a, b))
+        elif isinstance(a, Outer) and isinstance(b, Outer) and a.is_single and b.is_single:
+            single.append((a, b))
+        else:
+            others.append((a, b))
     if dense or single:
-        values = [_both(lambda factor: _rows(factor.values), *pair) for pair in dense]
+        values = [_both(lambda side: _rows(side.values), a, b) for a, b in dense]
+        symmetric = all(a is b for a, b in (*dense, *single))
         _add_tiles(result, single, values, (n, m), symmetric, first=True)
     else:
         result.zero_()
-    for a, b in pairs:
-        if (a, b) in dense or (a, b) in single:
-            continue
+    for a, b in others:
         if _positions_are_cheaper(a, b):
             _add_positions(result.view(c, n, e, m), a, b)
         elif isinstance(a, Outer) and isinstance(b, Outer) and a.groups == b.groups:
@@ -55,16 +61,10 @@ def _rows(values: Tensor) -> Tensor:
     return values.transpose(0, 1).flatten(0, 1).flatten(1)
 
 
-def _both(make: Callable[[Factor], Tensor], one: Factor, other: Factor) -> tuple[Tensor, Tensor]:
+def _both(make: Callable[[F], Tensor], one: F, other: F) -> tuple[Tensor, Tensor]:
     """What is made of both sides, once where they are the same."""
     made = make(one)
     return made, (made if one is other else make(other))
-
-
-def _have_single_positions(one: Factor, other: Factor) -> bool:
-    return all(
-        isinstance(side, Outer) and side.positions == side.groups == 1 for side in (one, other)
-    )
 
 
 def _positions_are_cheaper(one: Factor, other: Factor) -> bool:
@@ -86,7 +86,7 @@ def _positions_are_cheaper(one: Factor, other: Factor) -> bool:
 
 def _add_tiles(
     result: Tensor,
-    singles: Sequence[Pair],
+    singles: Sequence[tuple[Outer, Outer]],
     dense: Sequence[tuple[Tensor, Tensor]],
     points: tuple[int, int],
     symmetric: bool,
@@ -94,7 +94,7 @@ def _add_tiles(
 ) -> None:
     """Add S S'^T times A A'^T, and D D'^T, to a result (c n, e m); with `first`, it is overwritten."""
     n, m = points
-    signals = [_both(lambda factor: _rows(factor.signals), *pair) for pair in singles]
+    signals = [_both(lambda side: _rows(side.signals), a, b) for a, b in singles]
     rows, columns = _tiles(len(result), n), _tiles(result.shape[1], m)
     pairs = [
         (r, q)
@@ -113,18 +113,13 @@ def _add_tiles(
         def tile(k: int, _: int) -> None:
             r, q = pairs[k]
             block = result[r, q]
-            total = None if first else block.clone(memory_format=torch.contiguous_format)
+            total = block.new_zeros(block.shape) if first else block.contiguous()
             for (a, b), both in zip(signals, grams, strict=True):
-                part = a[r] @ b[q].T
-                part_by_point = part.view(-1, min(n, len(part)), *_split(part.shape[1], m))
+                part = (a[r] @ b[q].T).view(-1, min(n, len(block)), *_split(block.shape[1], m))
                 scale = both[_within(r, n), None, _within(q, m)]
-                if total is None:
-                    part_by_point.mul_(scale)
-                    total = part
-                else:
-                    total.view_as(part_by_point).addcmul_(part_by_point, scale)
+                total.view_as(part).addcmul_(part, scale)
             for a, b in dense:
-                total = a[r] @ b[q].T if total is None else total.addmm_(a[r], b[q].T)
+                total.addmm_(a[r], b[q].T)
             block.copy_(total)
             if symmetric and r != q:
                 result[q, r] = block.T
@@ -262,15 +257,21 @@ def _add_dense(result: Tensor, one: Factor, other: Factor, memory: int) -> None:
 
 def trace(pairs: Sequence[Pair], memory: int) -> Tensor:
     """The sum over pairs and signals of the inner products of equal signals, (n, m)."""
-    mixed = [(a, b) for a, b in pairs if isinstance(a, Picked) != isinstance(b, Picked)]
-    made: dict[int, Factor] = {}
-    for factor in (side for pair in pairs for side in pair):
-        made.setdefault(id(factor), factor.signals_as_entries())
-    alike = [(made[id(a)], made[id(b)]) for a, b in pairs if (a, b) not in mixed]
-    total = inner(alike, memory)[:, 0, :, 0]
-    for a, b in mixed:
-        total += inner([(a, b)], memory).diagonal(dim1=1, dim2=3).sum(-1)
+    entries = {id(side): side.signals_as_entries() for pair in pairs for side in pair}
+    alike = [(entries[id(a)], entries[id(b)]) for a, b in pairs if _are_alike(a, b)]
+    mixed = [(a, b) for a, b in pairs if not _are_alike(a, b)]
+    (n, _), (m, _) = pairs[0][0].counts, pairs[0][1].counts
+    total = inner(alike, memory)[:, 0, :, 0] if alike else pairs[0][0].like.new_zeros(n, m)
+    for pair in mixed:
+        total += inner([pair], memory).diagonal(dim1=1, dim2=3).sum(-1)
     return total
+
+
+def _are_alike(one: Factor, other: Factor) -> bool:
+    """Whether the entries of both come in the same order."""
+    if isinstance(one, Outer) and isinstance(other, Outer):
+        return one.groups == other.groups
+    return type(one) is type(other)
 
 
 def squares(pairs: Sequence[Pair], memory: int) -> Tensor:

@@ -1,8 +1,8 @@
 r"""A model opened to be differentiated by its parameters: which rule each one follows, checked on two points.
 
 The check: for a combination of outputs at the second of two points, the assembled gradient must be the one
-that `torch.autograd` finds. Where it is not, and where a parameter has a use without a rule, its gradients are
-taken for each example by `torch.func`, and `fallbacks` names it.
+that `torch.autograd` finds. Where it is not, and where a parameter has a use without a rule, its gradients
+are taken for each example by `torch.func`, and `fallbacks` names it.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from numeric.tangents.uses import Recorder, Use, batch_axis, by_example
 AGREEMENT = 1e3  # roundings by which the square of a gradient may differ from autograd's
 STEP = 1e-3  # to a second point, if all points are equal
 
+K = TypeVar("K")
 T = TypeVar("T")
 
 
@@ -181,7 +182,7 @@ class Differentiation:
         others = {name: value.detach() for name, value in self.leaves.items()}
 
         def pulled(point: Tensor, back: Tensor) -> dict[str, Tensor]:
-            _, pull = vjp(lambda v: self._call({**others, **v}, point[None])[0], chosen)
+            pull = vjp(lambda v: self._call({**others, **v}, point[None])[0], chosen)[1]
             return vmap(pull)(back)[0]
 
         def one_by_one() -> dict[str, Tensor]:
@@ -189,7 +190,11 @@ class Differentiation:
             rows = []
             for point, signal in zip(points, signals, strict=True):
                 run = Trace(self._call({**others, **leaves}, point[None]), [])
-                rows += [list(run.unrecorded(leaves, one[None]).values()) for one in signal]
+                found = [run.unrecorded(leaves, one[None]) for one in signal]
+                rows += [
+                    [v if (v := one[k]) is not None else 0 * leaves[k] for k in leaves]
+                    for one in found
+                ]
             stacked = [torch.stack(row) for row in zip(*rows, strict=True)]
             counts = signals.shape[:2]
             return {k: v.unflatten(0, counts) for k, v in zip(chosen, stacked, strict=True)}
@@ -259,7 +264,7 @@ class Trace:
             return one_by_one()
         return _batched_or(lambda: list(pull(signals, batched=True)), one_by_one)
 
-    def unrecorded(self, leaves: Mapping[str, Tensor], back: Tensor) -> dict[str, Tensor | None]:
+    def unrecorded(self, leaves: Mapping[K, Tensor], back: Tensor) -> dict[K, Tensor | None]:
         """The gradients of back . outputs by the uses of leaves that were not recorded; None: no such use."""
         if not self.outputs.requires_grad:
             return dict.fromkeys(leaves)
@@ -295,7 +300,7 @@ class Trace:
         found: dict[str, Tensor] = {}
         for (k, role), value in self.unrecorded(copies, back).items():
             name = self.uses[k].names[role]
-            if value is not None:
+            if value is not None and name is not None:
                 found[name] = found[name] + value if name in found else value
         return found
 

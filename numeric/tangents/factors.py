@@ -39,6 +39,11 @@ class Outer:
         return self.signals.shape[3]
 
     @property
+    def is_single(self) -> bool:
+        """Whether there is one position: a gradient is one outer product."""
+        return self.positions == self.groups == 1
+
+    @property
     def like(self) -> Tensor:
         """A tensor of its dtype and device."""
         return self.signals
@@ -50,7 +55,8 @@ class Outer:
     def signals_as_entries(self) -> Outer:
         """One signal with the entries of all: its inner products are sums over them."""
         entries = self.signals.permute(0, 2, 3, 1, 4).flatten(3)[:, None]
-        return replace(self, signals=entries)
+        shape = torch.Size((self.counts[1], *self.shape))
+        return replace(self, signals=entries, shape=shape)
 
     def __getitem__(self, rows: slice) -> Outer:
         return replace(self, signals=self.signals[rows], inputs=self.inputs[rows])
@@ -117,7 +123,8 @@ class Picked:
         return self.signals.nbytes + self.index.nbytes
 
     def signals_as_entries(self) -> Picked:
-        return replace(self, signals=self.signals.transpose(1, 2).flatten(2)[:, None])
+        entries = self.signals.transpose(1, 2).flatten(2)[:, None]
+        return replace(self, signals=entries, shape=torch.Size((self.shape[0], entries.shape[3])))
 
     def __getitem__(self, rows: slice) -> Picked:
         return replace(self, index=self.index[rows], signals=self.signals[rows])
@@ -168,7 +175,8 @@ class Dense:
         return self.values.nbytes
 
     def signals_as_entries(self) -> Dense:
-        return replace(self, values=self.values.flatten(1)[:, None])
+        entries = self.values.flatten(1)[:, None]
+        return Dense(entries, entries.shape[2:], bias=False)
 
     def __getitem__(self, rows: slice) -> Dense:
         return replace(self, values=self.values[rows])
@@ -213,8 +221,12 @@ def merged(terms: Sequence[Factor]) -> tuple[Factor, ...]:
     """The same sum in as few terms as there are kinds: positions of several uses become those of one."""
     outer = [term for term in terms if isinstance(term, Outer)]
     picked = [term for term in terms if isinstance(term, Picked)]
-    dense = [term for term in terms if isinstance(term, Dense)]
-    if len(outer) > 1 and len({term.signals.shape[2] for term in outer}) == 1:
+    if len({term.groups for term in outer}) > 1 or len(outer) + len(picked) < len(terms):
+        if len(terms) == 1:
+            return tuple(terms)
+        dense = [term.dense() for term in terms]
+        return (replace(dense[0], values=torch.stack([term.values for term in dense]).sum(0)),)
+    if len(outer) > 1:
         signals = torch.cat([term.signals for term in outer], 3)
         inputs = torch.cat([term.inputs for term in outer], 2)
         outer = [replace(outer[0], signals=signals, inputs=inputs)]
@@ -222,22 +234,22 @@ def merged(terms: Sequence[Factor]) -> tuple[Factor, ...]:
         signals = torch.cat([term.signals for term in picked], 2)
         index = torch.cat([term.index for term in picked], 1)
         picked = [replace(picked[0], signals=signals, index=index)]
-    kept = [*outer, *picked, *dense]
-    if len(kept) > 1 and (dense or len(outer) > 1):
-        first, *others = (term.dense() for term in kept)
-        return (replace(first, values=sum((term.values for term in others), first.values)),)
-    if len(outer) == len(kept) == 1 and outer[0].inputs.shape[2] > outer[0].inputs.shape[3]:
+    if not picked and outer[0].positions > outer[0].inputs.shape[3]:
         return (outer[0].dense(),)  # smaller than its factors
-    return tuple(kept)
+    return (*outer, *picked)
 
 
 def concatenated(chunks: Sequence[Factor]) -> Factor:
-    """Gradients at more points, from those at some."""
-    first, *_ = chunks
-    if isinstance(first, Outer):
-        signals = torch.cat([chunk.signals for chunk in chunks])
-        return replace(first, signals=signals, inputs=torch.cat([c.inputs for c in chunks]))
-    if isinstance(first, Picked):
-        signals = torch.cat([chunk.signals for chunk in chunks])
-        return replace(first, signals=signals, index=torch.cat([c.index for c in chunks]))
-    return replace(first, values=torch.cat([chunk.values for chunk in chunks]))
+    """Gradients at more points, from those of one kind at some."""
+    outer = [chunk for chunk in chunks if isinstance(chunk, Outer)]
+    picked = [chunk for chunk in chunks if isinstance(chunk, Picked)]
+    if outer:
+        signals = torch.cat([chunk.signals for chunk in outer])
+        inputs = torch.cat([chunk.inputs for chunk in outer])
+        return replace(outer[0], signals=signals, inputs=inputs)
+    if picked:
+        signals = torch.cat([chunk.signals for chunk in picked])
+        index = torch.cat([chunk.index for chunk in picked])
+        return replace(picked[0], signals=signals, index=index)
+    dense = [chunk.dense() for chunk in chunks]
+    return replace(dense[0], values=torch.cat([chunk.values for chunk in dense]))

@@ -60,10 +60,7 @@ class Recorder(TorchFunctionMode):
         weight, bias = (self.names.get(id(arguments.get(part))) for part in ("weight", "bias"))
         if (weight is None and bias is None) or not layer.leading(arguments):
             return func(*args, **(kwargs or {}))
-        copies = tuple(
-            None if name is None else arguments[part].detach().requires_grad_()
-            for part, name in (("weight", weight), ("bias", bias))
-        )
+        copies = (_copy(arguments, "weight", weight), _copy(arguments, "bias", bias))
         for part, copy in zip(("weight", "bias"), copies, strict=True):
             if copy is not None:
                 call.arguments[part] = copy
@@ -72,6 +69,11 @@ class Recorder(TorchFunctionMode):
         edge = get_gradient_edge(output)
         self.uses.append(Use(layer, arguments, (weight, bias), copies, given, given._version, edge))
         return output
+
+
+def _copy(arguments: Mapping[str, Any], part: str, name: str | None) -> Tensor | None:
+    """The same numbers with no connection to the parameter."""
+    return None if name is None else arguments[part].detach().requires_grad_()
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,182 @@
+r"""The empirical tangent kernel of a torch model: inner products of the gradients of its outputs."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import NoReturn
+
+import torch
+from torch import Tensor
+
+from numeric.inputs import ArrayLike, InputError, as_numbers, whole
+from numeric.kernels import Kernel
+from numeric.models import Model, ModelLike
+from numeric.models.memory import GIGABYTE
+from numeric.tangents.differentiation import Differentiation, differentiation
+from numeric.tangents.gradients import Gradients, concatenated
+
+
+class WithoutRule(UserWarning):
+    """Some parameters have a use without a rule, so that their gradients were formed for each example."""
+
+
+def ntk(
+    model: ModelLike,
+    x: ArrayLike,
+    y: ArrayLike | None = None,
+    trace: bool = False,
+    parameters: Mapping[str, Tensor] | None = None,
+    modules: str | Iterable[str] | None = None,
+    memory: int = 2 * GIGABYTE,
+) -> Tensor:
+    r"""The empirical tangent kernel of a model with k outputs.
+
+    $$\Theta_{ab}(x_i, y_j) = \nabla_\theta f_a(x_i) \cdot \nabla_\theta f_b(y_j)$$
+
+    x (n, ...) and y (m, ...) are points as the model takes them; y = None is y = x. The gradients are by the
+    parameters that require gradients, of all layers or of `modules`, at the model's own values or at
+    `parameters`, other values by name. `memory` is a budget in bytes beside the points and the result; where
+    it is short, gradients are computed again for each block of points.
+    Returned is (n, m, k, k), or with `trace` the mean over outputs of its diagonal a = b, (n, m). A warning
+    `WithoutRule` names the parameters, if any, whose gradients had to be formed for each example.
+    Refused are what `Model.on` refuses, functions, which have no parameters, and a budget that is too small
+    for one point.
+
+    >>> net = torch.nn.Linear(3, 2, bias=False).double()
+    >>> x = torch.eye(3, dtype=torch.float64)
+    >>> ntk(net, x).shape
+    torch.Size([3, 3, 2, 2])
+    >>> ntk(net, x, 2 * x, trace=True).diagonal().tolist()
+    [2.0, 2.0, 2.0]
+    """
+    whole("memory", memory)
+    with ExitStack() as stack:
+        one = stack.enter_context(differentiation(model, x, parameters, modules))
+        other = one
+        if y is not None:
+            _require_like(y, one)
+            other = stack.enter_context(differentiation(model, y, parameters, modules))
+            without = tuple(k for k in one.leaves if k in {*one.fallbacks, *other.fallbacks})
+            one, other = replace(one, fallbacks=without), replace(other, fallbacks=without)
+        _warn_of(one.fallbacks)
+        blocks = _blocks(one, other, memory)
+        if len(blocks[0]) == len(blocks[1]) == 1:
+            left = _gradients(one, blocks[0][0], memory)
+            right = left if other is one else _gradients(other, blocks[1][0], memory)
+        else:
+            return _in_blocks(one, other, blocks, trace, memory)
+    return _products(left, right, trace, memory)
+
+
+@dataclass(frozen=True, eq=False)
+class EmpiricalNTK(Kernel):
+    r"""The kernel $k(x, y) = \frac{1}{k} \sum_a \nabla f_a(x) \cdot \nabla f_a(y)$ of a model with k outputs.
+
+    It is called with points (n, ...) as the model takes them; `parameters`, `modules` and `memory` are those
+    of `ntk`, which says what is refused. It is not differentiated by its points.
+
+    >>> kernel = EmpiricalNTK(torch.nn.Linear(3, 2, bias=False).double())
+    >>> kernel([[1.0, 0.0, 2.0]], [[3.0, 0.0, 0.0]]).tolist()
+    [[3.0]]
+    >>> kernel.diagonal([[1.0, 0.0, 2.0]]).tolist()
+    [5.0]
+    """
+
+    model: ModelLike
+    parameters: Mapping[str, Tensor] | None = None
+    modules: str | Iterable[str] | None = None
+    memory: int = 2 * GIGABYTE
+
+    def __post_init__(self) -> None:
+        Model.of(self.model).parameters(modules=self.modules)
+        whole("memory", self.memory)
+
+    def __call__(self, x: ArrayLike, y: ArrayLike | None = None) -> Tensor:
+        return ntk(self.model, x, y, True, self.parameters, self.modules, self.memory)
+
+    def diagonal(self, x: ArrayLike) -> Tensor:
+        with differentiation(self.model, x, self.parameters, self.modules) as run:
+            _warn_of(run.fallbacks)
+            squares = [
+                run.gradients(run.points[rows]).squares(self.memory)
+                for rows in run.chunks(self.memory)
+            ]
+            return torch.cat(squares) / run.outputs
+
+    def jet(self, x: ArrayLike) -> NoReturn:
+        raise InputError(
+            "An EmpiricalNTK is not differentiated by its points: for a metric at infinite width take "
+            "infinite.FullyConnected(...).ntk."
+        )
+
+
+def _products(one: Gradients, other: Gradients, trace: bool, memory: int) -> Tensor:
+    if trace:
+        return one.trace(other, memory) / one.signals
+    return one.inner(other, memory).transpose(1, 2)
+
+
+def _gradients(run: Differentiation, rows: slice, memory: int) -> Gradients:
+    some = replace(run, points=run.points[rows])
+    return concatenated([some.gradients(some.points[k]) for k in some.chunks(memory // 2)])
+
+
+def _blocks(
+    one: Differentiation, other: Differentiation, memory: int
+) -> tuple[list[slice], list[slice]]:
+    """Points whose gradients, of both sides, fit into half of the memory; the other half is to work in."""
+    size = memory // 4 // max(1, one.kept, other.kept)
+    need = max(2 * one.peak, 2 * other.peak, 4 * one.kept, 4 * other.kept)
+    if need > memory:
+        raise InputError(
+            f"memory = {memory} bytes was given, but a pair of points needs {need}: give at least that, or "
+            "choose fewer modules."
+        )
+    return _slices(len(one.points), size), _slices(len(other.points), size)
+
+
+def _slices(count: int, size: int) -> list[slice]:
+    return [slice(k, min(k + size, count)) for k in range(0, count, size)]
+
+
+def _in_blocks(
+    one: Differentiation,
+    other: Differentiation,
+    blocks: tuple[list[slice], list[slice]],
+    trace: bool,
+    memory: int,
+) -> Tensor:
+    n, m, k = len(one.points), len(other.points), one.outputs
+    result = one.points.new_empty((n, m) if trace else (n, m, k, k))
+    for r in blocks[0]:
+        left = _gradients(one, r, memory)
+        for q in blocks[1]:
+            if one is other and q.start < r.start:
+                continue
+            right = left if one is other and q == r else _gradients(other, q, memory)
+            values = _products(left, right, trace, memory // 2)
+            result[r, q] = values
+            if one is other and q != r:
+                result[q, r] = values.T if trace else values.permute(1, 0, 3, 2)
+    return result
+
+
+def _require_like(y: ArrayLike, run: Differentiation) -> None:
+    y = as_numbers("y", y)
+    if y.dtype != run.points.dtype or y.device != run.points.device:
+        raise InputError(
+            f"x is {run.points.dtype} on {run.points.device} and y is {y.dtype} on {y.device}: convert one "
+            "of them."
+        )
+
+
+def _warn_of(names: tuple[str, ...]) -> None:
+    if names:
+        text = (
+            f"{', '.join(names)}: no rule covers every use of these parameters, so that their gradients were "
+            "formed for each example, which takes longer."
+        )
+        warnings.warn(text, WithoutRule, stacklevel=3)
