@@ -226,6 +226,7 @@ def integrate(
     method: type[OdeSolver] = DOP853,
     rank_deficient: bool = False,
     rcond: float = 1e-7,
+    steps: int = 1_000,
     memory: int = 2 * GIGABYTE,
     store: str | Path | None = None,
     key: str = "",
@@ -245,6 +246,7 @@ def integrate(
     rank_deficient: accept more outputs QN than parameters K.
     rcond: directions with a singular value of D below rcond times the largest are lost; they stay so until
         it is above 10 rcond.
+    steps: the most that are made; near rank loss parameters may run away, and steps become short.
     memory: a budget in bytes; where matrices (QN, QN) do not fit, conjugate gradients are used.
     store: a file for a checkpoint, from which the same call goes on, to the same bits; steps are
         appended to a second file beside it, with `.steps` at the end of its name.
@@ -268,6 +270,7 @@ def integrate(
     end, in_s = _require_end(until, duration)
     tolerance, rcond = positive("tolerance", tolerance), positive("rcond", rcond)
     whole("memory", memory)
+    most = whole("steps", steps)
     model, x = Model.of(model), as_numbers("x", x)
     _require_method(method)
     with output_map(model, x, memory) as map:
@@ -285,9 +288,10 @@ def integrate(
             method,
             end,
             tolerance,
+            most,
         )
         structure = [(name, type(part).__qualname__) for name, part in model.layers.items()]
-        choices = (structure, alpha, end, in_s, tolerance, rcond, method.__name__, key, map.memory)
+        choices = (structure, alpha, end, in_s, tolerance, rcond, most, method.__name__, key, memory)
         tensors = (theta, x, objective.labels, outputs)
         file = checkpoint(store, fingerprint("flow", *choices, *tensors), SETTINGS)
         run.resume(file)
@@ -348,6 +352,8 @@ class Field:
         theta = self.theta(state)
         graph = self.map.graph(theta)
         gradient = self.objective.gradient(graph.outputs.detach()).flatten()
+        if not bool(gradient.isfinite().all()):
+            return np.full(len(state), np.nan)  # a stage that went too far: SciPy shortens the step
         speed = self.clock.speed(time)
         velocity = torch.zeros_like(theta)
         if self.alpha < 1:
@@ -398,9 +404,10 @@ class _Integration:
     """Steps of SciPy's method, with a restart wherever the rank of D changes."""
 
     def __init__(
-        self, field: Field, method: type[OdeSolver], end: float, tolerance: float
+        self, field: Field, method: type[OdeSolver], end: float, tolerance: float, most: int
     ) -> None:
         self.field, self.method, self.end, self.tolerance = field, method, end, tolerance
+        self.most = most
         self.trajectory = Trajectory()
         self.events: list[RankEvent] = []
         self.stopped: str | None = None
@@ -453,12 +460,16 @@ class _Integration:
         """Make one step; False at the end."""
         if self.time >= self.end or self.stopped is not None:
             return False
+        if len(self.trajectory) >= self.most:
+            self.stopped = f"{self.most} steps were made up to {self.time:.6g}: the flow is stiff there"
+            return False
         if self._solver is None:
             self._begin(self.trajectory.end if len(self.trajectory) else self.field.initial())
         solver = self._solver
         assert solver is not None
         before = self.time
-        solver.step()
+        with np.errstate(all="ignore"):  # stages that go too far
+            solver.step()
         if solver.status == "failed":
             return self._singular(solver)
         stop, dense = float(solver.t), solver.dense_output()
@@ -554,13 +565,10 @@ class _Integration:
 
     def _record(self, time: float, before: int, range: Range, directions: Tensor) -> RankEvent:
         shape = (-1, len(self.field.map.run.points), self.field.map.run.outputs)
-        values = range.values if isinstance(range, SpectralRange) else None
-        after = range.rank
-        ratio = math.nan
-        if values is not None:
-            smallest = min(after, len(values) - 1) if after != before else after - 1
-            smallest = after - 1 if after > before else smallest
-            ratio = float(values[smallest] / values[0])
+        after, ratio = range.rank, math.nan
+        if isinstance(range, SpectralRange):
+            values = [*(range.values / range.values[0]).tolist(), 0.0]  # 0: fewer parameters than outputs
+            ratio = values[after] if after < before else values[after - 1]
         event = RankEvent(time, before, after, directions.reshape(shape).clone(), ratio)
         self.events.append(event)
         if len(self.events) >= EVENTS:

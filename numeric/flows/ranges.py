@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Protocol
 
 import torch
@@ -116,8 +117,14 @@ class ConjugateGradientRange:
     graph: Graph = field(repr=False)
     rank: int
     tolerance: float
-    condition: float = math.nan
     certified: bool = False
+
+    @cached_property
+    def condition(self) -> float:
+        """Of the preconditioned G, from a right-hand side of no structure: an estimate from below."""
+        like = self.graph.outputs
+        probe = torch.arange(1, self.rank + 1, device=like.device).to(like).sin()
+        return conjugate_gradients(self.product, probe, self.precondition, self.tolerance)[1]
 
     @property
     def lost(self) -> Tensor:
@@ -172,6 +179,8 @@ class Factorisations:
     def spectral(self, theta: Tensor, rank: int | None = None) -> SpectralRange:
         """From D itself: QR first, so that only a small matrix is decomposed."""
         jacobian = self.map.jacobian(theta)
+        if not bool(jacobian.isfinite().all()):
+            return _nowhere(jacobian)
         if jacobian.shape[0] <= jacobian.shape[1]:
             q, r = torch.linalg.qr(jacobian.T)
             left, values, right = torch.linalg.svd(r.T)
@@ -191,12 +200,17 @@ class Factorisations:
             return self.map.along(theta, graph.pull(v.view(shape))).flatten()
 
         precondition = _by_example(self.map, theta)
-        # A right-hand side of no structure, so that the estimate of the condition sees all directions.
-        probe = torch.arange(1, self.map.count + 1, device=theta.device).to(theta).sin()
-        _, condition = conjugate_gradients(product, probe, precondition, 1e-2)
         return ConjugateGradientRange(
-            product, precondition, graph, self.map.count, self.tolerance, condition
+            product, precondition, graph, self.map.count, self.tolerance
         )
+
+
+def _nowhere(jacobian: Tensor) -> SpectralRange:
+    """For stages of a step that went too far: velocities are NaN, so that the step is shortened."""
+    n, k = jacobian.shape
+    small = min(n, k)
+    nan = jacobian.new_full
+    return SpectralRange(nan((n, small), math.nan), nan((small,), math.nan), nan((small, k), math.nan), small)
 
 
 def _by_example(map: OutputMap, theta: Tensor) -> Callable[[Tensor], Tensor]:
