@@ -267,7 +267,7 @@ def integrate(
     (True, ())
     """
     alpha = between("alpha", alpha, 0, 1)
-    end, in_s = _require_end(until, duration)
+    end, in_s = require_end(until, duration)
     tolerance, rcond = positive("tolerance", tolerance), positive("rcond", rcond)
     whole("memory", memory)
     most = whole("steps", steps)
@@ -281,7 +281,7 @@ def integrate(
         require_smooth(map, theta)
         _require_precision(tolerance, outputs)
         if alpha and not rank_deficient:
-            _require_enough_parameters(map)
+            require_enough_parameters(map)
         clock = Clock(len(outputs), in_s)
         run = _Integration(
             Field(map, factorisations(map, rcond, tolerance), objective, clock, alpha, outputs),
@@ -580,7 +580,7 @@ RTOL = 100 * float(np.finfo(float).eps)  # the least that SciPy takes: errors ar
 NEAR = 1e12  # condition number of D D^T that is reported as near rank loss
 
 
-def _require_end(until: float, duration: float | None) -> tuple[float, bool]:
+def require_end(until: float, duration: float | None) -> tuple[float, bool]:
     if duration is not None:
         return positive("duration", duration), True
     if number("until", until) == 1:
@@ -611,7 +611,7 @@ def _require_precision(tolerance: float, outputs: Tensor) -> None:
         )
 
 
-def _require_enough_parameters(map: OutputMap) -> None:
+def require_enough_parameters(map: OutputMap) -> None:
     n, k = map.count, map.parameters
     if n > k:
         raise InputError(
