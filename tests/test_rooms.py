@@ -37,7 +37,7 @@ def _for_checkers(node: ast.stmt) -> bool:
 
 RESULTS = ("signal_propagation", "finite", "perturbation", "splines", "relu_dynamics")
 CAPABILITIES = (
-    "infinite", "tangents", "geometry", "geodesics", "learned", "splines", "relu_dynamics",
+    "infinite", "tangents", "flows", "geometry", "geodesics", "learned", "splines", "relu_dynamics",
 )  # fmt: skip
 
 
@@ -63,6 +63,7 @@ BELOW = {  # the rooms that each room may import beside itself
     "numeric.models": _of("numeric", "inputs", "progress", "estimate"),
     "numeric.runs": _of("numeric", "inputs", "progress", "estimate", "models"),
     **dict.fromkeys(_of("numeric", *CAPABILITIES), SHARED),
+    "numeric.flows": (*SHARED, "numeric.tangents"),
     "numeric.geodesics": (*SHARED, "numeric.geometry"),
     "numeric.experiments": (*SHARED, *_of("numeric", *CAPABILITIES)),
 }

@@ -272,7 +272,7 @@ def integrate(
     whole("memory", memory)
     most = whole("steps", steps)
     model, x = Model.of(model), as_numbers("x", x)
-    _require_method(method)
+    require_method(method)
     with output_map(model, x, memory) as map:
         theta = map.pack(map.run.leaves)
         outputs = map.outputs(theta).detach()
@@ -389,7 +389,7 @@ class Field:
         v = torch.ones_like(graph.outputs)
         size = 0.0
         for _ in range(POWER_STEPS):
-            v = self.map.along(theta, graph.pull(v))
+            v = graph.push(graph.pull(v))
             size = float(torch.linalg.vector_norm(v))
             if not size:
                 return 1.0
@@ -593,7 +593,7 @@ def require_end(until: float, duration: float | None) -> tuple[float, bool]:
     return float(until), False
 
 
-def _require_method(method: type[OdeSolver]) -> None:
+def require_method(method: type[OdeSolver]) -> None:
     explicit = isinstance(method, type) and issubclass(method, OdeSolver) and hasattr(method, "n_stages")
     if not explicit:
         raise InputError(

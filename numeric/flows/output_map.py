@@ -13,7 +13,6 @@ from functools import cached_property
 
 import torch
 from torch import Tensor
-from torch.func import jvp
 
 from numeric.inputs import ArrayLike
 from numeric.models import ModelLike
@@ -72,11 +71,6 @@ class OutputMap:
         with torch.enable_grad():
             return Graph(self._call(leaves), list(leaves.values()))
 
-    def along(self, theta: Tensor, direction: Tensor) -> Tensor:
-        """D u for a direction u (K,): (N, Q)."""
-        with torch.enable_grad():
-            return jvp(self._call, (self.unpack(theta),), (self.unpack(direction),))[1].detach()
-
     def gradients(self, theta: Tensor) -> Gradients:
         """The rows of D in factored form, in chunks that fit into memory."""
         run = self.run.at(self.unpack(theta))
@@ -107,6 +101,25 @@ class Graph:
             allow_unused=True, materialize_grads=True,
         )  # fmt: skip
         return torch.cat([part.flatten() for part in parts])
+
+    def push(self, direction: Tensor) -> Tensor:
+        """D u for a direction u (K,): (N, Q), as the derivative of u . D^T v by v."""
+        v, pulled = self._transposed
+        sizes = [leaf.numel() for leaf in self.leaves]
+        parts = [part.view_as(leaf) for part, leaf in zip(direction.split(sizes), self.leaves)]
+        (moved,) = torch.autograd.grad(pulled, v, parts, retain_graph=True)
+        return moved
+
+    @cached_property
+    def _transposed(self) -> tuple[Tensor, list[Tensor]]:
+        """A vector v = 0 of outputs, and D^T v with the graph behind it."""
+        with torch.enable_grad():
+            v = torch.zeros_like(self.outputs).requires_grad_()
+            pulled = torch.autograd.grad(
+                self.outputs, self.leaves, v, create_graph=True, allow_unused=True,
+                materialize_grads=True,
+            )  # fmt: skip
+            return v, [part + 0 * v.sum() for part in pulled]  # some may not depend on v
 
 
 @contextmanager

@@ -197,7 +197,7 @@ class Factorisations:
         shape = graph.outputs.shape
 
         def product(v: Tensor) -> Tensor:
-            return self.map.along(theta, graph.pull(v.view(shape))).flatten()
+            return graph.push(graph.pull(v.view(shape))).flatten()
 
         precondition = _by_example(self.map, theta)
         return ConjugateGradientRange(

@@ -305,15 +305,12 @@ class _Slide:
     def _speed(self, state: np.ndarray, example: int, unit: int) -> float:
         """The rate of a rectifier's input with the present slopes."""
         velocity = self.velocity(self.time, state).theta
-
-        def inputs(values: dict[str, Tensor]) -> Tensor:
-            with Rectifiers(self.slopes.split()) as record:
-                self.map._call(values)
-            return torch.cat([z.flatten(1) for z in record.inputs], 1)
-
-        at, along = self.map.unpack(self._tensor(state)), self.map.unpack(velocity)
+        with Rectifiers(self.slopes.split()) as record:
+            graph = self.map.graph(self._tensor(state))
         with torch.enable_grad():
-            return float(torch.func.jvp(inputs, (at,), (along,))[1][example, unit])
+            value = torch.cat([z.flatten(1) for z in record.inputs], 1)[example, unit]
+        parts = torch.autograd.grad(value, graph.leaves, allow_unused=True, materialize_grads=True)
+        return float(torch.cat([part.flatten() for part in parts]) @ velocity)
 
     def _record(self, example: int, unit: int, before: float | None, after: float | None) -> None:
         layer, column = self.slopes.name(unit)
