@@ -445,7 +445,7 @@ class _Integration:
         fields = ("time", "before", "after", "ratio")
         return {
             "steps": len(self.trajectory),
-            "step": self._solver.h_abs if self._solver is not None else self._step,
+            "step": self._step,
             "rank": self.field.rank,
             "evaluations": self.field.evaluations,
             "stopped": self.stopped,
@@ -476,7 +476,7 @@ class _Integration:
         change = self._rank_change(dense, before, stop, solver.y)
         if change is None:
             self.trajectory.append(dense, before, stop, solver.y)
-            self.time = stop
+            self.time, self._step = stop, float(solver.h_abs)
         return True
 
     def _begin(self, state: np.ndarray) -> None:

@@ -174,6 +174,7 @@ class _Slide:
         with Rectifiers() as record:
             map.outputs(theta)
         inputs = [z.detach().flatten(1) for z in record.inputs]
+        self.scale = float(torch.cat(inputs, 1).abs().max()) or 1.0
         self.slopes = Slopes((torch.cat(inputs, 1) > 0).to(theta), [z.shape[1] for z in inputs])
         self.slack = torch.full_like(self.slopes.values, CLOSE)  # how far beyond 0 counts as crossed
         self.kinks: list[tuple[int, int]] = []  # sliding ones, (example, unit)
@@ -266,7 +267,7 @@ class _Slide:
     def _margin(self, time: float, state: np.ndarray) -> tuple[float, int, bool]:
         """How far the nearest kink or limit of a slope is, which (flat index or place), and if it slides."""
         inputs = self.inputs(state)
-        free = (2 * self.slopes.values - 1) * inputs / inputs.abs().max() + self.slack
+        free = (2 * self.slopes.values - 1) * inputs / self.scale + self.slack
         free[self._index] = np.inf
         nearest = int(free.argmin())
         margin = float(free.flatten()[nearest])
@@ -289,7 +290,7 @@ class _Slide:
             after = 1.0 if slope > 0.5 else 0.0
             self.slopes.values[example, unit] = after
             # It was held where it was found, on either side of 0: from there it must move this much on.
-            self.slack[example, unit] = CLOSE + inputs[example, unit].abs() / inputs.abs().max()
+            self.slack[example, unit] = CLOSE + inputs[example, unit].abs() / self.scale
             self._record(example, unit, None, after)
             return
         example, unit = divmod(which, self.slopes.values.shape[1])
