@@ -44,7 +44,15 @@ def test_a_path_that_leaves_the_reachable_set_is_refused(goal: float) -> None:
 
     def follow() -> flows.FollowedPath:
         x = torch.ones(1, 1, **F64)
-        return flows.follow(Bounded(), x, lambda t: goal * t.view(1, 1), tolerance=1e-4, nodes=2, method=RK45, **QUIET)
+        return flows.follow(
+            Bounded(),
+            x,
+            lambda t: goal * t.view(1, 1),
+            tolerance=1e-4,
+            nodes=2,
+            method=RK45,
+            **QUIET,
+        )
 
     if goal < 1:
         assert follow().deviation(1.0).norm() < 1e-13
@@ -147,9 +155,7 @@ def test_classes_collapse_at_the_outputs() -> None:
 def test_the_penultimate_layer_has_its_own_means() -> None:
     classes = torch.tensor([0, 0, 1, 1])
     net, x, _ = small()
-    flow = flows.integrate(
-        net, x, torch.eye(2, **F64)[classes], until=0.5, tolerance=1e-4, **QUIET
-    )
+    flow = flows.integrate(net, x, torch.eye(2, **F64)[classes], until=0.5, tolerance=1e-4, **QUIET)
     at = flows.collapse(flow, classes, [0.0], layer="1")
     features = net[:2](x).detach()
     torch.testing.assert_close(at.means[0, 1], features[2:].mean(0))

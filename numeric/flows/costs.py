@@ -94,7 +94,9 @@ def require_objective(cost: Cost | None, y: ArrayLike, outputs: Tensor, model: M
             f"cost = {shown(cost)} was given, but a function of outputs and labels is needed."
         )
     if len(labels) != len(outputs):
-        raise InputError(f"{len(outputs)} points x and {len(labels)} labels y were given: give as many.")
+        raise InputError(
+            f"{len(outputs)} points x and {len(labels)} labels y were given: give as many."
+        )
     objective = Objective(cost, labels)
     _require_function_of_outputs(objective, outputs, model)
     return objective

@@ -86,7 +86,9 @@ class Problem:
 class Rule(Protocol):
     """One update of parameters (K,), which may carry a number from step to step."""
 
-    def update(self, problem: Problem, theta: Tensor, carried: float | None) -> tuple[Tensor, float | None]: ...
+    def update(
+        self, problem: Problem, theta: Tensor, carried: float | None
+    ) -> tuple[Tensor, float | None]: ...
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,9 @@ class GradientDescent:
 
     rate: float = 0.1
 
-    def update(self, problem: Problem, theta: Tensor, carried: float | None) -> tuple[Tensor, float | None]:
+    def update(
+        self, problem: Problem, theta: Tensor, carried: float | None
+    ) -> tuple[Tensor, float | None]:
         graph = problem.map.graph(theta)
         g = problem.objective.gradient(graph.outputs.detach())
         return theta - self.rate * graph.pull(g), carried
@@ -107,7 +111,9 @@ class GaussNewton:
 
     rcond: float = 1e-7
 
-    def update(self, problem: Problem, theta: Tensor, carried: float | None) -> tuple[Tensor, float | None]:
+    def update(
+        self, problem: Problem, theta: Tensor, carried: float | None
+    ) -> tuple[Tensor, float | None]:
         if not problem.objective.squared:
             raise InputError(
                 "GaussNewton is for the default cost; for others take NaturalGradient or LevenbergMarquardt "
@@ -115,7 +121,11 @@ class GaussNewton:
             )
         graph = problem.map.graph(theta)
         g = problem.objective.gradient(graph.outputs.detach())
-        step = -factorisations(problem.map, self.rcond, 1e-8).at(theta, graph).lift(g.flatten() * len(g))
+        step = (
+            -factorisations(problem.map, self.rcond, 1e-8)
+            .at(theta, graph)
+            .lift(g.flatten() * len(g))
+        )
         return problem.backtracked(theta, step, float(graph.pull(g) @ step)), carried
 
 
@@ -127,7 +137,9 @@ class LevenbergMarquardt:
     factor: float = 3.0
     fisher: Fisher = gaussian_fisher
 
-    def update(self, problem: Problem, theta: Tensor, carried: float | None) -> tuple[Tensor, float | None]:
+    def update(
+        self, problem: Problem, theta: Tensor, carried: float | None
+    ) -> tuple[Tensor, float | None]:
         damping = self.damping if carried is None else carried
         step, _ = problem.damped(theta, self.fisher, damping)
         if problem.value(theta + step) < problem.value(theta):
@@ -143,7 +155,9 @@ class NaturalGradient:
     damping: float = 1e-3
     fisher: Fisher = gaussian_fisher
 
-    def update(self, problem: Problem, theta: Tensor, carried: float | None) -> tuple[Tensor, float | None]:
+    def update(
+        self, problem: Problem, theta: Tensor, carried: float | None
+    ) -> tuple[Tensor, float | None]:
         return theta + self.rate * problem.damped(theta, self.fisher, self.damping)[0], carried
 
 
@@ -217,7 +231,9 @@ def descend(
             seconds.append(spent)
         parameters = {name: value.clone() for name, value in map.unpack(theta).items()}
     return Descent(
-        torch.tensor(losses, dtype=torch.float64), torch.tensor(seconds, dtype=torch.float64), parameters
+        torch.tensor(losses, dtype=torch.float64),
+        torch.tensor(seconds, dtype=torch.float64),
+        parameters,
     )
 
 

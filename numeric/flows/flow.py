@@ -45,10 +45,11 @@ from numeric.runs.store import Checkpoint, GrowingArray, checkpoint, fingerprint
 
 __all__ = ["Flow", "RankEvent", "integrate"]
 
-SETTINGS = (
-    "another model, data, alpha, cost, tolerance, method, end, rcond, device, torch or `key`"
+SETTINGS = "another model, data, alpha, cost, tolerance, method, end, rcond, device, torch or `key`"
+REGAIN = (
+    10.0  # times the singular value at which it was lost: from here on a direction is used again
 )
-REGAIN = 10.0  # times rcond: from here on a lost direction is used again
+SHORT, OFTEN = 1e-6, 10  # steps below this share of the time that is left, so often: rank is lost
 EVENTS = 100  # changes of rank after which an integration stops
 
 
@@ -117,9 +118,7 @@ class Flow:
         sizes = [shape.numel() for shape in self.names.values()]
         theta = self._state(t)[: sum(sizes)]
         parts = torch.from_numpy(theta).to(self.x.device, self.x.dtype).split(sizes)
-        return {
-            name: part.view(shape) for (name, shape), part in zip(self.names.items(), parts)
-        }
+        return {name: part.view(shape) for (name, shape), part in zip(self.names.items(), parts)}
 
     def outputs(self, t: float, x: ArrayLike | None = None) -> Tensor:
         """The outputs at a time, (N, Q), or (n, Q) at other points x (n, ...), which move along."""
@@ -138,7 +137,9 @@ class Flow:
         if self.objective.squared:
             labels = self.objective.labels
             return labels + (1 - self.clock.t(time)) * (self.start - labels)
-        return torch.from_numpy(self._reference(self.clock.s(time))).to(self.start).view_as(self.start)
+        return (
+            torch.from_numpy(self._reference(self.clock.s(time))).to(self.start).view_as(self.start)
+        )
 
     @cached_property
     def _reference(self) -> Callable[[float], np.ndarray]:
@@ -291,7 +292,18 @@ def integrate(
             most,
         )
         structure = [(name, type(part).__qualname__) for name, part in model.layers.items()]
-        choices = (structure, alpha, end, in_s, tolerance, rcond, most, method.__name__, key, memory)
+        choices = (
+            structure,
+            alpha,
+            end,
+            in_s,
+            tolerance,
+            rcond,
+            most,
+            method.__name__,
+            key,
+            memory,
+        )
         tensors = (theta, x, objective.labels, outputs)
         file = checkpoint(store, fingerprint("flow", *choices, *tensors), SETTINGS)
         run.resume(file)
@@ -415,6 +427,9 @@ class _Integration:
         self._step: float | None = None
         self._solver: OdeSolver | None = None
         self._warned = False  # of near rank loss, until it is over
+        self._norm: float | None = None  # of D at the start
+        self._regain = REGAIN * field.factorisations.rcond
+        self._short = 0  # steps in a row
 
     def resume(self, file: Checkpoint) -> None:
         """Continue from a checkpoint, if there is one."""
@@ -433,6 +448,7 @@ class _Integration:
         self.time, self._step = float(self.trajectory.times[-1]), state["step"]
         self.field.rank, self.field.evaluations = state["rank"], state["evaluations"]
         self.stopped, self._warned = state["stopped"], state["warned"]
+        self._norm, self._regain, self._short = state["norm"], state["regain"], state["short"]
         self.events = [
             RankEvent(directions=directions.to(self.field.map.run.points.device), **numbers)
             for numbers, directions in state["events"]
@@ -450,6 +466,9 @@ class _Integration:
             "evaluations": self.field.evaluations,
             "stopped": self.stopped,
             "warned": self._warned,
+            "norm": self._norm,
+            "regain": self._regain,
+            "short": self._short,
             "events": [
                 ({name: getattr(event, name) for name in fields}, event.directions)
                 for event in self.events
@@ -461,7 +480,9 @@ class _Integration:
         if self.time >= self.end or self.stopped is not None:
             return False
         if len(self.trajectory) >= self.most:
-            self.stopped = f"{self.most} steps were made up to {self.time:.6g}: the flow is stiff there"
+            self.stopped = (
+                f"{self.most} steps were made up to {self.time:.6g}: the flow is stiff there"
+            )
             return False
         if self._solver is None:
             self._begin(self.trajectory.end if len(self.trajectory) else self.field.initial())
@@ -471,12 +492,15 @@ class _Integration:
         with np.errstate(all="ignore"):  # stages that go too far
             solver.step()
         if solver.status == "failed":
-            return self._singular(solver)
+            return self._singular(solver.y)
         stop, dense = float(solver.t), solver.dense_output()
         change = self._rank_change(dense, before, stop, solver.y)
         if change is None:
             self.trajectory.append(dense, before, stop, solver.y)
             self.time, self._step = stop, float(solver.h_abs)
+            self._short = self._short + 1 if stop - before < SHORT * (self.end - before) else 0
+            if self._short >= OFTEN and self.field.alpha:
+                return self._singular(solver.y)
         return True
 
     def _begin(self, state: np.ndarray) -> None:
@@ -489,7 +513,9 @@ class _Integration:
             self._warn_if_near(0.0, range)
         size = len(state)
         atol = np.full(size, self.tolerance / math.sqrt(size))
-        atol[: field.map.parameters] /= field.norm(state)
+        if self._norm is None:
+            self._norm = field.norm(state)
+        atol[: field.map.parameters] /= self._norm
         remaining = self.end - self.time
         first = None if self._step is None else min(self._step, remaining)
         self._solver = self.method(
@@ -527,7 +553,9 @@ class _Integration:
         else:
             after = rank + 1
             directions = range.left.T[rank:after]
-        event = self._record(stop, rank, SpectralRange(range.left, range.values, range.right, after), directions)
+        event = self._record(
+            stop, rank, SpectralRange(range.left, range.values, range.right, after), directions
+        )
         self.trajectory.append(dense, start, stop, state)
         self.time, self._step, self._solver = stop, None, None
         field.rank = after
@@ -538,25 +566,32 @@ class _Integration:
         r, rcond = range.rank, self.field.factorisations.rcond
         ratios = (range.values / range.values[0]).tolist()
         lost = ratios[r - 1] / rcond - 1 if r else 1.0
-        regained = ratios[r] / (REGAIN * rcond) - 1 if r < len(ratios) else -1.0
+        regained = ratios[r] / self._regain - 1 if r < len(ratios) else -1.0
         return lost, regained
 
-    def _singular(self, solver: OdeSolver) -> bool:
-        """No step is short enough: drop the smallest singular value, which the velocity divides by."""
+    def _singular(self, state: np.ndarray) -> bool:
+        """Steps shrink to nothing: drop the smallest singular value, which the velocity divides by."""
         field = self.field
-        range = field.range(solver.y) if field.alpha else None
-        if not isinstance(range, SpectralRange) or range.rank < 2:
-            self.stopped = f"no step is short enough at {self.time:.6g}: the velocity is not smooth there"
+        rank = field.rank or 0
+        if rank < 1 or not field.factorisations.dense:
+            self.stopped = (
+                f"no step is short enough at {self.time:.6g}: the velocity is not smooth there"
+            )
             return False
-        rank = range.rank
-        after = SpectralRange(range.left, range.values, range.right, rank - 1)
-        self._record(self.time, rank, after, range.left.T[rank - 1 : rank])
-        field.rank, self._solver, self._step = rank - 1, None, None
+        found = field.factorisations.spectral(field.theta(state), rank)
+        after = SpectralRange(found.left, found.values, found.right, rank - 1)
+        event = self._record(self.time, rank, after, found.left.T[rank - 1 : rank])
+        field.rank, self._solver, self._step, self._short = rank - 1, None, None, 0
+        self._regain = max(self._regain, REGAIN * event.ratio)
         return self.stopped is None
 
     def _warn_if_near(self, time: float, range: Range) -> None:
         """Record where the condition of D D^T leaves a Cholesky factorisation no digits to rely on."""
-        near = isinstance(range, SpectralRange) and range.rank == self.field.rank and range.condition > NEAR
+        near = (
+            isinstance(range, SpectralRange)
+            and range.rank == self.field.rank
+            and range.condition > NEAR
+        )
         if near and not self._warned:
             assert isinstance(range, SpectralRange)
             r = range.rank
@@ -567,16 +602,23 @@ class _Integration:
         shape = (-1, len(self.field.map.run.points), self.field.map.run.outputs)
         after, ratio = range.rank, math.nan
         if isinstance(range, SpectralRange):
-            values = [*(range.values / range.values[0]).tolist(), 0.0]  # 0: fewer parameters than outputs
+            values = [
+                *(range.values / range.values[0]).tolist(),
+                0.0,
+            ]  # 0: fewer parameters than outputs
             ratio = values[after] if after < before else values[after - 1]
         event = RankEvent(time, before, after, directions.reshape(shape).clone(), ratio)
         self.events.append(event)
         if len(self.events) >= EVENTS:
-            self.stopped = f"{EVENTS} changes of rank up to {time:.6g}: the flow slides along rank loss"
+            self.stopped = (
+                f"{EVENTS} changes of rank up to {time:.6g}: the flow slides along rank loss"
+            )
         return event
 
 
-RTOL = 100 * float(np.finfo(float).eps)  # the least that SciPy takes: errors are absolute, in outputs
+RTOL = 100 * float(
+    np.finfo(float).eps
+)  # the least that SciPy takes: errors are absolute, in outputs
 NEAR = 1e12  # condition number of D D^T that is reported as near rank loss
 
 
@@ -594,7 +636,9 @@ def require_end(until: float, duration: float | None) -> tuple[float, bool]:
 
 
 def require_method(method: type[OdeSolver]) -> None:
-    explicit = isinstance(method, type) and issubclass(method, OdeSolver) and hasattr(method, "n_stages")
+    explicit = (
+        isinstance(method, type) and issubclass(method, OdeSolver) and hasattr(method, "n_stages")
+    )
     if not explicit:
         raise InputError(
             f"method = {method!r} was given, but a Runge-Kutta class of SciPy is needed, such as "

@@ -14,7 +14,14 @@ from torch.overrides import TorchFunctionMode
 from numeric.flows.output_map import OutputMap
 from numeric.inputs import InputError
 
-RECTIFIERS: set[Callable[..., Any]] = {F.relu, F.relu_, torch.relu, torch.relu_, Tensor.relu, Tensor.relu_}
+RECTIFIERS: set[Callable[..., Any]] = {
+    F.relu,
+    F.relu_,
+    torch.relu,
+    torch.relu_,
+    Tensor.relu,
+    Tensor.relu_,
+}
 OTHERS = {
     "relu6", "leaky_relu", "prelu", "rrelu", "selu", "hardtanh", "hardsigmoid", "hardswish", "hardshrink",
     "softshrink", "threshold", "max_pool1d", "max_pool2d", "max_pool3d", "abs", "clamp", "clip", "maximum",

@@ -52,9 +52,7 @@ class OutputMap:
     def unpack(self, theta: Tensor) -> dict[str, Tensor]:
         """(K,) -> tensors by name."""
         parts = theta.split(self.sizes)
-        return {
-            name: part.view(shape) for (name, shape), part in zip(self.shapes.items(), parts)
-        }
+        return {name: part.view(shape) for (name, shape), part in zip(self.shapes.items(), parts)}
 
     def outputs(self, theta: Tensor) -> Tensor:
         """(N, Q)."""

@@ -67,7 +67,9 @@ class FollowedPath:
 
     def deviation(self, t: float) -> Tensor:
         """Outputs minus the path, (N, Q)."""
-        return self.outputs(t) - self.path(torch.tensor(float(t), dtype=self.x.dtype, device=self.x.device))
+        return self.outputs(t) - self.path(
+            torch.tensor(float(t), dtype=self.x.dtype, device=self.x.device)
+        )
 
 
 def follow(
@@ -106,7 +108,11 @@ def follow(
     True
     """
     end = positive("until", until)
-    tolerance, rcond, most = positive("tolerance", tolerance), positive("rcond", rcond), whole("steps", steps)
+    tolerance, rcond, most = (
+        positive("tolerance", tolerance),
+        positive("rcond", rcond),
+        whole("steps", steps),
+    )
     pieces = 1 if nodes is None else whole("nodes", nodes)
     require_method(method)
     whole("memory", memory)
@@ -123,7 +129,9 @@ def follow(
         with progress_bar(of="time", show=progress, total=end) as bar:
             time = 0.0
             for stop in ends.tolist():
-                solver = method(follower, time, state, stop, rtol=RTOL, atol=follower.atol(state, tolerance))
+                solver = method(
+                    follower, time, state, stop, rtol=RTOL, atol=follower.atol(state, tolerance)
+                )
                 while solver.status == "running":
                     time, before = float(solver.t), float(solver.t)
                     with np.errstate(all="ignore"):
@@ -208,7 +216,8 @@ class _Follower:
             outside = float(torch.linalg.vector_norm(velocity - found.project(velocity)))
             if outside > TANGENT * float(torch.linalg.vector_norm(velocity)):
                 raise _unreachable(
-                    time, f"D has rank {found.rank} of {self.map.count}, and the velocity is not in its range"
+                    time,
+                    f"D has rank {found.rank} of {self.map.count}, and the velocity is not in its range",
                 )
         return found.lift(velocity).double().cpu().numpy()
 

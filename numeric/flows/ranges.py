@@ -200,9 +200,7 @@ class Factorisations:
             return graph.push(graph.pull(v.view(shape))).flatten()
 
         precondition = _by_example(self.map, theta)
-        return ConjugateGradientRange(
-            product, precondition, graph, self.map.count, self.tolerance
-        )
+        return ConjugateGradientRange(product, precondition, graph, self.map.count, self.tolerance)
 
 
 def _nowhere(jacobian: Tensor) -> SpectralRange:
@@ -210,7 +208,9 @@ def _nowhere(jacobian: Tensor) -> SpectralRange:
     n, k = jacobian.shape
     small = min(n, k)
     nan = jacobian.new_full
-    return SpectralRange(nan((n, small), math.nan), nan((small,), math.nan), nan((small, k), math.nan), small)
+    return SpectralRange(
+        nan((n, small), math.nan), nan((small,), math.nan), nan((small, k), math.nan), small
+    )
 
 
 def _by_example(map: OutputMap, theta: Tensor) -> Callable[[Tensor], Tensor]:

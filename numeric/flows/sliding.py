@@ -176,7 +176,9 @@ class _Slide:
         inputs = [z.detach().flatten(1) for z in record.inputs]
         self.scale = float(torch.cat(inputs, 1).abs().max()) or 1.0
         self.slopes = Slopes((torch.cat(inputs, 1) > 0).to(theta), [z.shape[1] for z in inputs])
-        self.slack = torch.full_like(self.slopes.values, CLOSE)  # how far beyond 0 counts as crossed
+        self.slack = torch.full_like(
+            self.slopes.values, CLOSE
+        )  # how far beyond 0 counts as crossed
         self.kinks: list[tuple[int, int]] = []  # sliding ones, (example, unit)
         self.state = theta.double().cpu().numpy()
         self.time, self.evaluations = 0.0, 0
@@ -217,7 +219,9 @@ class _Slide:
         if not self.kinks:
             return _Velocity(theta, theta.new_zeros(0))
         signals = torch.linalg.solve_triangular(r, half, upper=True)[:, 0]  # psi, eta
-        back = torch.autograd.grad(values, record.outputs, signals, allow_unused=True, materialize_grads=True)
+        back = torch.autograd.grad(
+            values, record.outputs, signals, allow_unused=True, materialize_grads=True
+        )
         arriving = torch.cat([part.flatten(1) for part in back], 1)[rows, columns]
         return _Velocity(theta, signals[outputs.numel() :] / arriving)
 
@@ -247,7 +251,9 @@ class _Slide:
         dense, stop, state = solver.dense_output(), float(solver.t), solver.y
         margin = self._margin(stop, state)
         if margin[0] < 0:
-            stop = brentq(lambda t: self._margin(t, dense(t))[0], before, stop, xtol=1e-14, rtol=1e-13)
+            stop = brentq(
+                lambda t: self._margin(t, dense(t))[0], before, stop, xtol=1e-14, rtol=1e-13
+            )
             stop, state = self._beyond(dense, stop, float(solver.t))
         self.trajectory.append(dense, before, stop, state)
         self.time, self.state = stop, state
@@ -336,7 +342,10 @@ class EulerFlow:
         order = torch.argsort(self.pushes.flatten(), descending=True)[:count].tolist()
         slopes = Slopes(self.pushes, self.sizes)
         pairs = [divmod(k, self.pushes.shape[1]) for k in order]
-        return [(*slopes.name(unit), example, float(self.pushes[example, unit])) for example, unit in pairs]
+        return [
+            (*slopes.name(unit), example, float(self.pushes[example, unit]))
+            for example, unit in pairs
+        ]
 
 
 def euler(
@@ -394,7 +403,10 @@ def euler(
                 undone += int((now & flipped).sum()) if flipped is not None else 0
                 flipped = now
             else:
-                pushes, sizes = torch.zeros_like(inputs), [z.flatten(1).shape[1] for z in record.inputs]
+                pushes, sizes = (
+                    torch.zeros_like(inputs),
+                    [z.flatten(1).shape[1] for z in record.inputs],
+                )
             before = inputs > 0, _pulls(graph.outputs, record.outputs)
             found = ranges.at(theta, graph)
             if found.rank < map.count:
@@ -416,7 +428,9 @@ def euler(
 def _pulls(outputs: Tensor, rectified: list[Tensor]) -> Tensor:
     """The derivatives of each output by each rectifier's output, (Q, N, U)."""
     q = outputs.shape[1]
-    eye = torch.eye(q, device=outputs.device, dtype=outputs.dtype)[:, None].expand(q, *outputs.shape)
+    eye = torch.eye(q, device=outputs.device, dtype=outputs.dtype)[:, None].expand(
+        q, *outputs.shape
+    )
     parts = torch.autograd.grad(
         outputs, rectified, eye, retain_graph=True, is_grads_batched=True, allow_unused=True,
         materialize_grads=True,
