@@ -1,6 +1,7 @@
 """Flows of smooth models: straight lines, rank loss, kernels that move outputs, times, costs, resuming."""
 
 import math
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,7 @@ def normal(*shape: int, seed: int = 0) -> Tensor:
 def network(*widths: int, seed: int = 0, phi: type[nn.Module] = nn.Tanh) -> nn.Sequential:
     """With weights of variance 1 / fan-in, and small biases."""
     parts: list[nn.Module] = []
-    for k, (d, n) in enumerate(zip(widths, widths[1:])):
+    for k, (d, n) in enumerate(pairwise(widths)):
         layer = nn.Linear(d, n, **F64)
         layer.weight.data = normal(n, d, seed=seed + 2 * k) / d**0.5
         layer.bias.data = normal(n, seed=seed + 2 * k + 1) / 3

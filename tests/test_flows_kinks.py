@@ -102,7 +102,7 @@ class OneKink(nn.Module):
 
 
 def test_filippovs_rate_at_one_kink() -> None:
-    """Rows of D are (2 - 1/2, 1, 0) or (-1/2, 1, 0), and (1, 1, 1); least-norm velocities give v_+ and v_-."""
+    """Rows of D are (3/2, 1, 0) or (-1/2, 1, 0), and (1, 1, 1); least-norm velocities give v_+ and v_-."""
     goal = torch.tensor([1.0, -1.0], **F64)
 
     def speed(slope: float) -> float:

@@ -57,7 +57,7 @@ def test_a_path_that_leaves_the_reachable_set_is_refused(goal: float) -> None:
     if goal < 1:
         assert follow().deviation(1.0).norm() < 1e-13
         return
-    with pytest.raises(InputError, match="leaves what the parameters can reach at t = 0.5"):
+    with pytest.raises(InputError, match=r"leaves what the parameters can reach at t = 0\.5"):
         follow()
 
 
@@ -136,7 +136,7 @@ def test_minibatches_are_drawn_by_their_seed() -> None:
 
 
 def test_classes_collapse_at_the_outputs() -> None:
-    """Corollary 3.2 with classes of unequal size, and (3.11) with the weights N_j / N that it lacks in print."""
+    """Corollary 3.2 with classes of unequal size, and (3.11) with the weights N_j / N that print lacks."""
     classes = torch.tensor([0, 0, 0, 1])
     net, x, _ = small()
     targets = torch.eye(2, **F64)

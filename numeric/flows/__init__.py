@@ -1,6 +1,6 @@
 """Flows from gradient descent to straight lines in output space, of any torch model.
 
-    flow = flows.integrate(model, x, y, alpha=1.0)  # .outputs(t), .parameters(t), .loss(t), .deviation(t), ...
+    flow = flows.integrate(model, x, y, alpha=1.0)  # .outputs(t), .parameters(t), .deviation(t), ...
     flows.follow(model, x, path, nodes=10)          # parameters that realise a path of outputs
     flows.slide(relu_model, x, y)                   # along the kinks of a ReLU network: straight lines too
     flows.euler(relu_model, x, y, steps=1000)       # what short steps do there instead

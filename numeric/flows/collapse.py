@@ -42,7 +42,7 @@ class Collapse:
         return self.deviations.square().sum(2).mean(1)
 
     def from_targets(self, targets: Tensor) -> Tensor:
-        """sum_j N_j / N |mean_j - target_j|^2, (T,): the second term of (3.11), weighted by the classes' shares."""
+        """sum_j N_j / N |mean_j - target_j|^2, (T,): the second term of (3.11), with the shares it lacks."""
         shares = self.counts.to(self.means) / len(self.classes)
         return ((self.means - targets).square().sum(2) * shares).sum(1)
 

@@ -6,16 +6,16 @@ All directions are $-D^T w$, from systems in output space. With the curvature F 
 | rule | direction |
 |---|---|
 | `GradientDescent` | w = g: Euler steps of the alpha = 0 flow |
-| `GaussNewton` | D^+ of the step to the minimum of the cost's model in output space, with a line search: of the alpha = 1 flow |
+| `GaussNewton` | w = G^+ (x - y), with a line search: steps of the alpha = 1 flow |
 | `LevenbergMarquardt` | (F G + mu) w = g, mu falls when the cost does and rises when not |
-| `NaturalGradient` | the same with Fisher's matrix and fixed mu; for Gaussian outputs that is damped Gauss-Newton |
+| `NaturalGradient` | the same with Fisher's matrix and fixed mu; Gaussian outputs: Gauss-Newton |
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import torch
@@ -238,8 +238,6 @@ def descend(
 
 
 def _of_batch(problem: Problem, rows: Tensor) -> Problem:
-    from dataclasses import replace
-
     map, objective = problem.map, problem.objective
     run = replace(map.run, points=map.run.points[rows])
     return Problem(OutputMap(run, map.memory), Objective(objective.cost, objective.labels[rows]))

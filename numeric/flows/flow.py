@@ -1,18 +1,19 @@
 r"""The flow $\partial_s\theta = -(\alpha (D^T D)^+ + (1-\alpha)) \nabla_\theta C$ of any model, integrated.
 
-Equations are those of `output-space-flow`, with the cost (2.48) by default. Both terms lie in the range of
-$D^T$: $\partial_s\theta = -\alpha D^+ g - (1-\alpha) D^T g$ with $g = \nabla_x C$, so that all work is in output
-space. At alpha = 1, while D has full rank QN, outputs move on straight lines to the labels,
+Equations are those of `output-space-flow`, with the cost (2.48) by default. Both terms lie in the range
+of $D^T$: $\partial_s\theta = -\alpha D^+ g - (1-\alpha) D^T g$ with $g = \nabla_x C$, so that all work is in
+output space. At alpha = 1, while D has full rank QN, outputs move on straight lines to the labels,
 $x(t) = y + (1-t)(x_0 - y)$ (2.57). Where directions are lost they leave them by
 
 $$\int_0^t V_{t,t'} P^\perp_{t'} (x_0 - y)\, dt', \qquad \partial_t V_{t,t'} = -\frac{P_t}{1-t} V_{t,t'},$$
 
-the contractive form of (2.59) and (2.60), which is integrated beside the parameters from the projections alone.
+the contractive form of (2.59) and (2.60), integrated beside the parameters from the projections alone.
 """
 
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -31,7 +32,6 @@ from numeric.flows.kinks import require_smooth
 from numeric.flows.output_map import Graph, OutputMap, output_map
 from numeric.flows.ranges import (
     MATRICES,
-    ConjugateGradientRange,
     Factorisations,
     Range,
     SpectralRange,
@@ -101,6 +101,9 @@ class Flow:
     trajectory: Trajectory = field(repr=False)
     events: tuple[RankEvent, ...]  # of rank
     evaluations: int  # of the field
+    seconds: Tensor = field(
+        repr=False
+    )  # (steps + 1,), CPU time spent until each of `times`, on the host
     stopped: str | None  # why the end was not reached
 
     @property
@@ -166,11 +169,11 @@ class Flow:
         return torch.from_numpy(predicted).to(self.start).view_as(self.start)
 
     def kernel(self, t: float, x: ArrayLike | None = None) -> Tensor:
-        r"""$K_\alpha = \alpha K_1 + (1-\alpha)\Theta$ of points x and the training points: (n, Q, N, Q).
+        r"""$K_\alpha = \alpha K_1 + (1-\alpha)\Theta$ of points x and the training points, (n, Q, N, Q).
 
         Outputs move by $\partial_s f(x) = -K_\alpha(x, X) g$. $\Theta = D D^T$ is the tangent kernel, and
-        $K_1 = \Theta(x, X)\Theta(X, X)^+$, which on the training points (the default) is the projection P, and
-        the identity where D has full rank (3.17).
+        $K_1 = \Theta(x, X)\Theta(X, X)^+$, which on the training points (the default) is the projection P,
+        and the identity where D has full rank (3.17).
         """
         n, q = self.start.shape
         parameters = self.parameters(t)
@@ -201,7 +204,7 @@ class Flow:
             return self._factorisations(map).at(theta, map.graph(theta))
 
     def condition(self, t: float) -> float:
-        """The condition number of G = D D^T on its range: a certified bound from above, if `.range(t)` says so."""
+        """The condition number of D D^T on its range: a bound from above, if `.range(t)` is certified."""
         return self.range(t).condition
 
     def _factorisations(self, map: OutputMap) -> Factorisations:
@@ -317,7 +320,8 @@ def integrate(
                     file.write(run.state())
     return Flow(
         model, x.detach(), objective, alpha, clock, tolerance, rcond, memory, outputs, map.shapes,
-        run.trajectory, tuple(run.events), run.field.evaluations, run.stopped,
+        run.trajectory, tuple(run.events), run.field.evaluations,
+        torch.tensor(run.seconds, dtype=torch.float64), run.stopped,
     )  # fmt: skip
 
 
@@ -367,18 +371,17 @@ class Field:
         if not bool(gradient.isfinite().all()):
             return np.full(len(state), np.nan)  # a stage that went too far: SciPy shortens the step
         speed = self.clock.speed(time)
-        velocity = torch.zeros_like(theta)
+        velocity, found = torch.zeros_like(theta), None
         if self.alpha < 1:
             velocity = velocity - (1 - self.alpha) * graph.pull(gradient)
         if self.alpha > 0:
-            range = self._range(state, theta, graph)
-            velocity = velocity - self.alpha * range.lift(gradient)
+            found = self._range(state, theta, graph)
+            velocity = velocity - self.alpha * found.lift(gradient)
         parts = [speed * velocity]
-        if self.residual is not None:
-            assert self.alpha == 1
+        if self.residual is not None and found is not None:
             deviation = self.tensor(state[self.map.parameters :])
             source = (1 - self.clock.t(time)) * self.residual
-            change = source - range.project(deviation + source)
+            change = source - found.project(deviation + source)
             parts.append(speed / self.clock.examples * change)
         return torch.cat(parts).double().cpu().numpy()
 
@@ -430,6 +433,8 @@ class _Integration:
         self._norm: float | None = None  # of D at the start
         self._regain = REGAIN * field.factorisations.rcond
         self._short = 0  # steps in a row
+        self.seconds = [0.0]
+        self._since = time.process_time()
 
     def resume(self, file: Checkpoint) -> None:
         """Continue from a checkpoint, if there is one."""
@@ -448,6 +453,7 @@ class _Integration:
         self.time, self._step = float(self.trajectory.times[-1]), state["step"]
         self.field.rank, self.field.evaluations = state["rank"], state["evaluations"]
         self.stopped, self._warned = state["stopped"], state["warned"]
+        self.seconds, self._since = state["seconds"], time.process_time()
         self._norm, self._regain, self._short = state["norm"], state["regain"], state["short"]
         self.events = [
             RankEvent(directions=directions.to(self.field.map.run.points.device), **numbers)
@@ -467,6 +473,7 @@ class _Integration:
             "stopped": self.stopped,
             "warned": self._warned,
             "norm": self._norm,
+            "seconds": self.seconds,
             "regain": self._regain,
             "short": self._short,
             "events": [
@@ -495,6 +502,9 @@ class _Integration:
             return self._singular(solver.y)
         stop, dense = float(solver.t), solver.dense_output()
         change = self._rank_change(dense, before, stop, solver.y)
+        now = time.process_time()
+        self.seconds.append(self.seconds[-1] + now - self._since)
+        self._since = now
         if change is None:
             self.trajectory.append(dense, before, stop, solver.y)
             self.time, self._step = stop, float(solver.h_abs)

@@ -45,7 +45,7 @@ class Rectifiers(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func in RECTIFIERS:
-            given = (args or (kwargs or {}).values())[0]
+            given = args[0] if args else kwargs["input"]
             if self.slopes is None:
                 output = torch.relu(given)
             else:
@@ -72,9 +72,9 @@ def require_smooth(map: OutputMap, theta: Tensor) -> None:
     names = [*(["relu"] if rectifiers else []), *others]
     if names:
         raise InputError(
-            f"The model has kinks, by {', '.join(names[:3])}: its Jacobian jumps, and the flow is no solution "
-            "of a smooth equation. Take a smooth activation such as Tanh or GELU; for ReLU, flows.slide gives "
-            "the limit of smooth activations and flows.euler that of short steps, which differ."
+            f"The model has kinks, by {', '.join(names[:3])}: its Jacobian jumps, and the flow solves no "
+            "smooth equation. Take a smooth activation such as Tanh or GELU; for ReLU, flows.slide gives the "
+            "limit of smooth activations and flows.euler that of short steps, which differ."
         )
 
 

@@ -15,8 +15,8 @@ import torch
 from scipy.integrate import DOP853, OdeSolver
 from torch import Tensor
 
-from numeric.flows.flow import Field, factorisations, require_method
 from numeric.flows.costs import Clock, Objective, half_mean_squared_error
+from numeric.flows.flow import Field, factorisations, require_method
 from numeric.flows.kinks import require_smooth
 from numeric.flows.output_map import OutputMap, output_map
 from numeric.flows.ranges import Factorisations
@@ -91,11 +91,11 @@ def follow(
     $$\partial_t\theta = D^+\,\partial_t x(t), \qquad x(0) = x(\theta_0)$$
 
     model: smooth, with trainable parameters; x: points (N, ...).
-    path: a function in torch of a number t, a tensor, to outputs (N, Q); it must start at the model's own.
+    path: a function in torch of a number t, a tensor, to outputs (N, Q), which starts at the model's own.
     nodes: so many equal parts of the time, at whose ends outputs are corrected to the path; None: none.
     tolerance, method, rcond, steps, memory: as in `integrate`.
-    Returned is a FollowedPath: `.parameters(t)`, `.outputs(t)`, `.deviation(t)`, and `.residuals` at the nodes.
-    Refused are paths of another start or shape, and paths that leave what the parameters can reach: where
+    Returned is a FollowedPath: `.parameters(t)`, `.outputs(t)`, `.deviation(t)`, `.residuals` at nodes.
+    Refused are paths of another start or shape, and those that leave what the parameters can reach: where
     their velocity is not in the range of D, where no step is short enough, and where no correction leads back.
 
     >>> torch.manual_seed(0)  # doctest: +ELLIPSIS
@@ -179,8 +179,8 @@ class _Path:
         except Exception as error:
             reason = (str(error).splitlines() or [type(error).__name__])[0]
             raise InputError(
-                f"The path cannot be differentiated at t = 0 ({reason}): write it in torch, from a number t to "
-                f"outputs of shape {tuple(self.start.shape)}."
+                f"The path cannot be differentiated at t = 0 ({reason}): write it in torch, from a number t "
+                f"to outputs of shape {tuple(self.start.shape)}."
             ) from error
         if value.shape != self.start.shape:
             raise InputError(

@@ -16,7 +16,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -30,21 +29,6 @@ LIMIT = 1e10  # condition number of G from which D itself is factorised: half th
 ROUNDING = 4  # of G and of its Cholesky factor, in units of n epsilon trace
 MATRICES = 4  # of size (QN, QN) that a factorisation holds at once
 PLATEAU = 100  # iterations without a better residual, after which conjugate gradients have failed
-
-
-class Range(Protocol):
-    """What a flow asks of D; vectors in output space are (QN,)."""
-
-    rank: int
-    condition: float  # of G on its range: a bound from above if certified, else an estimate
-    certified: bool
-    lost: Tensor  # (QN - rank, QN), orthonormal directions outside the range
-
-    def solve(self, v: Tensor) -> Tensor: ...  # G^+ v
-
-    def project(self, v: Tensor) -> Tensor: ...  # P v
-
-    def lift(self, v: Tensor) -> Tensor: ...  # D^+ v, (K,)
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,6 +123,12 @@ class ConjugateGradientRange:
 
     def lift(self, v: Tensor) -> Tensor:
         return self.graph.pull(self.solve(v))
+
+
+# What a flow asks of D; vectors v in output space are (QN,). `rank`; `condition` of G on its range, a bound
+# from above if `certified`, else an estimate; `lost` (QN - rank, QN), orthonormal directions outside the range;
+# `solve` G^+ v; `project` P v; `lift` D^+ v, (K,).
+Range = FullRange | SpectralRange | ConjugateGradientRange
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,6 +241,7 @@ def conjugate_gradients(
     best, since = math.inf, 0
     diagonal: list[float] = []
     beside: list[float] = []
+    last = math.nan
     while (size := float(torch.linalg.vector_norm(residual))) > goal:
         best, since = (size, 0) if size < best else (best, since + 1)
         if since > PLATEAU or not math.isfinite(size):

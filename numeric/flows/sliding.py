@@ -1,14 +1,14 @@
 r"""The flow of ReLU networks at alpha = 1, which slides along the kinks: its two limits, and what each gives.
 
 A rectifier's input z at one example is a function of the parameters, and D jumps where z = 0:
-$D_+ - D_- = j\,\nabla z^T$, j the change of all outputs with that rectifier's output. Where the velocities on both
-sides point towards z = 0, a trajectory stays there. What it does then is not decided by the equation:
+$D_+ - D_- = j\,\nabla z^T$, j the change of all outputs with that rectifier's output. Where the velocities on
+both sides point towards z = 0, a trajectory stays there. What it does then the equation does not decide:
 
 * **Smooth activations that tend to ReLU** keep outputs on the straight line. The rectifier has a slope
   $\lambda \in [0, 1]$ there, and the velocity is that of least norm among those with $D\theta' = x'$ and
   $\nabla z\,\theta' = 0$: with $B = [D_0; A]$, rows of D at slope 0 and of all sliding $\nabla z$,
-  $\theta' = B^+ (x', 0)$, and $\lambda = \eta / \delta$ from $(\psi, \eta) = (B B^T)^{-1}(x', 0)$ and the signal
-  $\delta$ that comes back to the rectifier. It leaves where $\lambda$ reaches 0 or 1. `slide` integrates this.
+  $\theta' = B^+ (x', 0)$; and $\lambda = \eta / \delta$, from $(\psi, \eta) = (B B^T)^{-1}(x', 0)$ and the
+  signal $\delta$ that comes back to the rectifier. It leaves where $\lambda$ reaches 0 or 1. `slide` integrates this.
   Each sliding kink costs one parameter: rank is lost only when $K < QN + m$.
 * **Short explicit steps** cross the kink to and fro, and tend to Filippov's average of the two velocities.
   A rectifier is convex: each crossing adds $j |z|$ to the outputs, z its input after the step, whatever the
@@ -119,12 +119,13 @@ def slide(
     steps: int = 10_000,
     progress: bool = True,
 ) -> SlidingFlow:
-    r"""The alpha = 1 flow of a ReLU network for the cost |x - y|^2 / (2 N), in the limit of smooth activations.
+    r"""The alpha = 1 flow of a ReLU network, cost |x - y|^2 / (2 N), in the limit of smooth activations.
 
-    $$D\theta' = -\frac{x - y}{1 - t}, \qquad \nabla z_k\,\theta' = 0 \text{ on sliding kinks}, \qquad |\theta'| \text{ least}$$
+    $$D\theta' = -\frac{x - y}{1 - t}, \quad \nabla z_k\,\theta' = 0 \text{ on sliding kinks},
+      \quad |\theta'| \text{ least}$$
 
     model: with rectifiers and no other kinks; x, y: points (N, ...) and labels (N, Q).
-    until, tolerance, steps: the last t; how far a step may leave outputs; the most steps. D is formed, (QN, K).
+    until, tolerance, steps: the last t; how far a step may leave outputs; the most steps. D is formed.
 
     Returned is a SlidingFlow: `.outputs(t)`, `.deviation(t)`, and `.events`: each rectifier, unit and example
     whose kink was crossed, held or left, with its time.
@@ -326,7 +327,7 @@ class _Slide:
 
 @dataclass(frozen=True, eq=False)
 class EulerFlow:
-    """Explicit steps along the alpha = 1 velocity of a ReLU network, and what its kinks add to the outputs."""
+    """Explicit steps along the alpha = 1 velocity of a ReLU network, and what its kinks add to outputs."""
 
     times: Tensor  # (steps + 1,), on the host
     outputs: Tensor = field(repr=False)  # (steps + 1, N, Q)
@@ -364,8 +365,8 @@ def euler(
       d_{n+1} = \frac{1 - t_{n+1}}{1 - t_n} d_n + \sum_k j_k |z_k|$$
 
     model, x, y: as in `slide`; until: the last t; steps: how many.
-    Returned is an EulerFlow: deviations from the straight line and their prediction d, the sum over the kinks k
-    that each step crosses, of inputs $z_k$ after it. Deviations do not vanish with the steps.
+    Returned is an EulerFlow: deviations from the straight line and their prediction d, summed over the kinks
+    k that each step crosses, of inputs $z_k$ after it. Deviations do not vanish with the steps.
     Refused are what `slide` refuses, and steps at which D has no full rank.
 
     >>> torch.manual_seed(0)  # doctest: +ELLIPSIS
@@ -386,7 +387,7 @@ def euler(
         step = end / count
         outputs, predicted = [], [torch.zeros_like(objective.labels)]
         before, flipped, crossings, undone = None, None, 0, 0
-        pushes, sizes = None, []
+        pushes, sizes = theta.new_zeros(0), []
         for n in progress_bar(range(count + 1), of="steps", show=progress):
             with Rectifiers() as record:
                 graph = map.graph(theta)
