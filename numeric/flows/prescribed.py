@@ -96,7 +96,7 @@ def follow(
     tolerance, method, rcond, steps, memory: as in `integrate`.
     Returned is a FollowedPath: `.parameters(t)`, `.outputs(t)`, `.deviation(t)`, `.residuals` at nodes.
     Refused are paths of another start or shape, and those that leave what the parameters can reach: where
-    their velocity is not in the range of D, where no step is short enough, and where no correction leads back.
+    their velocity is not in the range of D, where no step is short enough, where no correction leads back.
 
     >>> torch.manual_seed(0)  # doctest: +ELLIPSIS
     <...>

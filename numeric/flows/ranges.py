@@ -126,7 +126,7 @@ class ConjugateGradientRange:
 
 
 # What a flow asks of D; vectors v in output space are (QN,). `rank`; `condition` of G on its range, a bound
-# from above if `certified`, else an estimate; `lost` (QN - rank, QN), orthonormal directions outside the range;
+# from above if `certified`, else an estimate; `lost` (QN - rank, QN), orthonormal directions outside it;
 # `solve` G^+ v; `project` P v; `lift` D^+ v, (K,).
 Range = FullRange | SpectralRange | ConjugateGradientRange
 

@@ -8,8 +8,8 @@ both sides point towards z = 0, a trajectory stays there. What it does then the 
   $\lambda \in [0, 1]$ there, and the velocity is that of least norm among those with $D\theta' = x'$ and
   $\nabla z\,\theta' = 0$: with $B = [D_0; A]$, rows of D at slope 0 and of all sliding $\nabla z$,
   $\theta' = B^+ (x', 0)$; and $\lambda = \eta / \delta$, from $(\psi, \eta) = (B B^T)^{-1}(x', 0)$ and the
-  signal $\delta$ that comes back to the rectifier. It leaves where $\lambda$ reaches 0 or 1. `slide` integrates this.
-  Each sliding kink costs one parameter: rank is lost only when $K < QN + m$.
+  signal $\delta$ that comes back to the rectifier. It leaves where $\lambda$ reaches 0
+  or 1. `slide` integrates this. Each sliding kink costs one parameter: rank is lost only when $K < QN + m$.
 * **Short explicit steps** cross the kink to and fro, and tend to Filippov's average of the two velocities.
   A rectifier is convex: each crossing adds $j |z|$ to the outputs, z its input after the step, whatever the
   direction. For one kink, approached at speeds $v_-$ and $v_+$ from either side, that is the rate
