@@ -216,12 +216,12 @@ def descend(
         objective = require_objective(cost, y, map.outputs(theta).detach(), model)
         everything = Problem(map, objective)
         losses, seconds, spent = [everything.value(theta)], [0.0], 0.0
-        order, carried = torch.empty(0, dtype=torch.long), None
+        order, carried = torch.empty(0, dtype=torch.long, device="cpu"), None
         for _ in progress_bar(range(count), of="steps", show=progress):
             problem = everything
             if size < len(x):
                 if len(order) < size:
-                    order = torch.randperm(len(x), generator=generator)
+                    order = torch.randperm(len(x), generator=generator, device="cpu")
                 rows, order = order[:size].to(x.device), order[size:]
                 problem = _of_batch(everything, rows)
             begin = time.process_time()
@@ -231,8 +231,8 @@ def descend(
             seconds.append(spent)
         parameters = {name: value.clone() for name, value in map.unpack(theta).items()}
     return Descent(
-        torch.tensor(losses, dtype=torch.float64),
-        torch.tensor(seconds, dtype=torch.float64),
+        torch.tensor(losses, dtype=torch.float64, device="cpu"),
+        torch.tensor(seconds, dtype=torch.float64, device="cpu"),
         parameters,
     )
 

@@ -50,7 +50,7 @@ class FollowedPath:
     @property
     def times(self) -> Tensor:
         """(steps + 1,), on the host."""
-        return torch.from_numpy(self.trajectory.times)
+        return torch.as_tensor(self.trajectory.times, device="cpu")
 
     def parameters(self, t: float) -> dict[str, Tensor]:
         """The parameters at a time, by name."""
@@ -144,10 +144,10 @@ def follow(
                         residuals.append(residual)
                     trajectory.append(dense, before, time, state)
                     bar.update(time - bar.n)
-    corrected = torch.from_numpy(ends if nodes is not None else np.zeros(0))
+    corrected = torch.as_tensor(ends if nodes is not None else np.zeros(0), device="cpu")
     return FollowedPath(
         model, x.detach(), path, map.shapes, trajectory, corrected,
-        torch.tensor(residuals, dtype=torch.float64), follower.evaluations,
+        torch.tensor(residuals, dtype=torch.float64, device="cpu"), follower.evaluations,
     )  # fmt: skip
 
 

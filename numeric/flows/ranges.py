@@ -268,8 +268,8 @@ def conjugate_gradients(
 def _ritz_ratio(diagonal: list[float], beside: list[float]) -> float:
     if not diagonal:
         return 1.0
-    off = torch.tensor(beside[: len(diagonal) - 1], dtype=torch.float64)
-    matrix = torch.diag(torch.tensor(diagonal, dtype=torch.float64))
+    off = torch.tensor(beside[: len(diagonal) - 1], dtype=torch.float64, device="cpu")
+    matrix = torch.diag(torch.tensor(diagonal, dtype=torch.float64, device="cpu"))
     matrix = matrix + torch.diag(off, 1) + torch.diag(off, -1)
     values = torch.linalg.eigvalsh(matrix)
     return float(values[-1] / values[0]) if values[0] > 0 else math.inf

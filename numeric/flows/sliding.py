@@ -80,7 +80,7 @@ class SlidingFlow:
     @property
     def times(self) -> Tensor:
         """(steps + 1,), on the host."""
-        return torch.from_numpy(self.trajectory.times)
+        return torch.as_tensor(self.trajectory.times, device="cpu")
 
     @property
     def end(self) -> float:
@@ -417,7 +417,7 @@ def euler(
                 )
             residual = (outputs[-1] - objective.labels).flatten()
             theta = theta - step / (1 - n * step) * found.lift(residual)
-    times = step * torch.arange(count + 1, dtype=torch.float64)
+    times = step * torch.arange(count + 1, dtype=torch.float64, device="cpu")
     path = torch.stack(outputs)
     shares = (1 - times).to(path)[:, None, None]
     line = objective.labels + shares * (path[0] - objective.labels)
