@@ -1,8 +1,8 @@
 """Output-space flows: one evaluation of the velocity against an SVD, a QR and conjugate gradients.
 
 All give D^+ (x - y) of the same network. The rivals form D, (QN, K), from the same factored gradients, and
-decompose it; curvlinops, if it is installed, solves with its Gauss-Newton operator of the mean squared error by
-conjugate gradients to a residual of 1e-6; ours has the last digits.
+decompose it; curvlinops, if it is installed, solves with its Gauss-Newton operator of the mean squared
+error by conjugate gradients, to a residual of 1e-6; ours has the last digits.
 """
 
 from __future__ import annotations

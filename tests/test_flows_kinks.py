@@ -114,13 +114,13 @@ def test_filippovs_rate_at_one_kink() -> None:
     assert low > 0
     assert high > 0
     x, y = torch.ones(1, 1, **F64), sign * goal[None]
-    steps, until = 200, 0.01
+    steps, until = 150, 0.01
     run = flows.euler(OneKink(), x, y, until=until, steps=steps, **QUIET)
     expected = 2 * low * high / (low + high)  # j = (2, 0)
     rate = run.deviations[-1] / until
     # one crossing more or less, of the size of a step, and the curvature of the flow
     assert rate[0, 0] == pytest.approx(expected, abs=0.05 * expected)
     assert abs(rate[0, 1]) < 1e-6
-    held = flows.slide(OneKink(), x, y, until=0.5, **QUIET)
-    assert held.deviation(0.5).norm() < 1e-6
+    held = flows.slide(OneKink(), x, y, until=0.1, **QUIET)
+    assert held.deviation(0.1).norm() < 1e-6
     assert held.sliding[-1] == 1

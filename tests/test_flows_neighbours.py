@@ -21,17 +21,17 @@ def circle(start: Tensor) -> flows.prescribed.OutputPath:
 def test_a_prescribed_path_is_followed_and_met_at_nodes() -> None:
     net, x, _ = small()
     path = circle(net(x).detach())
-    loose = flows.follow(net, x, path, tolerance=1e-5, method=RK45, **QUIET)
-    assert max(loose.deviation(t).norm() for t in (0.3, 0.7, 1.0)) < 1e-4
-    exact = flows.follow(net, x, path, nodes=5, tolerance=1e-5, method=RK45, **QUIET)
+    loose = flows.follow(net, x, path, tolerance=1e-4, method=RK45, **QUIET)
+    assert max(loose.deviation(t).norm() for t in (0.3, 0.7, 1.0)) < 1e-3
+    exact = flows.follow(net, x, path, nodes=4, tolerance=1e-4, method=RK45, **QUIET)
     assert exact.residuals.max() < 1e-13
     assert max(exact.deviation(float(t)).norm() for t in exact.nodes) < 1e-13
-    assert exact.deviation(0.5).norm() < 1e-4
+    assert exact.deviation(0.4).norm() < 1e-3
 
 
-@pytest.mark.parametrize("goal", [2.0, 0.999])
+@pytest.mark.parametrize("goal", [2.0, 0.9])
 def test_a_path_that_leaves_the_reachable_set_is_refused(goal: float) -> None:
-    """Outputs of tanh stay below 1: a line to 2 leaves them at t = 1 / 2, one to 0.999 does not."""
+    """Outputs of tanh stay below 1: a line to 2 leaves them at t = 1 / 2, one to 0.9 does not."""
 
     class Bounded(nn.Module):
         def __init__(self) -> None:
@@ -169,7 +169,7 @@ def test_digits_are_learned_without_error_on_straight_lines() -> None:
     from sklearn.datasets import load_digits
 
     points, labels = load_digits(return_X_y=True)
-    x, classes = torch.from_numpy(points[:30]) / 8 - 1, torch.from_numpy(labels[:30])
+    x, classes = torch.from_numpy(points[:20]) / 8 - 1, torch.from_numpy(labels[:20])
     y = torch.eye(10, **F64)[classes]
     net = network(64, 12, 10)
     flow = flows.integrate(net, x, y, until=0.9, tolerance=1e-2, method=RK45, **QUIET)
