@@ -266,8 +266,8 @@ def integrate(
     <...>
     >>> net = torch.nn.Sequential(torch.nn.Linear(2, 20), torch.nn.Tanh(), torch.nn.Linear(20, 1)).double()
     >>> x, y = torch.randn(5, 2).double(), torch.randn(5, 1).double()
-    >>> flow = integrate(net, x, y, until=0.5, tolerance=1e-6, progress=False)
-    >>> bool(flow.deviation(0.5).norm() < 1e-5), flow.events
+    >>> flow = integrate(net, x, y, until=0.5, tolerance=1e-4, progress=False)
+    >>> bool(flow.deviation(0.5).norm() < 1e-3), flow.events
     (True, ())
     """
     alpha = between("alpha", alpha, 0, 1)

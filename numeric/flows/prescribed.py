@@ -103,7 +103,7 @@ def follow(
     >>> net = torch.nn.Sequential(torch.nn.Linear(2, 20), torch.nn.Tanh(), torch.nn.Linear(20, 1)).double()
     >>> x, y = torch.randn(5, 2).double(), torch.randn(5, 1).double()
     >>> x0 = net(x).detach()
-    >>> run = follow(net, x, lambda t: x0 + torch.sin(t) * (y - x0), nodes=4, progress=False)
+    >>> run = follow(net, x, lambda t: x0 + torch.sin(t) * (y - x0), nodes=2, tolerance=1e-4)
     >>> bool(run.residuals.max() < 1e-13)
     True
     """

@@ -135,8 +135,8 @@ def slide(
     <...>
     >>> net = torch.nn.Sequential(torch.nn.Linear(2, 20), torch.nn.ReLU(), torch.nn.Linear(20, 1)).double()
     >>> x, y = torch.randn(5, 2).double(), torch.randn(5, 1).double()
-    >>> flow = slide(net, x, y, until=0.5, progress=False)
-    >>> bool(flow.deviation(0.5).norm() < 1e-6)
+    >>> flow = slide(net, x, y, until=0.2, tolerance=1e-4, progress=False)
+    >>> bool(flow.deviation(0.2).norm() < 1e-3)
     True
     """
     end, _ = require_end(until, None)
@@ -373,9 +373,9 @@ def euler(
     <...>
     >>> net = torch.nn.Sequential(torch.nn.Linear(2, 20), torch.nn.ReLU(), torch.nn.Linear(20, 1)).double()
     >>> x, y = torch.randn(5, 2).double(), torch.randn(5, 1).double()
-    >>> run = euler(net, x, y, steps=200, progress=False)
+    >>> run = euler(net, x, y, steps=60, progress=False)
     >>> run.outputs.shape, run.crossings > run.reversed
-    (torch.Size([201, 5, 1]), True)
+    (torch.Size([61, 5, 1]), True)
     """
     end, _ = require_end(until, None)
     count = whole("steps", steps)
