@@ -373,9 +373,9 @@ def euler(
     <...>
     >>> net = torch.nn.Sequential(torch.nn.Linear(2, 20), torch.nn.ReLU(), torch.nn.Linear(20, 1)).double()
     >>> x, y = torch.randn(5, 2).double(), torch.randn(5, 1).double()
-    >>> run = euler(net, x, y, steps=60, progress=False)
+    >>> run = euler(net, x, y, until=0.5, steps=100, progress=False)
     >>> run.outputs.shape, run.crossings > run.reversed
-    (torch.Size([61, 5, 1]), True)
+    (torch.Size([101, 5, 1]), True)
     """
     end, _ = require_end(until, None)
     count = whole("steps", steps)
