@@ -48,9 +48,9 @@ def largest_deviation(run: flows.Flow, count: int = 6) -> float:
 def test_outputs_of_full_rank_move_on_straight_lines() -> None:
     """Steps and dense output alike; an error of one step shrinks like 1 - t afterwards."""
     tolerance = 1e-10
-    run = flows.integrate(*small(), until=0.6, tolerance=tolerance, **QUIET)
+    run = flows.integrate(*small(), until=0.3, tolerance=tolerance, **QUIET)
     assert largest_deviation(run) <= 10 * tolerance
-    assert run.loss(0.6) == pytest.approx(0.16 * run.loss(0.0), abs=tolerance)
+    assert run.loss(0.3) == pytest.approx(0.49 * run.loss(0.0), abs=tolerance)
     assert not run.events
 
 
@@ -91,10 +91,10 @@ def test_the_kernel_becomes_the_identity_at_full_rank() -> None:
 def test_both_times_give_one_flow() -> None:
     net, x, y = small()
     end = 0.5
-    one = flows.integrate(net, x, y, 0.5, until=end, tolerance=1e-7, **QUIET)
+    one = flows.integrate(net, x, y, 0.5, until=end, tolerance=1e-5, **QUIET)
     s = -len(x) * math.log1p(-end)
-    other = flows.integrate(net, x, y, 0.5, duration=s, tolerance=1e-7, **QUIET)
-    assert (one.outputs(end) - other.outputs(s)).norm() < 1e-6
+    other = flows.integrate(net, x, y, 0.5, duration=s, tolerance=1e-5, **QUIET)
+    assert (one.outputs(end) - other.outputs(s)).norm() < 1e-4
 
 
 def cross_entropy(outputs: Tensor, labels: Tensor) -> Tensor:
@@ -194,11 +194,11 @@ def fold(t0: float) -> tuple[nn.Module, Tensor, Tensor]:
 def test_rank_loss_on_the_way_has_its_time_direction_and_deviation() -> None:
     """The straight line reaches the fold sin = 1 at t0; from there on the first output stays."""
     t0 = 0.4
-    run = flows.integrate(*fold(t0), until=0.7, tolerance=1e-5, method=RK45, **QUIET)
+    run = flows.integrate(*fold(t0), until=0.6, tolerance=1e-5, method=RK45, **QUIET)
     lost = next(event for event in run.events if event.after < event.before)
     assert lost.time == pytest.approx(t0, abs=1e-4)
     assert lost.directions.flatten().abs().tolist() == pytest.approx([1.0, 0.0], abs=1e-4)
-    for t in (0.3, 0.5, 0.7):
+    for t in (0.3, 0.5, 0.6):
         expected = torch.tensor([[-max(0.0, t - t0) / t0, 0.0]], **F64)
         torch.testing.assert_close(run.deviation(t), expected, rtol=0, atol=1e-4)
         torch.testing.assert_close(run.predicted_deviation(t), expected, rtol=0, atol=1e-4)
