@@ -9,6 +9,7 @@ from pathlib import Path
 
 from bench import (
     catalogue,
+    flows,
     geometry,
     gram,
     imports,
@@ -24,7 +25,7 @@ from bench import (
 
 BENCHMARKS = (
     imports, catalogue, geometry, log_volume, gram, tangents, learned, splines, relu, path_recording,
-    path_kernel, sliders,
+    path_kernel, flows, sliders,
 )  # fmt: skip
 PAGE = Path(__file__).parents[1] / "BENCHMARKS.md"
 INTRODUCTION = Path(__file__).with_name("introduction.md")

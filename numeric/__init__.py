@@ -9,6 +9,7 @@ from analytic import lazy
 if TYPE_CHECKING:
     from numeric import estimate as estimate
     from numeric import experiments as experiments
+    from numeric import flows as flows
     from numeric import geodesics as geodesics
     from numeric import geometry as geometry
     from numeric import infinite as infinite
@@ -29,6 +30,7 @@ __getattr__, __dir__, __all__ = lazy.names(
         "InputError": "numeric.inputs",
         "estimate": "numeric.estimate",
         "experiments": "numeric.experiments",
+        "flows": "numeric.flows",
         "geodesics": "numeric.geodesics",
         "geometry": "numeric.geometry",
         "infinite": "numeric.infinite",

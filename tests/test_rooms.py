@@ -39,7 +39,7 @@ RESULTS = (
     "signal_propagation", "finite", "perturbation", "splines", "relu_dynamics", "output_flow",
 )  # fmt: skip
 CAPABILITIES = (
-    "infinite", "tangents", "path_kernel", "geometry", "geodesics", "learned", "splines",
+    "infinite", "tangents", "path_kernel", "flows", "geometry", "geodesics", "learned", "splines",
     "relu_dynamics",
 )  # fmt: skip
 
@@ -66,6 +66,7 @@ BELOW = {  # the rooms that each room may import beside itself
     "numeric.models": _of("numeric", "inputs", "progress", "estimate"),
     "numeric.runs": _of("numeric", "inputs", "progress", "estimate", "models"),
     **dict.fromkeys(_of("numeric", *CAPABILITIES), SHARED),
+    "numeric.flows": (*SHARED, "numeric.tangents"),
     "numeric.geodesics": (*SHARED, "numeric.geometry"),
     "numeric.path_kernel": (*SHARED, "numeric.tangents"),
     "numeric.experiments": (*SHARED, *_of("numeric", *CAPABILITIES)),

@@ -1,0 +1,243 @@
+r"""Neighbours of the flow on the same problem: discrete steps in its direction, with losses against CPU time.
+
+All directions are $-D^T w$, from systems in output space. With the curvature F of the cost there, blocks
+(Q, Q) for each example, $(D^T F D + \mu) D^T w = D^T g$ for every w with $(F G + \mu) w = g$.
+
+| rule | direction |
+|---|---|
+| `GradientDescent` | w = g: Euler steps of the alpha = 0 flow |
+| `GaussNewton` | w = G^+ (x - y), with a line search: steps of the alpha = 1 flow |
+| `LevenbergMarquardt` | (F G + mu) w = g, mu falls when the cost does and rises when not |
+| `NaturalGradient` | the same with Fisher's matrix and fixed mu; Gaussian outputs: Gauss-Newton |
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from numeric.flows.costs import Cost, Objective, require_objective
+from numeric.flows.flow import factorisations
+from numeric.flows.output_map import OutputMap, output_map
+from numeric.inputs import ArrayLike, InputError, as_numbers, positive, require_instance, whole
+from numeric.models import Model, ModelLike
+from numeric.models.memory import GIGABYTE
+from numeric.progress import progress_bar
+
+__all__ = [
+    "Descent", "GaussNewton", "GradientDescent", "LevenbergMarquardt", "NaturalGradient", "descend",
+    "gaussian_fisher", "softmax_fisher",
+]  # fmt: skip
+
+HALVINGS = 30  # of a line search
+SUFFICIENT = 1e-4  # share of the predicted decrease that a step must reach
+Fisher = Callable[[Tensor], Tensor]  # outputs (N, Q) -> (N, Q, Q)
+
+
+def gaussian_fisher(outputs: Tensor) -> Tensor:
+    """Of outputs that are means of unit variance: the identity, divided by N as the cost is."""
+    n, q = outputs.shape
+    return torch.eye(q, device=outputs.device, dtype=outputs.dtype).expand(n, q, q) / n
+
+
+def softmax_fisher(outputs: Tensor) -> Tensor:
+    """Of outputs that are logits of classes: diag(p) - p p^T, divided by N."""
+    p = outputs.softmax(1)
+    return (torch.diag_embed(p) - p[:, :, None] * p[:, None]) / len(outputs)
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """A batch: the map of its points, and its cost."""
+
+    map: OutputMap
+    objective: Objective
+
+    def value(self, theta: Tensor) -> float:
+        return float(self.objective.value(self.map.outputs(theta)))
+
+    def damped(self, theta: Tensor, fisher: Fisher, damping: float) -> tuple[Tensor, Tensor]:
+        """The step -(D^T F D + mu)^{-1} D^T g, (K,), and the gradient D^T g."""
+        graph = self.map.graph(theta)
+        outputs = graph.outputs.detach()
+        g = self.objective.gradient(outputs)
+        n, q = outputs.shape
+        gram = self.map.gram(theta).view(n, q, n * q)
+        system = (fisher(outputs) @ gram).reshape(n * q, n * q)
+        system = system + damping * torch.eye(n * q, device=theta.device, dtype=theta.dtype)
+        return -graph.pull(torch.linalg.solve(system, g.flatten())), graph.pull(g)
+
+    def backtracked(self, theta: Tensor, step: Tensor, slope: float) -> Tensor:
+        """The longest of the steps 1, 1/2, 1/4, ... that lowers the cost enough."""
+        value, length = self.value(theta), 1.0
+        for _ in range(HALVINGS):
+            moved = theta + length * step
+            if self.value(moved) <= value + SUFFICIENT * length * slope:
+                return moved
+            length /= 2
+        return theta
+
+
+class Rule(Protocol):
+    """One update of parameters (K,), which may carry a number from step to step."""
+
+    def update(
+        self, problem: Problem, theta: Tensor, carried: float | None
+    ) -> tuple[Tensor, float | None]: ...
+
+
+@dataclass(frozen=True)
+class GradientDescent:
+    """theta - rate D^T g."""
+
+    rate: float = 0.1
+
+    def update(
+        self, problem: Problem, theta: Tensor, carried: float | None
+    ) -> tuple[Tensor, float | None]:
+        graph = problem.map.graph(theta)
+        g = problem.objective.gradient(graph.outputs.detach())
+        return theta - self.rate * graph.pull(g), carried
+
+
+@dataclass(frozen=True)
+class GaussNewton:
+    """D^+ of the residual where the cost is the default one, backtracked until the cost falls enough."""
+
+    rcond: float = 1e-7
+
+    def update(
+        self, problem: Problem, theta: Tensor, carried: float | None
+    ) -> tuple[Tensor, float | None]:
+        if not problem.objective.squared:
+            raise InputError(
+                "GaussNewton is for the default cost; for others take NaturalGradient or LevenbergMarquardt "
+                "with the curvature of the cost."
+            )
+        graph = problem.map.graph(theta)
+        g = problem.objective.gradient(graph.outputs.detach())
+        step = (
+            -factorisations(problem.map, self.rcond, 1e-8)
+            .at(theta, graph)
+            .lift(g.flatten() * len(g))
+        )
+        return problem.backtracked(theta, step, float(graph.pull(g) @ step)), carried
+
+
+@dataclass(frozen=True)
+class LevenbergMarquardt:
+    """Damped steps; damping is divided by `factor` after a step that lowers the cost, and multiplied else."""
+
+    damping: float = 1e-2
+    factor: float = 3.0
+    fisher: Fisher = gaussian_fisher
+
+    def update(
+        self, problem: Problem, theta: Tensor, carried: float | None
+    ) -> tuple[Tensor, float | None]:
+        damping = self.damping if carried is None else carried
+        step, _ = problem.damped(theta, self.fisher, damping)
+        if problem.value(theta + step) < problem.value(theta):
+            return theta + step, damping / self.factor
+        return theta, damping * self.factor
+
+
+@dataclass(frozen=True)
+class NaturalGradient:
+    """theta - rate (Fisher + damping)^{-1} D^T g."""
+
+    rate: float = 1.0
+    damping: float = 1e-3
+    fisher: Fisher = gaussian_fisher
+
+    def update(
+        self, problem: Problem, theta: Tensor, carried: float | None
+    ) -> tuple[Tensor, float | None]:
+        return theta + self.rate * problem.damped(theta, self.fisher, self.damping)[0], carried
+
+
+@dataclass(frozen=True, eq=False)
+class Descent:
+    """Losses of all points before each step and after the last, and the CPU time spent until then."""
+
+    losses: Tensor  # (steps + 1,), on the host
+    seconds: Tensor  # (steps + 1,), on the host; evaluations of these losses are not counted
+    parameters: dict[str, Tensor] = field(repr=False)
+
+
+def descend(
+    model: ModelLike,
+    x: ArrayLike,
+    y: ArrayLike,
+    rule: GradientDescent | GaussNewton | LevenbergMarquardt | NaturalGradient,
+    *,
+    steps: int = 100,
+    cost: Cost | None = None,
+    batch_size: int | None = None,
+    seed: int = 0,
+    memory: int = 2 * GIGABYTE,
+    progress: bool = True,
+) -> Descent:
+    """Steps of a rule on the cost of `integrate`, with the CPU time of each.
+
+    model, x, y, cost, memory: as in `integrate`; kinks do not matter here.
+    rule: GradientDescent, GaussNewton, LevenbergMarquardt or NaturalGradient, with its settings.
+    batch_size: of minibatches, drawn in shuffled epochs; None: all points in each step.
+    Returned is a Descent: losses of all points, seconds, and the last parameters.
+    Refused are what `integrate` refuses of labels and costs, and other rules.
+
+    >>> torch.manual_seed(0)  # doctest: +ELLIPSIS
+    <...>
+    >>> net = torch.nn.Sequential(torch.nn.Linear(2, 20), torch.nn.Tanh(), torch.nn.Linear(20, 1)).double()
+    >>> x, y = torch.randn(5, 2).double(), torch.randn(5, 1).double()
+    >>> run = descend(net, x, y, GaussNewton(), steps=8, progress=False)
+    >>> bool(run.losses[-1] < 1e-20)
+    True
+    """
+    if not hasattr(rule, "update"):
+        require_instance("rule", rule, GaussNewton, "flows.GaussNewton()")
+    for name in ("rate", "damping", "factor", "rcond"):
+        if hasattr(rule, name):
+            positive(name, getattr(rule, name))
+    count, seed = whole("steps", steps), whole("seed", seed, 0)
+    whole("memory", memory)
+    model, x = Model.of(model), as_numbers("x", x)
+    size = len(x) if batch_size is None else whole("batch_size", batch_size)
+    if size > len(x):
+        raise InputError(f"Batches of {size} were asked for, but there are {len(x)} points.")
+    generator = torch.Generator().manual_seed(seed)
+    with output_map(model, x, memory) as map:
+        theta = map.pack(map.run.leaves)
+        objective = require_objective(cost, y, map.outputs(theta).detach(), model)
+        everything = Problem(map, objective)
+        losses, seconds, spent = [everything.value(theta)], [0.0], 0.0
+        order, carried = torch.empty(0, dtype=torch.long, device="cpu"), None
+        for _ in progress_bar(range(count), of="steps", show=progress):
+            problem = everything
+            if size < len(x):
+                if len(order) < size:
+                    order = torch.randperm(len(x), generator=generator, device="cpu")
+                rows, order = order[:size].to(x.device), order[size:]
+                problem = _of_batch(everything, rows)
+            begin = time.process_time()
+            theta, carried = rule.update(problem, theta, carried)
+            spent += time.process_time() - begin
+            losses.append(everything.value(theta))
+            seconds.append(spent)
+        parameters = {name: value.clone() for name, value in map.unpack(theta).items()}
+    return Descent(
+        torch.tensor(losses, dtype=torch.float64, device="cpu"),
+        torch.tensor(seconds, dtype=torch.float64, device="cpu"),
+        parameters,
+    )
+
+
+def _of_batch(problem: Problem, rows: Tensor) -> Problem:
+    map, objective = problem.map, problem.objective
+    run = replace(map.run, points=map.run.points[rows])
+    return Problem(OutputMap(run, map.memory), Objective(objective.cost, objective.labels[rows]))

@@ -1,0 +1,255 @@
+r"""Parameters that realise a prescribed path of outputs: $\partial_t\theta = D^+ \partial_t x$, (3.5).
+
+With nodes, each ends in Newton's iteration $\theta \leftarrow \theta + D^+(x(t) - x(\theta))$, which brings
+outputs back to the path to the last digits; between nodes they are within the tolerance of a step.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from scipy.integrate import DOP853, OdeSolver
+from torch import Tensor
+
+from numeric.flows.costs import Clock, Objective, half_mean_squared_error
+from numeric.flows.flow import Field, factorisations, require_method
+from numeric.flows.kinks import require_smooth
+from numeric.flows.output_map import OutputMap, output_map
+from numeric.flows.ranges import Factorisations
+from numeric.flows.trajectory import Trajectory
+from numeric.inputs import ArrayLike, InputError, as_numbers, between, positive, whole
+from numeric.models import Model, ModelLike
+from numeric.models.memory import GIGABYTE
+from numeric.progress import progress_bar
+
+__all__ = ["FollowedPath", "follow"]
+
+OutputPath = Callable[[Tensor], Tensor]  # t, a number -> (N, Q)
+NEWTON = 12  # iterations at a node; two or three are usual
+REACHED = 1e-9  # of the path's size: a residual above it is no rounding
+TANGENT = 1e-6  # share of a path's velocity that may lie outside the range of D
+
+
+@dataclass(frozen=True, eq=False)
+class FollowedPath:
+    """Parameters along a prescribed path."""
+
+    model: Model
+    x: Tensor = field(repr=False)
+    path: OutputPath = field(repr=False)
+    names: Mapping[str, torch.Size] = field(repr=False)
+    trajectory: Trajectory = field(repr=False)
+    nodes: Tensor = field(repr=False)  # times at which outputs were corrected, on the host
+    residuals: Tensor = field(repr=False)  # their distance from the path afterwards, on the host
+    evaluations: int
+
+    @property
+    def times(self) -> Tensor:
+        """(steps + 1,), on the host."""
+        return torch.as_tensor(self.trajectory.times, device="cpu")
+
+    def parameters(self, t: float) -> dict[str, Tensor]:
+        """The parameters at a time, by name."""
+        theta = self.trajectory.at(between("t", t, 0.0, float(self.trajectory.times[-1])))
+        sizes = [shape.numel() for shape in self.names.values()]
+        parts = torch.from_numpy(theta).to(self.x.device, self.x.dtype).split(sizes)
+        return {n: part.view(shape) for (n, shape), part in zip(self.names.items(), parts)}
+
+    def outputs(self, t: float, x: ArrayLike | None = None) -> Tensor:
+        """The outputs at a time, (N, Q), or (n, Q) at other points."""
+        points = self.x if x is None else as_numbers("x", x)
+        with self.model.on(points):
+            return self.model.functional_call(self.parameters(t), points.clone()).flatten(1)
+
+    def deviation(self, t: float) -> Tensor:
+        """Outputs minus the path, (N, Q)."""
+        return self.outputs(t) - self.path(
+            torch.tensor(float(t), dtype=self.x.dtype, device=self.x.device)
+        )
+
+
+def follow(
+    model: ModelLike,
+    x: ArrayLike,
+    path: OutputPath,
+    *,
+    until: float = 1.0,
+    nodes: int | None = None,
+    tolerance: float = 1e-8,
+    method: type[OdeSolver] = DOP853,
+    rcond: float = 1e-7,
+    steps: int = 1_000,
+    memory: int = 2 * GIGABYTE,
+    progress: bool = True,
+) -> FollowedPath:
+    r"""Parameters under which a model's outputs move on a prescribed path, from t = 0 to t = until.
+
+    $$\partial_t\theta = D^+\,\partial_t x(t), \qquad x(0) = x(\theta_0)$$
+
+    model: smooth, with trainable parameters; x: points (N, ...).
+    path: a function in torch of a number t, a tensor, to outputs (N, Q), which starts at the model's own.
+    nodes: so many equal parts of the time, at whose ends outputs are corrected to the path; None: none.
+    tolerance, method, rcond, steps, memory: as in `integrate`.
+    Returned is a FollowedPath: `.parameters(t)`, `.outputs(t)`, `.deviation(t)`, `.residuals` at nodes.
+    Refused are paths of another start or shape, and those that leave what the parameters can reach: where
+    their velocity is not in the range of D, where no step is short enough, where no correction leads back.
+
+    >>> torch.manual_seed(0)  # doctest: +ELLIPSIS
+    <...>
+    >>> net = torch.nn.Sequential(torch.nn.Linear(2, 20), torch.nn.Tanh(), torch.nn.Linear(20, 1)).double()
+    >>> x, y = torch.randn(5, 2).double(), torch.randn(5, 1).double()
+    >>> x0 = net(x).detach()
+    >>> run = follow(net, x, lambda t: x0 + torch.sin(t) * (y - x0), nodes=2, tolerance=1e-4)
+    >>> bool(run.residuals.max() < 1e-13)
+    True
+    """
+    end = positive("until", until)
+    tolerance, rcond, most = (
+        positive("tolerance", tolerance),
+        positive("rcond", rcond),
+        whole("steps", steps),
+    )
+    pieces = 1 if nodes is None else whole("nodes", nodes)
+    require_method(method)
+    whole("memory", memory)
+    model, x = Model.of(model), as_numbers("x", x)
+    with output_map(model, x, memory) as map:
+        theta = map.pack(map.run.leaves)
+        require_smooth(map, theta)
+        start = map.outputs(theta).detach()
+        goal = _Path(path, start)
+        goal.require_start(tolerance)
+        follower = _Follower(map, factorisations(map, rcond, tolerance), goal)
+        state, trajectory = theta.double().cpu().numpy(), Trajectory()
+        ends, residuals = end * np.arange(1, pieces + 1) / pieces, []
+        with progress_bar(of="time", show=progress, total=end) as bar:
+            time = 0.0
+            for stop in ends.tolist():
+                solver = method(
+                    follower, time, state, stop, rtol=RTOL, atol=follower.atol(state, tolerance)
+                )
+                while solver.status == "running":
+                    time, before = float(solver.t), float(solver.t)
+                    with np.errstate(all="ignore"):
+                        solver.step()
+                    if solver.status == "failed" or len(trajectory) >= most:
+                        raise _unreachable(before, "steps become too short, as D loses rank")
+                    time, state, dense = float(solver.t), solver.y, solver.dense_output()
+                    if nodes is not None and time == stop:
+                        state, residual = follower.corrected(stop, state)
+                        residuals.append(residual)
+                    trajectory.append(dense, before, time, state)
+                    bar.update(time - bar.n)
+    corrected = torch.as_tensor(ends if nodes is not None else np.zeros(0), device="cpu")
+    return FollowedPath(
+        model, x.detach(), path, map.shapes, trajectory, corrected,
+        torch.tensor(residuals, dtype=torch.float64, device="cpu"), follower.evaluations,
+    )  # fmt: skip
+
+
+RTOL = 100 * float(np.finfo(float).eps)
+
+
+@dataclass(frozen=True, eq=False)
+class _Path:
+    """A path with its velocity, by differentiating twice."""
+
+    call: OutputPath
+    start: Tensor
+
+    def at(self, time: float) -> tuple[Tensor, Tensor]:
+        """The point and the velocity, (N, Q) each."""
+        with torch.enable_grad():
+            t = self.start.new_tensor(time).requires_grad_()
+            value = self.call(t)
+            back = torch.zeros_like(value).requires_grad_()
+            (slope,) = torch.autograd.grad(value, t, back, create_graph=True)
+            (velocity,) = torch.autograd.grad(slope, back)  # of back . x'(t), by back
+        return value.detach(), velocity
+
+    def require_start(self, tolerance: float) -> None:
+        if not callable(self.call):
+            raise InputError(f"path = {self.call!r} was given, but a function of t is needed.")
+        try:
+            value, _ = self.at(0.0)
+        except Exception as error:
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            raise InputError(
+                f"The path cannot be differentiated at t = 0 ({reason}): write it in torch, from a number t "
+                f"to outputs of shape {tuple(self.start.shape)}."
+            ) from error
+        if value.shape != self.start.shape:
+            raise InputError(
+                f"The path has outputs of shape {tuple(value.shape)}, but the model's are "
+                f"{tuple(self.start.shape)}."
+            )
+        distance = float(torch.linalg.vector_norm(value - self.start))
+        if not distance <= tolerance:
+            raise InputError(
+                f"The path starts {distance:.2g} away from the model's outputs: begin at model(x)."
+            )
+
+
+class _Follower:
+    """The velocity D^+ x'(t) as SciPy takes it, and corrections at nodes."""
+
+    def __init__(self, map: OutputMap, ranges: Factorisations, path: _Path) -> None:
+        self.map, self.ranges, self.path = map, ranges, path
+        self.evaluations = 0
+
+    def _theta(self, state: np.ndarray) -> Tensor:
+        return torch.from_numpy(np.ascontiguousarray(state)).to(self.path.start)
+
+    def __call__(self, time: float, state: np.ndarray) -> np.ndarray:
+        self.evaluations += 1
+        theta = self._theta(state)
+        graph = self.map.graph(theta)
+        if not bool(graph.outputs.isfinite().all()):
+            return np.full(len(state), np.nan)
+        velocity = self.path.at(time)[1].flatten()
+        found = self.ranges.at(theta, graph)
+        if found.rank < self.map.count:
+            outside = float(torch.linalg.vector_norm(velocity - found.project(velocity)))
+            if outside > TANGENT * float(torch.linalg.vector_norm(velocity)):
+                raise _unreachable(
+                    time,
+                    f"D has rank {found.rank} of {self.map.count}, and the velocity is not in its range",
+                )
+        return found.lift(velocity).double().cpu().numpy()
+
+    def atol(self, state: np.ndarray, tolerance: float) -> float:
+        """The error of each parameter that moves outputs by no more than the tolerance."""
+        objective = Objective(half_mean_squared_error, self.path.start)
+        clock = Clock(1, in_s=True)
+        field = Field(self.map, self.ranges, objective, clock, 0.0, self.path.start)
+        return tolerance / math.sqrt(len(state)) / field.norm(state)
+
+    def corrected(self, time: float, state: np.ndarray) -> tuple[np.ndarray, float]:
+        """Newton's iteration to the path, until rounding stops it; and the distance that is left."""
+        goal = self.path.at(time)[0]
+        theta, best, least = self._theta(state), self._theta(state), math.inf
+        for _ in range(NEWTON):
+            graph = self.map.graph(theta)
+            residual = goal - graph.outputs.detach()
+            size = float(torch.linalg.vector_norm(residual))
+            if not size < least / 2:
+                if size < least:
+                    best, least = theta, size
+                break
+            best, least = theta, size
+            theta = theta + self.ranges.at(theta, graph).lift(residual.flatten())
+        scale = max(1.0, float(torch.linalg.vector_norm(goal)))
+        if not least <= REACHED * scale:
+            raise _unreachable(time, f"no correction comes closer than {least:.1e}")
+        return best.double().cpu().numpy(), least
+
+
+def _unreachable(time: float, why: str) -> InputError:
+    return InputError(
+        f"The path leaves what the parameters can reach at t = {time:.6g} ({why}): choose another path, or "
+        "add parameters."
+    )

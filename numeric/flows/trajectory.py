@@ -1,0 +1,64 @@
+"""States along an integration, as polynomials between the steps: in memory, or in a file that grows.
+
+A step keeps its state at eight Chebyshev points, which determine the dense output of SciPy's Runge-Kutta
+methods, polynomials of degree 7 at most, without reference to their coefficients.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.integrate import DenseOutput
+
+from numeric.runs.store import GrowingArray
+
+DEGREE = 7
+NODES = -np.cos(np.pi * np.arange(DEGREE + 1) / DEGREE)  # on [-1, 1]
+WEIGHTS = np.where(np.arange(DEGREE + 1) % 2, -1.0, 1.0)  # barycentric
+WEIGHTS[[0, -1]] /= 2
+
+
+@dataclass
+class Trajectory:
+    """States (n,) from the start to where it has come; rows are (from, to, states at 8 points)."""
+
+    rows: list[np.ndarray] = field(default_factory=list, repr=False)
+    file: GrowingArray | None = None
+
+    @property
+    def times(self) -> np.ndarray:
+        """Of the start and the end of each step, (steps + 1,)."""
+        ends = np.array([row[:2] for row in self.rows])
+        return np.concatenate([ends[:1, 0], ends[:, 1]]) if len(ends) else np.zeros(0)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def append(self, dense: DenseOutput, start: float, stop: float, end: np.ndarray) -> None:
+        """Add a step; `end` is the state at its end, where the dense output may be rounded."""
+        times = (start + stop) / 2 + (stop - start) / 2 * NODES
+        states = np.stack([*(dense(time) for time in times[:-1]), end])
+        if self.rows:
+            states[0] = self.end
+        row = np.concatenate([[start, stop], states.ravel()])
+        self.rows.append(row)
+        if self.file is not None:
+            self.file.append(row)
+
+    @property
+    def end(self) -> np.ndarray:
+        """The last state."""
+        return self.rows[-1][2:].reshape(DEGREE + 1, -1)[-1]
+
+    def at(self, time: float) -> np.ndarray:
+        """The state at a time, (n,)."""
+        steps = len(self.rows)
+        row = self.rows[min(int(np.searchsorted(self.times[1:], time)), steps - 1)]
+        states = row[2:].reshape(DEGREE + 1, -1)
+        distance = (2 * time - row[0] - row[1]) / (row[1] - row[0]) - NODES
+        hit = np.abs(distance) < 1e-15
+        if hit.any():
+            return states[int(hit.argmax())].copy()
+        shares = WEIGHTS / distance
+        return shares @ states / shares.sum()

@@ -1,0 +1,155 @@
+"""Wrong calls of flows end in one sentence; those that a user is likely to make say what to do."""
+
+import math
+from functools import partial
+
+import pytest
+import torch
+from scipy.integrate import LSODA
+from torch import Tensor, nn
+
+from analytic import InputError
+from numeric import flows
+from refusals import require_refusals
+from test_flows import F64, QUIET, network, normal, small
+
+NET, X, Y = small()
+NAN = torch.full((4, 2), math.nan, **F64)
+
+
+def integrate(**wrong: object) -> object:
+    right = {"model": NET, "x": X, "y": Y, "until": 0.01, "tolerance": 1e-2}
+    return flows.integrate(**right | QUIET | wrong)
+
+
+def follow(**wrong: object) -> object:
+    start = NET(X).detach()
+    right = {"model": NET, "x": X, "path": lambda t: start + t * 0.01, "tolerance": 1e-2}
+    return flows.follow(**right | QUIET | wrong)
+
+
+def slide(**wrong: object) -> object:
+    return flows.slide(**{"model": NET, "x": X, "y": Y, "until": 0.01} | QUIET | wrong)
+
+
+def descend(**wrong: object) -> object:
+    right = {"model": NET, "x": X, "y": Y, "rule": flows.GradientDescent(), "steps": 1}
+    return flows.descend(**right | QUIET | wrong)
+
+
+def collapse(**wrong: object) -> object:
+    flow = integrate()
+    return flows.collapse(**{"flow": flow, "classes": [0, 0, 1, 1], "times": [0.0]} | wrong)
+
+
+def with_decay(outputs: Tensor, labels: Tensor) -> Tensor:
+    return (outputs - labels).square().sum() + sum(p.square().sum() for p in NET.parameters())
+
+
+class Noisy(nn.Module):
+    """Random in evaluation mode too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = network(2, 8, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.body(x) + torch.randn_like(self.body(x))
+
+
+LIKELY = {  # a wrong call, and what its sentence must say
+    "more outputs than parameters": (
+        partial(integrate, model=network(2, 1, 2), x=normal(4, 2), y=Y),
+        "at least 1 directions of outputs are lost",
+    ),
+    "alpha": (partial(integrate, alpha=1.5), "from 0 to 1"),
+    "t = 1": (partial(integrate, until=1.0), "give until below 1"),
+    "labels of another shape": (partial(integrate, y=Y[:, :1]), "outputs at x have"),
+    "class numbers as labels": (partial(integrate, y=torch.arange(4)), "one-hot"),
+    "a cost of parameters": (partial(integrate, cost=with_decay), "weight decay"),
+    "a cost of nothing": (
+        partial(integrate, cost=lambda a, b: b.sum().requires_grad_()),
+        "depend on the outputs",
+    ),
+    "a random cost": (
+        partial(integrate, cost=lambda a, b: (a * torch.randn_like(a)).sum()),
+        "random",
+    ),
+    "a random layer": (partial(integrate, model=Noisy()), "random"),
+    "equal inputs with different labels": (
+        partial(integrate, x=torch.cat([X[:3], X[1:2]]), y=Y),
+        "Inputs 1 and 3 are equal",
+    ),
+    "kinks": (
+        partial(integrate, model=network(2, 8, 2, phi=nn.ReLU)),
+        "flows.slide",
+    ),
+    "float32": (
+        partial(integrate, model=network(2, 8, 2).float(), x=X.float(), tolerance=1e-8),
+        "model.double()",
+    ),
+    "a path of another start": (partial(follow, path=lambda t: t * Y), "begin at model"),
+    "a smooth model that slides": (slide, "flows.integrate"),
+}
+
+
+@pytest.mark.parametrize("name", LIKELY)
+def test_likely_mistakes_are_explained(name: str) -> None:
+    call, says = LIKELY[name]
+    with pytest.raises(InputError) as refusal:
+        call()
+    assert says in str(refusal.value)
+
+
+WRONG = {
+    "integrate": (
+        integrate,
+        [
+            {"model": 3}, {"model": torch.sin}, {"x": "abc"}, {"x": X[:, :1]}, {"y": NAN}, {"y": Y[:3]},
+            {"alpha": -0.1}, {"alpha": "one"}, {"alpha": math.nan}, {"until": 0.0}, {"until": 1.1},
+            {"until": "late"}, {"duration": 0.0}, {"duration": math.inf}, {"cost": 3},
+            {"cost": lambda a, b: a}, {"cost": lambda a: a.sum()}, {"cost": lambda a, b: 1.0},
+            {"tolerance": 0.0}, {"tolerance": 1e-20}, {"method": "RK45"}, {"method": LSODA},
+            {"rcond": 0.0}, {"steps": 0}, {"memory": 0}, {"store": "/"},
+        ],
+    ),
+    "follow": (
+        follow,
+        [
+            {"path": 3}, {"path": lambda t: t}, {"path": lambda t: "abc"}, {"until": 0.0}, {"nodes": 0},
+            {"tolerance": -1.0}, {"method": 3}, {"model": network(2, 8, 2, phi=nn.ReLU)},
+        ],
+    ),
+    "slide": (slide, [{"y": Y[:3]}, {"until": 1.0}, {"tolerance": 0.0}, {"steps": 0.5}]),
+    "descend": (
+        descend,
+        [
+            {"rule": "sgd"}, {"rule": flows.GradientDescent(-1.0)}, {"steps": 0}, {"batch_size": 9},
+            {"rule": flows.GaussNewton(), "cost": lambda a, b: a.square().sum()}, {"y": Y[:, 0]},
+        ],
+    ),
+    "collapse": (
+        collapse,
+        [
+            {"flow": 3}, {"classes": [0, 1]}, {"classes": [0, 0, 2, 2]}, {"classes": [0.5] * 4},
+            {"times": []}, {"times": [0.5]}, {"layer": "9"},
+        ],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_calls_are_refused(name: str) -> None:
+    call, wrong = WRONG[name]
+    require_refusals((f"{name}({one})", partial(call, **one)) for one in wrong)
+
+
+def test_times_outside_a_flow_are_refused() -> None:
+    flow = integrate()
+    require_refusals((str(t), partial(flow.outputs, t)) for t in (-0.1, 0.5, math.nan, "now"))
+
+
+def test_fewer_parameters_can_be_accepted() -> None:
+    run = integrate(model=network(2, 1, 2), x=normal(4, 2), rank_deficient=True)
+    (event,) = run.events
+    assert len(event.directions) == 8 - event.after >= 1
