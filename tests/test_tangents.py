@@ -161,6 +161,17 @@ class Cubed(nn.Module):
         return self.read(Cube.apply(self.layer(x)) * self.scale)
 
 
+class Product(nn.Module):
+    """No use of its parameter has a rule."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Parameter(torch.randn(4, 3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.tanh(x @ self.table)
+
+
 class Partial(nn.Module):
     """Frozen parameters, and one that outputs do not depend on."""
 
@@ -209,6 +220,7 @@ CASES = {
     "uses without a rule": Case(Squared, (4,), ("scale", "read.weight")),
     "positions": Case(Positions, (3, 4), ("mixed.weight", "mixed.bias")),
     "own derivative": Case(Cubed, (4,), ("scale",)),
+    "no rule at all": Case(Product, (4,), ("table",)),
     "frozen and idle": Case(Partial, (4,)),
     "MultiheadAttention": Case(
         lambda: Opaque(nn.MultiheadAttention), (3, 4),

@@ -16,8 +16,8 @@ from torch import Tensor
 
 from numeric.inputs import ArrayLike
 from numeric.models import ModelLike
-from numeric.tangents.differentiation import Differentiation, differentiation
-from numeric.tangents.gradients import Gradients, concatenated
+from numeric.tangents.differentiated import Differentiation, differentiation
+from numeric.tangents.factored import Gradients, concatenated
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,5 +125,5 @@ def output_map(
     model: ModelLike, x: ArrayLike, memory: int, parameters: Mapping[str, Tensor] | None = None
 ) -> Iterator[OutputMap]:
     """Open a model at points x (N, ...) as a map of its trainable parameters."""
-    with differentiation(model, x, parameters) as run:
+    with differentiation(model, x, parameters, memory=memory) as run:
         yield OutputMap(run, memory)

@@ -284,7 +284,7 @@ class Trace:
 
     def unrecorded(self, leaves: Mapping[K, Tensor], back: Tensor) -> dict[K, Tensor | None]:
         """The gradients of back . outputs by the uses of leaves that were not recorded; None: no such use."""
-        if not self.outputs.requires_grad:
+        if not leaves or not self.outputs.requires_grad:
             return dict.fromkeys(leaves)
         found = torch.autograd.grad(
             self.outputs, list(leaves.values()), back, retain_graph=True, allow_unused=True
