@@ -97,7 +97,9 @@ def test_natural_gradient_of_gaussian_outputs_tends_to_the_flow_of_alpha_1() -> 
     assert run.losses[-1] / run.losses[0] == pytest.approx(share, rel=0.05)
 
 
-@pytest.mark.parametrize("rule", [flows.GaussNewton(), flows.LevenbergMarquardt()], ids=repr)
+@pytest.mark.parametrize(
+    "rule", [flows.GaussNewton(), flows.LevenbergMarquardt()], ids=lambda rule: type(rule).__name__
+)
 def test_rules_with_a_safeguard_never_raise_the_loss(rule: object) -> None:
     net, x, y = small()
     run = flows.descend(net, x, 3 * y, rule, steps=12, **QUIET)
