@@ -50,6 +50,20 @@ def layer(tile: Tile, tangent: bool, plain: bool) -> Callable[..., tuple[Tensor,
     return compile_program(program, allocate(program))
 
 
+def averages(tile: Tile, tangent: bool) -> Callable[..., tuple[Tensor, ...]]:
+    """As `layer` without scales, from (kxx, kxy, kyy, det, theta, free): averages alone, times theta."""
+    outputs = [_distribute_constants(tile.kernel)]
+    if tangent:
+        outputs.append(tile.slope * theta)
+    program = translate(outputs)
+    step, zero = compile_program(program, allocate(program)), (0.0,) * len(NUMBERS)
+
+    def call(kxx: Tensor, kxy: Tensor, kyy: Tensor, det: Tensor, theta: Tensor, free: object) -> tuple:
+        return step(kxx, kxy, kyy, det, theta, *zero, free)
+
+    return call
+
+
 @dataclass(frozen=True)
 class Instruction:
     """result = call(*operands), where `factor` multiplies the last operand, or the last two of addcmul.

@@ -1,0 +1,177 @@
+r"""Activations: $K' = E[\phi\phi]$ and $\Theta' = E[\phi'\phi']\,\Theta$ at the covariance of each pair of positions.
+
+Averages are those of `infinite.layers`. A pair whose correlation is 1 to rounding counts as collinear, so that
+coincident points get the exact slope; at an angle a above that the slope of a kink is accurate to 1e-16 / a.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from numeric.infinite.composition.covariance import Covariance
+from numeric.infinite.composition.finite import Draw, Function
+from numeric.infinite.composition.layer import Needs
+from numeric.infinite.composition.signal import Scales, Signal, require_centred
+from numeric.infinite.layers import Layer, Rows, full
+from numeric.inputs import InputError
+from numeric.kernels.scratch_memory import Fresh, Scratch
+
+NEAR = 1e-2  # sin^2 of the angle below which the arc sine loses digits, and the arc tangent is taken
+SNAP = 64  # ulps of sin^2 that the rounding of covariances leaves at coincident points
+CELLS = 2**15  # numbers of a block: a few of them fit into the cache
+LARGE = 2**24  # the same on other devices than the CPU
+
+
+@dataclass(frozen=True, eq=False)
+class Variances:
+    """Variances of signals as rows of a Gram matrix: each position of each signal is one."""
+
+    rows: Rows  # n * positions
+    positions: int
+
+    def __getitem__(self, index: slice) -> Variances:
+        ends = (None if end is None else end * self.positions for end in (index.start, index.stop))
+        return Variances(self.rows[slice(*ends)], self.positions)
+
+
+@dataclass(frozen=True)
+class Nonlinearity:
+    """An activation of `analytic`; Network makes it from the activation itself.
+
+    Refused are signals that are not Gaussian, because no weights come just before.
+
+    >>> from analytic.activations import relu
+    >>> Nonlinearity(Layer(relu)).after(Signal((), None, centred=True)).centred
+    False
+    """
+
+    layer: Layer
+    needs: ClassVar[Needs] = Needs(own=True)
+
+    def after(self, signal: Signal) -> Signal:
+        require_centred(signal, self.layer.activation.name)
+        return replace(signal, centred=False)
+
+    def observe(self, own: Covariance, tangent: bool, scales: Scales) -> Variances:
+        variances = own.variances().reshape(-1)
+        if not torch.isfinite(variances * variances).all():
+            raise InputError(
+                f"Variances before {self.layer.activation.name} are too large for {variances.dtype}, or "
+                "points are NaN or infinite: remove those, scale the points or sigma_w down, or use float64."
+            )
+        return Variances(self.layer.rows(self.layer.clamped(variances), tangent), own.signal.positions)
+
+    def advance(
+        self, state: Covariance, rows: Variances, columns: Variances, scales: Scales
+    ) -> Covariance:
+        signal = self.after(state.signal)
+        if state.own and state.same and not state.pairs:
+            V = state.matrices(state.k)
+            V = self.layer.clamped(V)
+            if state.theta is not None:
+                state.matrices(state.theta).mul_(full(self.layer.square_slope(V), V))
+            state.matrices(state.k).copy_(full(self.layer.square(V), V))
+        elif self.layer.closed:
+            self._closed_forms(state, rows.rows.V, columns.rows.V)
+        else:
+            self._series(state, rows.rows, columns.rows)
+        return replace(state, signal=signal)
+
+    def _closed_forms(self, state: Covariance, rows: Tensor, columns: Tensor) -> None:
+        k = state.matrices(state.k)
+        theta = None if state.theta is None else state.matrices(state.theta)
+        kxx, kyy = state.row_values(rows), state.column_values(columns)
+        on_host = k.device.type == "cpu"
+        height, width = k.shape[1:]
+        cells = CELLS if on_host else LARGE
+        memory = Scratch(max(cells, width), k) if on_host and height * width > cells else Fresh()
+        for b, i in _blocks(k.shape, cells):
+            parts = (k[b, i], kxx[b if len(kxx) > 1 else slice(None), i], kyy[b if len(kyy) > 1 else slice(None)])
+            tangent = None if theta is None else theta[b, i]
+            if isinstance(memory, Scratch):
+                parts, tangent = (tuple(part[0] for part in parts), None if tangent is None else tangent[0])
+            self._block(*parts, tangent, memory)
+
+    def _block(
+        self, k: Tensor, kxx: Tensor, kyy: Tensor, theta: Tensor | None, memory: Scratch | Fresh
+    ) -> None:
+        """One block, in place."""
+        memory.begin(*k.shape[-2:])
+        det, near = None, None
+        if self.layer.needs_det:
+            det = torch.mul(kxx, kyy, out=memory[0]).addcmul_(k, k, value=-1)
+            both = torch.mul(kxx, kyy, out=memory[1])
+            near = ~(det >= NEAR * both)
+            if near.any():
+                at = near.nonzero(as_tuple=True)
+                listed = tuple(part.expand_as(k)[at] for part in (kxx, kyy, k, det))
+                slopes = None if theta is None else theta[at]
+                k.masked_fill_(near, 0.0)
+                torch.where(near, both, det, out=det)
+            else:
+                near = None
+            memory.keep(det)
+        step = self.layer.averages(theta is not None)
+        kernel, *tangent = step(kxx, k, kyy, det, theta, memory)
+        k.copy_(kernel)
+        if theta is not None:
+            theta.copy_(tangent[0])
+        if near is not None:
+            kernel, slope = self._near(*listed, theta is not None)
+            k[at] = kernel
+            if theta is not None:
+                theta[at] = slope * slopes
+
+    def _near(
+        self, kxx: Tensor, kyy: Tensor, k: Tensor, det: Tensor, slopes: bool
+    ) -> tuple[Tensor, Tensor | None]:
+        """Averages of nearly collinear pairs, listed."""
+        both = kxx * kyy
+        det = torch.where(det < SNAP * torch.finfo(k.dtype).eps * both, 0.0, det)
+        if self.layer.jumps:
+            det = det.clamp_min(torch.finfo(det.dtype).tiny)
+        pairs = self.layer.elements(kxx, kyy, k, det, slopes)
+        return pairs.kernel, pairs.slope
+
+    def _series(self, state: Covariance, rows: Rows, columns: Rows) -> None:
+        """Averages by quadrature, one matrix at a time."""
+        k = state.matrices(state.k)
+        theta = None if state.theta is None else state.matrices(state.theta)
+        numbers = torch.arange(len(rows.V), device=k.device)
+        others = torch.arange(len(columns.V), device=k.device)
+        i, j = state.row_values(numbers).squeeze(2), state.column_values(others).squeeze(1)
+        alone = state.own and state.same  # equal positions are averages of one variable
+        for b in range(len(k)):
+            some, other = rows[i[b % len(i)]], columns[j[b % len(j)]]
+            equal = alone and b < state.n
+            if equal:
+                k[b].fill_diagonal_(0)  # overwritten below: a correlation of 1 would be integrated alone
+            pairs = self.layer.pairs(some, other, k[b], None, theta is not None)
+            k[b] = pairs.kernel
+            if equal:
+                k[b].diagonal().copy_(self.layer.square(some.V))
+            if theta is not None and pairs.slope is not None:
+                slope = pairs.slope
+                if equal:
+                    slope.diagonal().copy_(self.layer.square_slope(some.V))
+                theta[b] *= slope
+
+    def finite(self, signal: Signal, inputs: int, outputs: int, draw: Draw) -> nn.Module:
+        return Function(self.layer.activation.phi.torch)
+
+
+def _blocks(shape: torch.Size, cells: int) -> Iterator[tuple[slice, slice]]:
+    """Matrices and rows of blocks of so many numbers at most, or of one row."""
+    count, height, width = shape
+    if height * width <= cells:
+        step = max(1, cells // (height * width))
+        yield from ((slice(b, b + step), slice(None)) for b in range(0, count, step))
+        return
+    step = max(1, cells // width)
+    for b in range(count):
+        yield from ((slice(b, b + 1), slice(i, i + step)) for i in range(0, height, step))
