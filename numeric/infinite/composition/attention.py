@@ -60,8 +60,8 @@ class SelfAttention:
                 return (left @ rows.mT).reshape(k.shape)
             return torch.einsum("nqmp,mrp->nqmr", left.reshape(n, p, m, p), columns).reshape(k.shape)
 
-        averaged = state.map(attend, self.after(state.signal))
-        return state.weighted(averaged, scales.of(self.sigma_w, self.sigma_b), numbers=1)
+        sums = state.map(attend, self.after(state.signal))
+        return state.weighted(sums, scales.of(self.sigma_w, self.sigma_b), numbers=1)
 
     def finite(self, signal: Signal, inputs: int, outputs: int, draw: Draw) -> nn.Module:
         return _Attention(self, inputs, outputs, draw)

@@ -55,9 +55,9 @@ class Convolution:
 
     def advance(self, state: Covariance, rows: None, columns: None, scales: Scales) -> Covariance:
         numbers = self.size ** len(state.signal.space)
-        mean = partial(filter_mean, state, self.size, self.stride, self.padding)
-        averaged = state.map(mean, self.after(state.signal))
-        return state.weighted(averaged, scales.of(self.sigma_w, self.sigma_b), numbers)
+        total = partial(filter_sums, state, self.size, self.stride, self.padding)
+        sums = state.map(total, self.after(state.signal))
+        return state.weighted(sums, scales.of(self.sigma_w, self.sigma_b), numbers)
 
     def finite(self, signal: Signal, inputs: int, outputs: int, draw: Draw) -> nn.Module:
         axes, draw = len(signal.space), draw.with_scales(self.sigma_w, self.sigma_b)
@@ -69,13 +69,13 @@ class Convolution:
         return Weights(draw, inputs, outputs, (self.size,) * axes, contract)
 
 
-def filter_mean(state: Covariance, size: int, stride: int, padding: Padding, k: Tensor) -> Tensor:
-    """Means of k over the taps of a filter, along all axes of positions of the state."""
+def filter_sums(state: Covariance, size: int, stride: int, padding: Padding, k: Tensor) -> Tensor:
+    """Sums of k over the taps of a filter, along all axes of positions of the state."""
     axes = state.row_axes
     others = state.column_axes if state.pairs else (None,) * len(axes)
     for axis, other in zip(axes, others, strict=True):
         k = filter_sum(k, axis, other, size, stride, padding)
-    return k.div_(size ** len(axes))
+    return k
 
 
 def require_padding(padding: Padding) -> None:

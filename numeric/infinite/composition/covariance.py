@@ -78,26 +78,28 @@ class Covariance:
         theta = None if self.theta is None else linear(self.theta)
         return replace(self, k=linear(self.k), theta=theta, signal=signal, **changes)
 
-    def weighted(self, averaged: Covariance, scales: Scales, numbers: int) -> Covariance:
+    def weighted(
+        self, sums: Covariance, scales: Scales, numbers: int, copies: int = 1
+    ) -> Covariance:
         r"""After weights: $K' = \sigma_w^2 \bar K + \sigma_b^2$, $\Theta' = \text{rates}(\bar K, 1) + \sigma_w^2\bar\Theta$.
 
-        `averaged` holds means over the filter, of so many `numbers` per channel; this one is before it.
+        `sums` holds sums over the filter, of so many `numbers`, which are overwritten; means have a bar. Each
+        number may stand for several `copies` that the fan-in counts. This covariance is before the filter.
         """
         signal = self.signal
-        weights, biases = scales.rates(signal.channels, numbers * signal.copies)
-        scale, bias = scales.sigma_w**2, scales.sigma_b**2
-        mean, theta = averaged.k, averaged.theta
+        scale, bias = scales.sigma_w**2 / numbers, scales.sigma_b**2
+        k, theta = sums.k, sums.theta
         if not self.tangent:
-            return replace(averaged, k=mean.mul_(scale).add_(bias))
-        if (weights, biases) == (scale, bias):
-            k = mean.mul_(scale) if scale != 1 else mean
-            k = k.add_(bias) if bias else k
-            tangent = k.clone() if theta is None else theta.mul_(scale).add_(k)
+            return replace(sums, k=_scaled(k, scale, bias))
+        weights, biases = scales.rates(signal.channels, numbers * copies * signal.copies)
+        if (weights, biases) == (scales.sigma_w**2, bias):
+            k = _scaled(k, scale, bias)
+            theta = k.clone() if theta is None else torch.add(k, theta, alpha=scale, out=theta)
         else:
-            tangent = mean * weights + biases
-            tangent = tangent if theta is None else tangent.add_(theta, alpha=scale)
-            k = mean.mul_(scale).add_(bias)
-        return replace(averaged, k=k, theta=tangent)
+            own = torch.add(_constant(biases, k), k, alpha=weights / numbers)
+            theta = own if theta is None else torch.add(own, theta, alpha=scale, out=theta)
+            k = _scaled(k, scale, bias)
+        return replace(sums, k=k, theta=theta)
 
     def matrices(self, k: Tensor) -> Tensor:
         """k as a batch of matrices (b, R, C), of which rows and columns are signals, positions or both."""
@@ -145,3 +147,12 @@ class Covariance:
     def variances(self) -> Tensor:
         """Those of an `own` covariance, (n, *space)."""
         return self.equal_positions().k[0, ..., 0].movedim(-1, 0)
+
+
+def _scaled(k: Tensor, scale: float, bias: float) -> Tensor:
+    """scale k + bias, in place and in one pass."""
+    return torch.add(_constant(bias, k), k, alpha=scale, out=k)
+
+
+def _constant(value: float, like: Tensor) -> Tensor:
+    return torch.tensor(value, dtype=like.dtype, device=like.device)

@@ -35,8 +35,8 @@ class Dense:
         return signal.weighted()
 
     def advance(self, state: Covariance, rows: None, columns: None, scales: Scales) -> Covariance:
-        averaged = state.map(lambda k: k, self.after(state.signal))
-        return state.weighted(averaged, scales.of(self.sigma_w, self.sigma_b), numbers=1)
+        sums = state.map(lambda k: k, self.after(state.signal))
+        return state.weighted(sums, scales.of(self.sigma_w, self.sigma_b), numbers=1)
 
     def finite(self, signal: Signal, inputs: int, outputs: int, draw: Draw) -> nn.Module:
         draw = draw.with_scales(self.sigma_w, self.sigma_b)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numeric.infinite.composition.network import Network
 
 COPIES = 6  # covariances alive at once: two before a layer, two after it, and what it needs between
-CELLS = 2**20  # numbers of a covariance in a tile: a few of them fit into a large cache
+CELLS = 2**16  # numbers of a covariance in a tile, if one pair has no more: a few of them fit into the cache
 LARGE = 2**25  # the same on other devices than the CPU
 
 

@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from numeric.infinite.composition.convolution import filter_mean, require_padding
+from numeric.infinite.composition.convolution import filter_sums, require_padding
 from numeric.infinite.composition.covariance import Covariance
 from numeric.infinite.composition.finite import Draw, Weights
 from numeric.infinite.composition.layer import Needs
@@ -47,8 +47,8 @@ class Window:
     def after(self, space: tuple[int, ...]) -> tuple[int, ...]:
         return tuple(self.padding.size(length, self.size, 1) for length in space)
 
-    def mean(self, state: Covariance, k: Tensor) -> Tensor:
-        return filter_mean(state, self.size, 1, self.padding, k)
+    def sums(self, state: Covariance, k: Tensor) -> Tensor:
+        return filter_sums(state, self.size, 1, self.padding, k)
 
     def convolve(self, h: Tensor, weight: Tensor) -> Tensor:
         return F.conv2d(self.padding.pad(h, self.size, 1), weight)
@@ -105,16 +105,16 @@ class Lift:
         after, scales = self.after(state.signal), scales.of(self.sigma_w, self.sigma_b)
         if isinstance(self.group, Action):
             support = _members(self.support, self.group.positions)
-            averaged = state.map(partial(_table_mean, state, self.group.moves[:, support]), after)
-            return state.weighted(averaged, scales, len(support))
+            sums = state.map(partial(_table_sums, state, self.group.moves[:, support]), after)
+            return state.weighted(sums, scales, len(support))
         window, group = _require_window(self.support), self.group
 
-        def mean(k: Tensor) -> Tensor:
+        def total(k: Tensor) -> Tensor:
             if state.pairs:
                 k = torch.cat([group.turn(g, k) for g in range(group.order)])
-            return window.mean(state, k)
+            return window.sums(state, k)
 
-        return state.weighted(state.map(mean, after), scales, window.size**2)
+        return state.weighted(state.map(total, after), scales, window.size**2)
 
     def finite(self, signal: Signal, inputs: int, outputs: int, draw: Draw) -> nn.Module:
         draw, group = draw.with_scales(self.sigma_w, self.sigma_b), self.group
@@ -165,11 +165,11 @@ class GroupConvolution:
         over = state.signal.over
         if isinstance(over, Action):
             support = _members(self.support, over.order)
-            mean = partial(_table_mean, state, over.group.products[:, support])
-            return state.weighted(state.map(mean, after), scales, len(support))
+            total = partial(_table_sums, state, over.group.products[:, support])
+            return state.weighted(state.map(total, after), scales, len(support))
         window = _require_window(self.support)
-        averaged = state.map(partial(window.mean, state), after)
-        return state.weighted(averaged, scales, state.signal.orbit * window.size**2)
+        sums = state.map(partial(window.sums, state), after)
+        return state.weighted(sums, scales, window.size**2, copies=state.signal.orbit)
 
     def finite(self, signal: Signal, inputs: int, outputs: int, draw: Draw) -> nn.Module:
         draw, over = draw.with_scales(self.sigma_w, self.sigma_b), signal.over
@@ -191,18 +191,18 @@ class GroupConvolution:
         return Weights(draw, inputs, outputs, (over.order, window.size, window.size), contract)
 
 
-def _table_mean(state: Covariance, sources: Tensor, k: Tensor) -> Tensor:
-    """Means over the columns of `sources` (order, |S|), positions that the values at each element come from."""
+def _table_sums(state: Covariance, sources: Tensor, k: Tensor) -> Tensor:
+    """Sums over the columns of `sources` (order, |S|), positions that the values at each element come from."""
     sources = sources.to(k.device)
-    order, count = sources.shape
+    order = len(sources)
     n, m, p = state.n, state.m, state.signal.positions
     if not state.pairs:
-        return k.reshape(p, n, m)[sources].mean(1).reshape(1, order, n, m)
+        return k.reshape(p, n, m)[sources].sum(1).reshape(1, order, n, m)
     total = k.new_zeros(n, order, m, order)
     k = k.reshape(n, p, m, p)
     for at in sources.T:
         total += k[:, at][..., at]
-    return total.div_(count).reshape(1, n, order, m, order)
+    return total.reshape(1, n, order, m, order)
 
 
 def _table_weights(draw: Draw, inputs: int, outputs: int, sources: Tensor) -> Weights:

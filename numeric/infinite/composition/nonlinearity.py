@@ -17,7 +17,7 @@ from numeric.infinite.composition.covariance import Covariance
 from numeric.infinite.composition.finite import Draw, Function
 from numeric.infinite.composition.layer import Needs
 from numeric.infinite.composition.signal import Scales, Signal, require_centred
-from numeric.infinite.layers import Layer, Rows, full
+from numeric.infinite.layers import Layer, Pairs, Rows, full
 from numeric.inputs import InputError
 from numeric.kernels.scratch_memory import Fresh, Scratch
 
@@ -105,38 +105,31 @@ class Nonlinearity:
         det, near = None, None
         if self.layer.needs_det:
             det = torch.mul(kxx, kyy, out=memory[0]).addcmul_(k, k, value=-1)
-            both = torch.mul(kxx, kyy, out=memory[1])
-            near = ~(det >= NEAR * both)
-            if near.any():
-                at = near.nonzero(as_tuple=True)
-                listed = tuple(part.expand_as(k)[at] for part in (kxx, kyy, k, det))
-                slopes = None if theta is None else theta[at]
-                k.masked_fill_(near, 0.0)
-                torch.where(near, both, det, out=det)
-            else:
-                near = None
+            near = _nearly_collinear(det, kxx, kyy, memory)
             memory.keep(det)
-        step = self.layer.averages(theta is not None)
-        kernel, *tangent = step(kxx, k, kyy, det, theta, memory)
-        k.copy_(kernel)
-        if theta is not None:
-            theta.copy_(tangent[0])
         if near is not None:
-            kernel, slope = self._near(*listed, theta is not None)
-            k[at] = kernel
+            at = near.nonzero(as_tuple=True)
+            listed = tuple(part.expand_as(k)[at] for part in (kxx, kyy, k, det))
+            tangents = None if theta is None else theta[at]
+            k[at], det[at] = 0.0, (listed[0] * listed[1])  # orthogonal, to be overwritten below
+        kernel, *tangent = self.layer.averages(theta is not None)(kxx, k, kyy, det, theta, memory)
+        if kernel is not k:
+            k.copy_(full(kernel, k))
+        if theta is not None and tangent[0] is not theta:
+            theta.copy_(full(tangent[0], theta))
+        if near is not None:
+            pairs = self._near(*listed, theta is not None)
+            k[at] = pairs.kernel
             if theta is not None:
-                theta[at] = slope * slopes
+                theta[at] = pairs.slope * tangents
 
-    def _near(
-        self, kxx: Tensor, kyy: Tensor, k: Tensor, det: Tensor, slopes: bool
-    ) -> tuple[Tensor, Tensor | None]:
+    def _near(self, kxx: Tensor, kyy: Tensor, k: Tensor, det: Tensor, slopes: bool) -> Pairs:
         """Averages of nearly collinear pairs, listed."""
-        both = kxx * kyy
-        det = torch.where(det < SNAP * torch.finfo(k.dtype).eps * both, 0.0, det)
+        rounding = SNAP * torch.finfo(k.dtype).eps
+        det = torch.where(det < rounding * kxx * kyy, 0.0, det)
         if self.layer.jumps:
             det = det.clamp_min(torch.finfo(det.dtype).tiny)
-        pairs = self.layer.elements(kxx, kyy, k, det, slopes)
-        return pairs.kernel, pairs.slope
+        return self.layer.elements(kxx, kyy, k, det, slopes)
 
     def _series(self, state: Covariance, rows: Rows, columns: Rows) -> None:
         """Averages by quadrature, one matrix at a time."""
@@ -175,3 +168,15 @@ def _blocks(shape: torch.Size, cells: int) -> Iterator[tuple[slice, slice]]:
     step = max(1, cells // width)
     for b in range(count):
         yield from ((slice(b, b + 1), slice(i, i + step)) for i in range(0, height, step))
+
+
+def _nearly_collinear(
+    det: Tensor, kxx: Tensor, kyy: Tensor, memory: Scratch | Fresh
+) -> Tensor | None:
+    """Where sin^2 of the angle is below NEAR, or None if nowhere; the cheapest test that decides comes first."""
+    if det.amin() >= NEAR * kxx.amax() * kyy.amax():
+        return None
+    least = torch.mul(kxx, kyy, out=memory[1]).mul_(-NEAR).add_(det)
+    if least.amin() >= 0:
+        return None
+    return ~(least >= 0)
