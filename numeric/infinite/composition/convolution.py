@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -73,9 +74,15 @@ def filter_sums(state: Covariance, size: int, stride: int, padding: Padding, k: 
     """Sums of k over the taps of a filter, along all axes of positions of the state."""
     axes = state.row_axes
     others = state.column_axes if state.pairs else (None,) * len(axes)
-    for axis, other in zip(axes, others, strict=True):
-        k = filter_sum(k, axis, other, size, stride, padding)
-    return k
+
+    def total(part: Tensor) -> Tensor:
+        for axis, other in zip(axes, others, strict=True):
+            part = filter_sum(part, axis, other, size, stride, padding)
+        return part
+
+    if len(k) == 1:
+        return total(k)
+    return torch.cat([total(part) for part in k.split(1)])  # each stays in the cache
 
 
 def require_padding(padding: Padding) -> None:

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from numeric.infinite.composition.network import Network
 
 COPIES = 6  # covariances alive at once: two before a layer, two after it, and what it needs between
-CELLS = 2**16  # numbers of a covariance in a tile, if one pair has no more: a few of them fit into the cache
-LARGE = 2**25  # the same on other devices than the CPU
+TILE = 2**23  # bytes of a covariance in a tile: calls are then long enough, and near the cache
+LARGE = 2**28  # the same on other devices than the CPU
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,8 +69,8 @@ class Recursion:
                 f"memory = {self.network.memory} bytes was given, but one pair of signals needs {one}"
                 f"{f' on {threads} threads' if threads > 1 else ''}: give at least that."
             )
-        most = CELLS if x.device.type == "cpu" else LARGE
-        return max(1, min(self.network.memory // one, most // cells))
+        most = TILE if x.device.type == "cpu" else LARGE
+        return max(1, min(self.network.memory // one, most // (cells * x.element_size())))
 
     def observe(self, x: Tensor, diagonal: bool) -> Observations:
         """What the layers observe of x, and the diagonal of the kernel."""

@@ -23,7 +23,7 @@ from numeric.kernels.scratch_memory import Fresh, Scratch
 
 NEAR = 1e-2  # sin^2 of the angle below which the arc sine loses digits, and the arc tangent is taken
 SNAP = 64  # ulps of sin^2 that the rounding of covariances leaves at coincident points
-CELLS = 2**15  # numbers of a block: a few of them fit into the cache
+CELLS = 2**17  # numbers of a block: a few of them stay near the processor
 LARGE = 2**24  # the same on other devices than the CPU
 
 

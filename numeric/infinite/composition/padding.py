@@ -113,26 +113,78 @@ def filter_sum(
 
     `other` is None where only equal positions are kept, so that one axis stands for both.
     """
+    if isinstance(padding, Same) and stride == 1 and other == k.ndim - 1 and 1 < taps:
+        return _sum_along_rows(k, axis, taps, padding)
     length = k.shape[axis]
-    size = padding.size(length, taps, stride)
     shape = list(k.shape)
-    shape[axis] = size
+    shape[axis] = padding.size(length, taps, stride)
     if other is not None:
-        shape[other] = size
-    out: Tensor | None = None
+        shape[other] = shape[axis]
+    out = k.new_empty(shape)
     middle = (taps - 1) // 2  # the tap that reaches every output, wherever there is one
-    for tap in sorted(range(taps), key=lambda tap: tap != middle):
-        pieces = padding.pieces(tap, length, taps, stride)
-        blocks = product(pieces, pieces) if other is not None else ((piece, None) for piece in pieces)
-        for row, column in blocks:
-            into, of = [slice(None)] * k.ndim, [slice(None)] * k.ndim
-            into[axis], of[axis] = row
-            if other is not None and column is not None:
-                into[other], of[other] = column
-            part = k[tuple(of)]
-            if out is None and list(part.shape) == shape:
-                out = part.clone(memory_format=torch.contiguous_format)
-                continue
-            out = k.new_zeros(shape) if out is None else out
-            out[tuple(into)].add_(part)
-    return k.new_zeros(shape) if out is None else out
+    blocks = [
+        _block(k.ndim, axis, other, row, column)
+        for tap in sorted(range(taps), key=lambda tap: tap != middle)
+        for row, column in _squares(padding.pieces(tap, length, taps, stride), other)
+    ]
+    (into, of), *rest = blocks
+    if out[into].shape == out.shape:
+        out.copy_(k[of])
+    else:
+        rest = blocks
+        out.zero_()
+    for into, of in rest:
+        out[into].add_(k[of])
+    return out
+
+
+def _squares(pieces: list[Piece], other: int | None) -> list[tuple[Piece, Piece]]:
+    """Pieces of rows with those of columns, which are the same ones where there are no columns."""
+    return list(product(pieces, pieces)) if other is not None else [(p, p) for p in pieces]
+
+
+def _block(
+    ndim: int, axis: int, other: int | None, row: Piece, column: Piece
+) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
+    into, of = [slice(None)] * ndim, [slice(None)] * ndim
+    into[axis], of[axis] = row
+    if other is not None:
+        into[other], of[other] = column
+    return tuple(into), tuple(of)
+
+
+def _sum_along_rows(k: Tensor, axis: int, taps: int, padding: Same) -> Tensor:
+    """`filter_sum` where the axis of y is the last: whole rows are shifted, as short loops would be slow.
+
+    What a shift carries over from one row to the next is overwritten by what was there.
+    """
+    length, inner = k.shape[-1], k.shape[axis + 1 :].numel()
+    before = padding.before(length, taps, 1)[0]
+    rows = k.reshape(-1, k.shape[axis], inner)
+    out: Tensor | None = None
+    for tap in sorted(range(taps), key=lambda tap: tap != before):
+        d = tap - before
+        if d == 0:
+            continue
+        top, bottom = max(0, -d), min(0, -d)
+        if top >= length or -bottom >= length:
+            continue
+        into = (slice(None), slice(top, k.shape[axis] + bottom), slice(top, inner + bottom))
+        of = (slice(None), slice(max(0, d), k.shape[axis] + min(0, d)), slice(max(0, d), inner + min(0, d)))
+        edge = slice(0, top) if d < 0 else slice(length + bottom, length)
+        if out is None:
+            out = torch.empty_like(rows)
+            torch.add(rows[into], rows[of], out=out[into])
+            idle = slice(0, top) if d < 0 else slice(k.shape[axis] + bottom, None)
+            out[:, idle] = rows[:, idle]
+            ends = slice(0, top) if d < 0 else slice(inner + bottom, None)
+            out[:, :, ends] = rows[:, :, ends]
+            out.view(*out.shape[:2], -1, length)[..., edge] = rows.view(
+                *out.shape[:2], -1, length
+            )[..., edge]
+        else:
+            at_edge = out.view(*out.shape[:2], -1, length)[..., edge]
+            kept = at_edge.clone()
+            out[into].add_(rows[of])
+            at_edge.copy_(kept)
+    return (rows.clone() if out is None else out).view(k.shape)
