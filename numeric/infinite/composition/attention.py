@@ -58,7 +58,8 @@ class SelfAttention:
             left = rows @ k.reshape(n, p, m * p)
             if state.own:
                 return (left @ rows.mT).reshape(k.shape)
-            return torch.einsum("nqmp,mrp->nqmr", left.reshape(n, p, m, p), columns).reshape(k.shape)
+            both = torch.einsum("nqmp,mrp->nqmr", left.reshape(n, p, m, p), columns)
+            return both.contiguous().view(k.shape)
 
         sums = state.map(attend, self.after(state.signal))
         return state.weighted(sums, scales.of(self.sigma_w, self.sigma_b), numbers=1)
