@@ -1,8 +1,8 @@
-"""Kernels of convolutional networks: motions of the grid against the whole tensor, and a deep one against its floor.
+"""Kernels of convolutional networks: p4 against the whole tensor, and a deep one against its floor.
 
 The whole tensor has a covariance for each pair of rotations and pixels. The floor of a deep network are the
-elementwise passes that its recursion cannot avoid, on memory that stays in the cache: for each filter of three
-taps its additions to K and Theta, for each ReLU one arc sine, one root and the products around them.
+elementwise passes that its recursion cannot avoid, on memory that stays in the cache: for each filter of
+three taps its additions to K and Theta, for each ReLU one arc sine, one root and the products around them.
 """
 
 from __future__ import annotations
@@ -145,7 +145,9 @@ def _group_mean(k: Tensor, side: int) -> Tensor:
     n = len(k)
     k = k.reshape(n, 4, side, side, n, 4, side, side)
     padded = torch.nn.functional.pad(k, (1, 1, 1, 1))
-    padded = torch.nn.functional.pad(padded.movedim((2, 3), (-2, -1)), (1, 1, 1, 1)).movedim((-2, -1), (2, 3))
+    padded = torch.nn.functional.pad(padded.movedim((2, 3), (-2, -1)), (1, 1, 1, 1)).movedim(
+        (-2, -1), (2, 3)
+    )
     out = torch.zeros_like(k)
     for r in range(4):
         for other in range(4):

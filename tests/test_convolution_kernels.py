@@ -1,4 +1,4 @@
-"""Convolutional kernels against formulas without their code: by weights one at a time, and on whole tensors."""
+"""Convolutional kernels against formulas without their code: weight by weight, and on whole tensors."""
 
 import math
 from itertools import product
@@ -35,7 +35,9 @@ EPS = torch.finfo(torch.float64).eps
 
 
 def signals(n: int, *shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(n, *shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    return torch.randn(
+        n, *shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
+    )
 
 
 def by_each_weight(module: nn.Module, x: Tensor, y: Tensor, pairs: bool) -> Tensor:
@@ -74,11 +76,18 @@ LINEAR = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("pairs", [True, False], ids=["pairs", "equal positions"])
-@pytest.mark.parametrize("parametrisation", [NTK(), Standard(2)], ids=["ntk", "standard"])
+@pytest.mark.parametrize(
+    ("pairs", "parametrisation"),
+    [
+        (True, NTK()),
+        (False, Standard(2)),
+        *(pytest.param(*case, marks=sweep) for case in ((False, NTK()), (True, Standard(2)))),
+    ],
+    ids=["pairs, ntk", "equal positions, standard", "equal positions, ntk", "pairs, standard"],
+)
 @pytest.mark.parametrize("name", LINEAR)
 def test_a_linear_layer_is_the_sum_over_its_weights(
-    name: str, parametrisation: object, pairs: bool
+    name: str, pairs: bool, parametrisation: object
 ) -> None:
     """Of one layer the tangent kernel is exact at any width; its covariance is that times the variance."""
     layer, shape = LINEAR[name]
@@ -161,7 +170,13 @@ def test_four_convolutional_kernels_stand_for_the_whole_tensor(padding: object) 
     for ours, exact in ((net.nngp, nngp), (net.ntk, ntk)):
         assert ((ours(x) / exact - 1)[off].abs() < 64 * EPS).all()
         assert ((ours(x) / exact - 1).abs() < 1e-8).all()
-    layers = [Convolution(3, padding=padding), relu, Convolution(3, padding=padding), relu, GlobalPool()]
+    layers = [
+        Convolution(3, padding=padding),
+        relu,
+        Convolution(3, padding=padding),
+        relu,
+        GlobalPool(),
+    ]
     plain = Network(layers, 1.4, 0.3).ntk
     mean = sum(plain(x, p4.act(g, x)) for g in range(4)) / 4
     torch.testing.assert_close(net.ntk(x), mean, rtol=64 * EPS, atol=0)
@@ -182,8 +197,26 @@ def test_motions_of_a_torus_are_a_finite_group(mirrored: bool, rotations: bool) 
     near = [(a % side) * side + b % side for a in (-1, 0, 1) for b in (-1, 0, 1)]
     support = [h * side**2 + t for h in range(motions.order if rotations else 1) for t in near]
     x, y, window = signals(2, 2, 5, 5), signals(2, 2, 5, 5, seed=1), Window(3, CIRCULAR)
-    tables = [Lift(action, near), relu, GroupConvolution(support), relu, GroupPool(), Dense(), erf, Dense()]
-    grid = [Lift(motions, window), relu, GroupConvolution(window), relu, GroupPool(), Dense(), erf, Dense()]
+    tables = [
+        Lift(action, near),
+        relu,
+        GroupConvolution(support),
+        relu,
+        GroupPool(),
+        Dense(),
+        erf,
+        Dense(),
+    ]
+    grid = [
+        Lift(motions, window),
+        relu,
+        GroupConvolution(window),
+        relu,
+        GroupPool(),
+        Dense(),
+        erf,
+        Dense(),
+    ]
     for kernel in ("nngp", "ntk"):
         one, other = (getattr(Network(layers, 1.4, 0.3), kernel)(x, y) for layers in (tables, grid))
         torch.testing.assert_close(one, other, rtol=64 * EPS, atol=0)
@@ -198,7 +231,9 @@ def test_flatten_needs_no_pairs_of_positions() -> None:
     assert meter.peak < 2**24
     small = x[..., :5, :5]
     layers = [Convolution(3), relu, Convolution(3), relu]
-    forced = Network([*layers, AveragePool(1), Flatten(), Dense()])  # a pool of one, which needs them
+    forced = Network(
+        [*layers, AveragePool(1), Flatten(), Dense()]
+    )  # a pool of one, which needs them
     plain = Network([*layers, Flatten(), Dense()])
     torch.testing.assert_close(plain.ntk(small), forced.ntk(small), rtol=64 * EPS, atol=0)
 
@@ -219,7 +254,17 @@ def test_pooled_lifts_agree_where_the_images_are_symmetric() -> None:
 )
 def test_tiles_and_threads_do_not_matter(budget: int, two_threads: None) -> None:
     x = signals(7, 2, 6, 6)
-    layers = [Convolution(3), relu, AveragePool(2), Convolution(2), erf, GlobalPool(), Dense(), relu, Dense()]
+    layers = [
+        Convolution(3),
+        relu,
+        AveragePool(2),
+        Convolution(2),
+        erf,
+        GlobalPool(),
+        Dense(),
+        relu,
+        Dense(),
+    ]
     whole, cut = (Network(layers, memory=memory) for memory in (2**30, budget))
     for kernel in ("nngp", "ntk"):
         both = [getattr(net, kernel)(x) for net in (whole, cut)]
@@ -239,5 +284,3 @@ def test_coincident_patches_are_exact() -> None:
     # ReLU without biases is homogeneous of degree one in each image
     torch.testing.assert_close(twice[:, :2], gram, rtol=64 * EPS, atol=0)
     torch.testing.assert_close(twice[:, 2:], 2 * gram, rtol=64 * EPS, atol=0)
-
-

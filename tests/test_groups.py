@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from analytic.activations import erf, relu
+from density import sweep
 from numeric.infinite import (
     CIRCULAR,
     Convolution,
@@ -114,8 +115,15 @@ ACTIONS = {
 }
 
 
-@pytest.mark.parametrize("depth", [2, 3])
-@pytest.mark.parametrize("act", [relu, erf], ids=lambda act: act.name)
+@pytest.mark.parametrize(
+    ("act", "depth"),
+    [
+        (relu, 2),
+        (erf, 3),
+        *(pytest.param(*case, marks=sweep) for case in ((relu, 3), (relu, 4), (erf, 2))),
+    ],
+    ids=lambda part: getattr(part, "name", part),
+)
 @pytest.mark.parametrize("name", ACTIONS)
 def test_augmentation_is_equivariance(name: str, act: object, depth: int) -> None:
     r"""Equivariant NTK: Theta^GC(f, f') = mean over g of Theta^MLP(f, rho(g) f'), and so for the NNGP."""
@@ -149,7 +157,16 @@ def test_supports_of_any_size_give_kernels_that_pooling_makes_invariant(support:
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["float64", "float32"])
 def test_pooled_kernels_of_images_are_invariant(motions: object, dtype: torch.dtype) -> None:
     window = Window(3)
-    layers = [Lift(motions, window), relu, GroupConvolution(window), relu, GroupPool(), Dense(), relu, Dense()]
+    layers = [
+        Lift(motions, window),
+        relu,
+        GroupConvolution(window),
+        relu,
+        GroupPool(),
+        Dense(),
+        relu,
+        Dense(),
+    ]
     x = signals(3, 2, 5, 5, dtype=dtype)
     assert_invariant(Network(layers).ntk, motions, x)
     plain = Network([Convolution(3), relu, Convolution(3), relu, GlobalPool(), Dense()]).ntk
@@ -172,7 +189,14 @@ def test_finite_group_networks_are_equivariant_and_plain_ones_are_not() -> None:
     with pytest.raises(AssertionError, match="f\\(g x\\)"):
         assert_equivariant(plain, p4, x)
     action = torus(3, cyclic(4))
-    layers = [Lift(action, [0, 1, 3]), relu, GroupConvolution([0, 5, 20]), relu, GroupPool(), Dense()]
+    layers = [
+        Lift(action, [0, 1, 3]),
+        relu,
+        GroupConvolution([0, 5, 20]),
+        relu,
+        GroupPool(),
+        Dense(),
+    ]
     net = Network(layers).finite(4, shape=(2, 3, 3))
     assert_equivariant(net, action, signals(2, 2, 3, 3))
     assert_equivariant(net[:3], action, signals(2, 2, 3, 3), outputs=Action(action.group))

@@ -63,7 +63,12 @@ def averages(tile: Tile, tangent: bool) -> Callable[..., tuple[Tensor, ...]]:
     step, zero = compile_program(program, places), (0.0,) * len(NUMBERS)
 
     def call(
-        kxx: Tensor, kxy: Tensor, kyy: Tensor, det: Tensor | None, theta: Tensor | None, free: object
+        kxx: Tensor,
+        kxy: Tensor,
+        kyy: Tensor,
+        det: Tensor | None,
+        theta: Tensor | None,
+        free: object,
     ) -> tuple[Tensor, ...]:
         return step(kxx, kxy, kyy, det, theta, *zero, free)
 

@@ -1,4 +1,4 @@
-r"""Self-attention over positions with logits divided by the width: $K' = \sigma_w^2\,A_x K A_y^T + \sigma_b^2$.
+r"""Self-attention with logits divided by the width: $K' = \sigma_w^2\,A_x K A_y^T + \sigma_b^2$.
 
 With queries equal to keys and logits $q_p\cdot q_{p'}/n$, the law of large numbers fixes the logits at
 $\sigma_q^2 K_{p,p'}(x, x)$ in the limit, and so the attention $A_x$, their softmax over p'. (Hron, Bahri,
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -35,11 +34,14 @@ class SelfAttention:
     sigma_q: float = 1.0
     sigma_w: float | None = None
     sigma_b: float | None = None
-    needs: ClassVar[Needs] = Needs(pairs=True, own=True, own_pairs=True)
 
     def __post_init__(self) -> None:
         positive("sigma_q", self.sigma_q)
         require_scales(self.sigma_w, self.sigma_b)
+
+    @property
+    def needs(self) -> Needs:
+        return Needs(pairs=True, own=True, own_pairs=True)
 
     def after(self, signal: Signal) -> Signal:
         if not signal.space or signal.over is not None:
@@ -76,7 +78,9 @@ class _Attention(nn.Module):
         self.query = nn.Parameter(draw.normal(draw.width, inputs))
         self.scale = layer.sigma_q / math.sqrt(inputs)
         own = draw.with_scales(layer.sigma_w, layer.sigma_b)
-        self.value = Weights(own, inputs, outputs, (), lambda h, w: torch.einsum("ncp,oc->nop", h, w))
+        self.value = Weights(
+            own, inputs, outputs, (), lambda h, w: torch.einsum("ncp,oc->nop", h, w)
+        )
 
     def forward(self, h: Tensor) -> Tensor:
         space, h = h.shape[2:], h.flatten(2)

@@ -1,10 +1,9 @@
-r"""Convolutions: $K'_{t,t'} = \frac{\sigma_w^2}{|S|}\sum_{y\in S} K_{t+y,\,t'+y} + \sigma_b^2$, axis by axis."""
+r"""Convolutions: $K'_{t,t'} = \frac{\sigma_w^2}{|S|}\sum_{y\in S} K_{t+y,\,t'+y} + \sigma_b^2$."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -22,7 +21,7 @@ PLAIN = {1: F.conv1d, 2: F.conv2d}
 
 @dataclass(frozen=True)
 class Convolution:
-    """A filter of `size` taps along each of one or two axes, with a stride, and SAME, VALID or CIRCULAR borders.
+    """A filter of `size` taps along each of one or two axes, with a stride; borders SAME, VALID or CIRCULAR.
 
     A filter of even size sees one position more after the centre than before it. `sigma_w` and `sigma_b` are
     the network's unless given here. Refused are signals with other axes, and filters that do not fit.
@@ -36,13 +35,16 @@ class Convolution:
     padding: Padding = SAME
     sigma_w: float | None = None
     sigma_b: float | None = None
-    needs: ClassVar[Needs] = Needs()
 
     def __post_init__(self) -> None:
         whole("size", self.size)
         whole("stride", self.stride)
         require_padding(self.padding)
         require_scales(self.sigma_w, self.sigma_b)
+
+    @property
+    def needs(self) -> Needs:
+        return Needs()
 
     def after(self, signal: Signal) -> Signal:
         if len(signal.space) not in PLAIN or signal.over is not None:
@@ -89,4 +91,3 @@ def require_padding(padding: Padding) -> None:
     """Refuse what is no padding."""
     if padding not in (SAME, VALID, CIRCULAR):
         raise InputError(f"padding must be SAME, VALID or CIRCULAR, not {padding!r}.")
-

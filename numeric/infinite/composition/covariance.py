@@ -73,7 +73,9 @@ class Covariance:
         d = len(self.signal.space)
         return tuple(range(3 + d, 3 + 2 * d)) if self.pairs else ()
 
-    def map(self, linear: Callable[[Tensor], Tensor], signal: Signal, **changes: bool) -> Covariance:
+    def map(
+        self, linear: Callable[[Tensor], Tensor], signal: Signal, **changes: bool
+    ) -> Covariance:
         """After a linear map of k and theta that needs no weights."""
         theta = None if self.theta is None else linear(self.theta)
         return replace(self, k=linear(self.k), theta=theta, signal=signal, **changes)
@@ -81,7 +83,8 @@ class Covariance:
     def weighted(
         self, sums: Covariance, scales: Scales, numbers: int, copies: int = 1
     ) -> Covariance:
-        r"""After weights: $K' = \sigma_w^2 \bar K + \sigma_b^2$, $\Theta' = \text{rates}(\bar K, 1) + \sigma_w^2\bar\Theta$.
+        r"""After weights: $K' = \sigma_w^2 \bar K + \sigma_b^2$, $\Theta' = \text{rates}\cdot(\bar K, 1) +
+        \sigma_w^2\bar\Theta$.
 
         `sums` holds sums over the filter, of so many `numbers`, which are overwritten; means have a bar. Each
         number may stand for several `copies` that the fan-in counts. This covariance is before the filter.
@@ -109,7 +112,7 @@ class Covariance:
         return k.view(-1, 1, 1) if self.own else k.view(-1, n, m)
 
     def row_values(self, values: Tensor) -> Tensor:
-        """Values of x, (n, *space) or flat, for the rows of `matrices`: (b, R, 1), or b = 1 for all the same."""
+        """Values of x, (n, *space) or flat, for rows of `matrices`: (b, R, 1), or (1, R, 1) for all."""
         n, p = self.n, self.signal.positions
         if self.pairs:
             if not self.own:
@@ -118,7 +121,7 @@ class Covariance:
         return values.reshape(n, p).T.reshape(-1, 1 if self.own else n, 1)
 
     def column_values(self, values: Tensor) -> Tensor:
-        """Values of y, (m, *space) or flat, for the columns of `matrices`: (b, 1, C); of an orbit, moved by the group."""
+        """Values of y, (m, *space) or flat, for columns of `matrices`: (b, 1, C); of an orbit, moved by it."""
         p, over = self.signal.positions, self.signal.over
         count = values.numel() // p
         if self.pairs:

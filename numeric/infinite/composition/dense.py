@@ -3,7 +3,6 @@ r"""Dense layers: $K' = \sigma_w^2 K + \sigma_b^2$ on signals without positions.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 from torch import Tensor, nn
 
@@ -25,10 +24,13 @@ class Dense:
 
     sigma_w: float | None = None
     sigma_b: float | None = None
-    needs: ClassVar[Needs] = Needs()
 
     def __post_init__(self) -> None:
         require_scales(self.sigma_w, self.sigma_b)
+
+    @property
+    def needs(self) -> Needs:
+        return Needs()
 
     def after(self, signal: Signal) -> Signal:
         require_flat(signal, "Dense")
@@ -51,7 +53,9 @@ class Flatten:
     64
     """
 
-    needs: ClassVar[Needs] = Needs()
+    @property
+    def needs(self) -> Needs:
+        return Needs()
 
     def after(self, signal: Signal) -> Signal:
         copies = signal.copies * signal.positions * signal.orbit

@@ -1,9 +1,8 @@
-r"""Dropout: masks raise the variance by $1/(1 - \text{rate})$, and leave covariances of different masks alone."""
+r"""Dropout: masks raise the variance by $1/(1 - \text{rate})$, not covariances of two masks."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 from torch import nn
 
@@ -27,10 +26,13 @@ class Dropout:
     """
 
     rate: float
-    needs: ClassVar[Needs] = Needs()
 
     def __post_init__(self) -> None:
         fraction("rate", self.rate, zero=True)
+
+    @property
+    def needs(self) -> Needs:
+        return Needs()
 
     def after(self, signal: Signal) -> Signal:
         return replace(signal, centred=False)

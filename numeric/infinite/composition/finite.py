@@ -30,7 +30,9 @@ class Draw:
         return torch.randn(*shape, generator=self.generator, **kind)
 
 
-Contract = Callable[[Tensor, Tensor], Tensor]  # inputs, weights (out, in, ...) -> outputs (n, out, ...)
+Contract = Callable[
+    [Tensor, Tensor], Tensor
+]  # inputs, weights (out, in, ...) -> outputs (n, out, ...)
 
 
 class Weights(nn.Module):

@@ -142,7 +142,9 @@ def matrix(network: Network, x: ArrayLike, y: ArrayLike | None, tangent: bool) -
         rows = recursion.observe(left, diagonal=symmetric)
         columns = rows if symmetric else recursion.observe(other, diagonal=False)
         count = recursion.at_once(left, recursion.pairs, threads)
-        height = max(1, math.isqrt(count)) if count < len(other) else min(len(left), count // len(other))
+        height = (
+            max(1, math.isqrt(count)) if count < len(other) else min(len(left), count // len(other))
+        )
         out = left.new_empty(len(left), len(other))
         tiles = [
             (i, a, j, b)

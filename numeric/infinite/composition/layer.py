@@ -15,7 +15,9 @@ from numeric.infinite.composition.covariance import Covariance
 from numeric.infinite.composition.finite import Draw
 from numeric.infinite.composition.signal import Scales, Signal
 
-Observed = Any  # what a layer keeps of single signals, indexed by signals like a tensor; None for nothing
+Observed = (
+    Any  # what a layer keeps of single signals, indexed by signals like a tensor; None for nothing
+)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@ r"""Layer normalisation over channels: $K' = K/\sqrt{(V_x+\epsilon)(V_y+\epsilon
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -27,10 +26,13 @@ class LayerNorm:
     """
 
     epsilon: float = 1e-5
-    needs: ClassVar[Needs] = Needs(own=True)
 
     def __post_init__(self) -> None:
         positive("epsilon", self.epsilon, zero=True)
+
+    @property
+    def needs(self) -> Needs:
+        return Needs(own=True)
 
     def after(self, signal: Signal) -> Signal:
         require_centred(signal, "LayerNorm")

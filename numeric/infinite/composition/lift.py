@@ -1,8 +1,8 @@
-r"""Layers on groups: Lift, $K^1_{g,g'} = \frac{\sigma_w^2}{|S|}\sum_{y\in S}K_{gy,g'y} + \sigma_b^2$, and GroupConvolution.
+r"""Layers on groups: $K^1_{g,g'} = \frac{\sigma_w^2}{|S|}\sum_{y\in S}K_{gy,g'y} + \sigma_b^2$, and the same after it.
 
-For a finite group these are sums over its table. For motions of the pixel grid, with windows that the point group
-keeps, $K_{(r,t),(r',t')}(f, f') = K^{CNN}_{t,\,st'}(f, \rho(s)f')$ with $s = r r'^{-1}$: so the kernels of a convolutional
-network at f and the rotated f' stand for the whole tensor, one for each element of the point group.
+For a finite group these are sums over its table. For motions of the pixel grid, with windows that the point
+group keeps, $K_{(r,t),(r',t')}(f, f') = K^{CNN}_{t,\,st'}(f, \rho(s)f')$ with $s = r r'^{-1}$: kernels of a
+convolutional network at f and the rotated f', one for each s, stand for the whole tensor.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -54,7 +53,9 @@ class Window:
         return F.conv2d(self.padding.pad(h, self.size, 1), weight)
 
 
-Support = Window | Sequence[int] | None  # on the pixel grid; positions or elements of a finite group; all
+Support = (
+    Window | Sequence[int] | None
+)  # on the pixel grid; positions or elements of a finite group; all
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,6 @@ class Lift:
     support: Support = None
     sigma_w: float | None = None
     sigma_b: float | None = None
-    needs: ClassVar[Needs] = Needs()
 
     def __post_init__(self) -> None:
         require_scales(self.sigma_w, self.sigma_b)
@@ -88,6 +88,10 @@ class Lift:
                 f"Lift takes an Action or motions of the pixel grid such as p4, not {self.group!r}."
             )
 
+    @property
+    def needs(self) -> Needs:
+        return Needs()
+
     def after(self, signal: Signal) -> Signal:
         if signal.over is not None:
             raise InputError("the signal is lifted already: use GroupConvolution.")
@@ -99,7 +103,9 @@ class Lift:
                 )
             return signal.weighted(space=(self.group.order,), over=self.group)
         self.group.require_space(signal.space)
-        return signal.weighted(space=_require_window(self.support).after(signal.space), over=self.group)
+        return signal.weighted(
+            space=_require_window(self.support).after(signal.space), over=self.group
+        )
 
     def advance(self, state: Covariance, rows: None, columns: None, scales: Scales) -> Covariance:
         after, scales = self.after(state.signal), scales.of(self.sigma_w, self.sigma_b)
@@ -121,11 +127,10 @@ class Lift:
         if isinstance(group, Action):
             support = _members(self.support, group.positions)
             return _table_weights(draw, inputs, outputs, group.moves[:, support])
-        window = _require_window(self.support)
+        window, turn, order = _require_window(self.support), group.turn, group.order
 
         def contract(h: Tensor, weight: Tensor) -> Tensor:
-            parts = [window.convolve(h, group.turn(g, weight)) for g in range(group.order)]
-            return torch.stack(parts, 2)
+            return torch.stack([window.convolve(h, turn(g, weight)) for g in range(order)], 2)
 
         return Weights(draw, inputs, outputs, (window.size, window.size), contract)
 
@@ -147,10 +152,13 @@ class GroupConvolution:
     support: Support = None
     sigma_w: float | None = None
     sigma_b: float | None = None
-    needs: ClassVar[Needs] = Needs()
 
     def __post_init__(self) -> None:
         require_scales(self.sigma_w, self.sigma_b)
+
+    @property
+    def needs(self) -> Needs:
+        return Needs()
 
     def after(self, signal: Signal) -> Signal:
         if isinstance(signal.over, Action):
@@ -184,7 +192,9 @@ class GroupConvolution:
         def contract(h: Tensor, weight: Tensor) -> Tensor:  # (n, in, order, *space)
             parts = []
             for g in range(over.order):
-                turned = over.turn(g, weight[:, :, group.products[back[g]]])  # kappa(g^-1 h, g^-1 y)
+                turned = over.turn(
+                    g, weight[:, :, group.products[back[g]]]
+                )  # kappa(g^-1 h, g^-1 y)
                 parts.append(window.convolve(h.flatten(1, 2), turned.flatten(1, 2)))
             return torch.stack(parts, 2)
 
@@ -192,7 +202,7 @@ class GroupConvolution:
 
 
 def _table_sums(state: Covariance, sources: Tensor, k: Tensor) -> Tensor:
-    """Sums over the columns of `sources` (order, |S|), positions that the values at each element come from."""
+    """Sums over the columns of `sources` (order, |S|), positions that the values at an element come from."""
     sources = sources.to(k.device)
     order = len(sources)
     n, m, p = state.n, state.m, state.signal.positions
@@ -226,11 +236,15 @@ def _require_members(support: Support, count: int, what: str) -> list[int]:
         raise InputError(f"support must list some of the {count} {what}, not {support!r}.")
     numbers = [whole("support", number, least=0) for number in support]
     if not numbers or len(set(numbers)) < len(numbers) or max(numbers) >= count:
-        raise InputError(f"support must list some of the {count} {what}, each once, not {support!r}.")
+        raise InputError(
+            f"support must list some of the {count} {what}, each once, not {support!r}."
+        )
     return numbers
 
 
 def _require_window(support: Support) -> Window:
     if not isinstance(support, Window):
-        raise InputError(f"On the pixel grid support must be a Window such as Window(3), not {support!r}.")
+        raise InputError(
+            f"On the pixel grid support must be a Window such as Window(3), not {support!r}."
+        )
     return support

@@ -2,9 +2,8 @@ r"""Networks of infinite width composed of layers: their kernels on signals, and
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NoReturn
 
 import torch
@@ -26,7 +25,6 @@ from numeric.inputs import (
     require_instance,
     resolve,
     whole,
-    whole_numbers,
 )
 from numeric.kernels import Kernel
 from numeric.models.memory import GIGABYTE
@@ -73,7 +71,9 @@ class Network:
         progress: bool = True,
     ) -> None:
         if isinstance(layers, str) or not isinstance(layers, Sequence) or not layers:
-            raise InputError(f"layers must be a list such as [Dense(), relu, Dense()], not {layers!r}.")
+            raise InputError(
+                f"layers must be a list such as [Dense(), relu, Dense()], not {layers!r}."
+            )
         if not isinstance(parametrisation, Parametrisation):
             raise InputError(
                 f"parametrisation must be NTK() or Standard(width), not {parametrisation!r}."
@@ -148,7 +148,9 @@ class Network:
         """
         whole("outputs", outputs)
         signal = self.signals(shape)[0]
-        generator = generator_for("finite network", whole("seed", seed, least=0), device=resolve(device))
+        generator = generator_for(
+            "finite network", whole("seed", seed, least=0), device=resolve(device)
+        )
         draw = Draw(whole("width", width), self.scales, generator, require_float_dtype(dtype))
         return walk.finite(self.layers, signal, shape[0], outputs, draw)
 

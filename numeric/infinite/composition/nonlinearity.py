@@ -1,14 +1,13 @@
-r"""Activations: $K' = E[\phi\phi]$ and $\Theta' = E[\phi'\phi']\,\Theta$ at the covariance of each pair of positions.
+r"""Activations: $K' = E[\phi\phi]$ and $\Theta' = E[\phi'\phi']\,\Theta$ at each pair of positions.
 
-Averages are those of `infinite.layers`. A pair whose correlation is 1 to rounding counts as collinear, so that
-coincident points get the exact slope; at an angle a above that the slope of a kink is accurate to 1e-16 / a.
+Averages are those of `infinite.layers`. A pair whose correlation is 1 to rounding counts as collinear, so
+that coincident points get the exact slope; at an angle a above that a kink's is accurate to 1e-16 / a.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -21,7 +20,9 @@ from numeric.infinite.layers import Layer, Pairs, Rows, full
 from numeric.inputs import InputError
 from numeric.kernels.scratch_memory import Fresh, Scratch
 
-NEAR = 1e-2  # sin^2 of the angle below which the arc sine loses digits, and the arc tangent is taken
+NEAR = (
+    1e-2  # sin^2 of the angle below which the arc sine loses digits, and the arc tangent is taken
+)
 SNAP = 64  # ulps of sin^2 that the rounding of covariances leaves at coincident points
 CELLS = 2**17  # numbers of a block: a few of them stay near the processor
 LARGE = 2**24  # the same on other devices than the CPU
@@ -51,7 +52,10 @@ class Nonlinearity:
     """
 
     layer: Layer
-    needs: ClassVar[Needs] = Needs(own=True)
+
+    @property
+    def needs(self) -> Needs:
+        return Needs(own=True)
 
     def after(self, signal: Signal) -> Signal:
         require_centred(signal, self.layer.activation.name)
@@ -64,7 +68,9 @@ class Nonlinearity:
                 f"Variances before {self.layer.activation.name} are too large for {variances.dtype}, or "
                 "points are NaN or infinite: remove those, scale the points or sigma_w down, or use float64."
             )
-        return Variances(self.layer.rows(self.layer.clamped(variances), tangent), own.signal.positions)
+        return Variances(
+            self.layer.rows(self.layer.clamped(variances), tangent), own.signal.positions
+        )
 
     def advance(
         self, state: Covariance, rows: Variances, columns: Variances, scales: Scales
@@ -89,39 +95,56 @@ class Nonlinearity:
         on_host = k.device.type == "cpu"
         height, width = k.shape[1:]
         cells = CELLS if on_host else LARGE
-        memory = Scratch(max(cells, width), k) if on_host and height * width > cells else Fresh()
+        flat = height * width > cells  # a block is then part of one matrix
+        memory = Scratch(max(cells, width), k) if on_host and flat else Fresh()
         for b, i in _blocks(k.shape, cells):
-            parts = (k[b, i], kxx[b if len(kxx) > 1 else slice(None), i], kyy[b if len(kyy) > 1 else slice(None)])
+            x = kxx[b if len(kxx) > 1 else slice(None), i]
+            y = kyy[b if len(kyy) > 1 else slice(None)]
             tangent = None if theta is None else theta[b, i]
-            if isinstance(memory, Scratch):
-                parts, tangent = (tuple(part[0] for part in parts), None if tangent is None else tangent[0])
-            self._block(*parts, tangent, memory)
+            if flat:
+                self._block(k[b, i][0], x[0], y[0], None if tangent is None else tangent[0], memory)
+            else:
+                self._block(k[b, i], x, y, tangent, memory)
 
     def _block(
         self, k: Tensor, kxx: Tensor, kyy: Tensor, theta: Tensor | None, memory: Scratch | Fresh
     ) -> None:
-        """One block, in place."""
+        """One block, in place; nearly collinear pairs by themselves."""
         memory.begin(*k.shape[-2:])
-        det, near = None, None
-        if self.layer.needs_det:
-            det = torch.mul(kxx, kyy, out=memory[0]).addcmul_(k, k, value=-1)
-            near = _nearly_collinear(det, kxx, kyy, memory)
-            memory.keep(det)
-        if near is not None:
-            at = near.nonzero(as_tuple=True)
-            listed = tuple(part.expand_as(k)[at] for part in (kxx, kyy, k, det))
-            tangents = None if theta is None else theta[at]
-            k[at], det[at] = 0.0, (listed[0] * listed[1])  # orthogonal, to be overwritten below
+        if not self.layer.needs_det:
+            self._far(k, kxx, kyy, None, theta, memory)
+            return
+        det = torch.mul(kxx, kyy, out=memory[0]).addcmul_(k, k, value=-1)
+        near = _nearly_collinear(det, kxx, kyy, memory)
+        memory.keep(det)
+        if near is None:
+            self._far(k, kxx, kyy, det, theta, memory)
+            return
+        at = near.nonzero(as_tuple=True)
+        x, y, xy, between = (part.expand_as(k)[at] for part in (kxx, kyy, k, det))
+        tangent = None if theta is None else theta[at]
+        k[at], det[at] = 0.0, x * y  # taken for orthogonal, and overwritten below
+        self._far(k, kxx, kyy, det, theta, memory)
+        pairs = self._near(x, y, xy, between, tangent is not None)
+        k[at] = pairs.kernel
+        if theta is not None and tangent is not None and pairs.slope is not None:
+            theta[at] = pairs.slope * tangent
+
+    def _far(
+        self,
+        k: Tensor,
+        kxx: Tensor,
+        kyy: Tensor,
+        det: Tensor | None,
+        theta: Tensor | None,
+        memory: Scratch | Fresh,
+    ) -> None:
+        """Averages of pairs that are not nearly collinear, in place."""
         kernel, *tangent = self.layer.averages(theta is not None)(kxx, k, kyy, det, theta, memory)
         if kernel is not k:
             k.copy_(full(kernel, k))
         if theta is not None and tangent[0] is not theta:
             theta.copy_(full(tangent[0], theta))
-        if near is not None:
-            pairs = self._near(*listed, theta is not None)
-            k[at] = pairs.kernel
-            if theta is not None:
-                theta[at] = pairs.slope * tangents
 
     def _near(self, kxx: Tensor, kyy: Tensor, k: Tensor, det: Tensor, slopes: bool) -> Pairs:
         """Averages of nearly collinear pairs, listed."""
@@ -138,20 +161,17 @@ class Nonlinearity:
         numbers = torch.arange(len(rows.V), device=k.device)
         others = torch.arange(len(columns.V), device=k.device)
         i, j = state.row_values(numbers).squeeze(2), state.column_values(others).squeeze(1)
-        alone = state.own and state.same  # equal positions are averages of one variable
         for b in range(len(k)):
             some, other = rows[i[b % len(i)]], columns[j[b % len(j)]]
-            equal = alone and b < state.n
-            if equal:
-                k[b].fill_diagonal_(0)  # overwritten below: a correlation of 1 would be integrated alone
+            coincident = _coincident(some.V[:, None], other.V, k[b])
+            at = coincident.nonzero(as_tuple=True)
+            k[b][at] = 0.0  # overwritten below: a correlation of 1 would be integrated by itself
             pairs = self.layer.pairs(some, other, k[b], None, theta is not None)
             k[b] = pairs.kernel
-            if equal:
-                k[b].diagonal().copy_(self.layer.square(some.V))
+            k[b][at] = self.layer.square(some.V)[at[0]]
             if theta is not None and pairs.slope is not None:
                 slope = pairs.slope
-                if equal:
-                    slope.diagonal().copy_(self.layer.square_slope(some.V))
+                slope[at] = self.layer.square_slope(some.V)[at[0]]
                 theta[b] *= slope
 
     def finite(self, signal: Signal, inputs: int, outputs: int, draw: Draw) -> nn.Module:
@@ -173,10 +193,16 @@ def _blocks(shape: torch.Size, cells: int) -> Iterator[tuple[slice, slice]]:
 def _nearly_collinear(
     det: Tensor, kxx: Tensor, kyy: Tensor, memory: Scratch | Fresh
 ) -> Tensor | None:
-    """Where sin^2 of the angle is below NEAR, or None if nowhere; the cheapest test that decides comes first."""
+    """Where sin^2 of the angle is below NEAR, or None if nowhere; the cheapest test comes first."""
     if det.amin() >= NEAR * kxx.amax() * kyy.amax():
         return None
     least = torch.mul(kxx, kyy, out=memory[1]).mul_(-NEAR).add_(det)
     if least.amin() >= 0:
         return None
     return ~(least >= 0)
+
+
+def _coincident(kxx: Tensor, kyy: Tensor, k: Tensor) -> Tensor:
+    """Where two Gaussian variables are one to rounding, so that averages are those of one variable."""
+    rounding = SNAP * torch.finfo(k.dtype).eps
+    return ((kxx - kyy).abs() <= rounding * kxx) & (k >= (1 - rounding) * kxx)

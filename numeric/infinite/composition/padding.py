@@ -113,7 +113,7 @@ def filter_sum(
 
     `other` is None where only equal positions are kept, so that one axis stands for both.
     """
-    if isinstance(padding, Same) and stride == 1 and other == k.ndim - 1 and 1 < taps:
+    if isinstance(padding, Same) and stride == 1 and other == k.ndim - 1 and taps > 1:
         return _sum_along_rows(k, axis, taps, padding)
     length = k.shape[axis]
     shape = list(k.shape)
@@ -170,7 +170,11 @@ def _sum_along_rows(k: Tensor, axis: int, taps: int, padding: Same) -> Tensor:
         if top >= length or -bottom >= length:
             continue
         into = (slice(None), slice(top, k.shape[axis] + bottom), slice(top, inner + bottom))
-        of = (slice(None), slice(max(0, d), k.shape[axis] + min(0, d)), slice(max(0, d), inner + min(0, d)))
+        of = (
+            slice(None),
+            slice(max(0, d), k.shape[axis] + min(0, d)),
+            slice(max(0, d), inner + min(0, d)),
+        )
         edge = slice(0, top) if d < 0 else slice(length + bottom, length)
         if out is None:
             out = torch.empty_like(rows)
@@ -179,9 +183,9 @@ def _sum_along_rows(k: Tensor, axis: int, taps: int, padding: Same) -> Tensor:
             out[:, idle] = rows[:, idle]
             ends = slice(0, top) if d < 0 else slice(inner + bottom, None)
             out[:, :, ends] = rows[:, :, ends]
-            out.view(*out.shape[:2], -1, length)[..., edge] = rows.view(
-                *out.shape[:2], -1, length
-            )[..., edge]
+            out.view(*out.shape[:2], -1, length)[..., edge] = rows.view(*out.shape[:2], -1, length)[
+                ..., edge
+            ]
         else:
             at_edge = out.view(*out.shape[:2], -1, length)[..., edge]
             kept = at_edge.clone()

@@ -1,9 +1,8 @@
-r"""Means over windows, or over all positions: $K' = \frac1{|S|^2}\sum_{y,y'\in S} K_{t+y,\,t'+y'}$, for $\Theta$ too."""
+r"""Means over windows or all positions: $K' = \frac1{|S|^2}\sum_{y,y'\in S} K_{t+y,\,t'+y'}$."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -27,10 +26,13 @@ class AveragePool:
     """
 
     size: int = 2
-    needs: ClassVar[Needs] = Needs(pairs=True)
 
     def __post_init__(self) -> None:
         whole("size", self.size)
+
+    @property
+    def needs(self) -> Needs:
+        return Needs(pairs=True)
 
     def after(self, signal: Signal) -> Signal:
         if len(signal.space) not in POOLS or isinstance(signal.over, Action):
@@ -58,7 +60,9 @@ class AveragePool:
         axes = len(signal.space)
 
         def pool(h: Tensor) -> Tensor:  # (n, c, *space), lifted (n, c, order, *space)
-            return POOLS[axes](h.flatten(0, -axes - 2), self.size).unflatten(0, h.shape[: -axes - 1])
+            return POOLS[axes](h.flatten(0, -axes - 2), self.size).unflatten(
+                0, h.shape[: -axes - 1]
+            )
 
         return Function(pool)
 
@@ -71,7 +75,9 @@ class GlobalPool:
     ()
     """
 
-    needs: ClassVar[Needs] = Needs(pairs=True)
+    @property
+    def needs(self) -> Needs:
+        return Needs(pairs=True)
 
     def after(self, signal: Signal) -> Signal:
         if not signal.space:
@@ -99,7 +105,9 @@ class GroupPool:
     True
     """
 
-    needs: ClassVar[Needs] = Needs(pairs=True)
+    @property
+    def needs(self) -> Needs:
+        return Needs(pairs=True)
 
     def after(self, signal: Signal) -> Signal:
         if signal.over is None:

@@ -32,7 +32,9 @@ class Residual:
 
     def __init__(self, *branches: Sequence[object]) -> None:
         if not branches or not all(isinstance(branch, Sequence) for branch in branches):
-            raise InputError("Residual takes lists of layers, one for each branch: Residual([...], []).")
+            raise InputError(
+                "Residual takes lists of layers, one for each branch: Residual([...], [])."
+            )
         object.__setattr__(self, "branches", tuple(map(walk.as_layers, branches)))
 
     @property
@@ -47,7 +49,9 @@ class Residual:
         shapes = {(end.space, end.channels, end.copies, end.over) for end in ends}
         if len(shapes) > 1:
             told = " and ".join(f"{e.space} with {e.channels or 'width'} channels" for e in ends)
-            raise InputError(f"branches end in signals of different shapes, {told}: make them agree.")
+            raise InputError(
+                f"branches end in signals of different shapes, {told}: make them agree."
+            )
         independent = [end.centred and end.fresh for end in ends]
         if sum(independent) < len(ends) - 1:
             raise InputError(

@@ -35,7 +35,7 @@ class Signal:
 
     @property
     def orbit(self) -> int:
-        """How many relative motions of a pair of signals are kept apart: 1 unless lifted by motions of the grid."""
+        """How many relative motions of two signals are kept apart: 1 unless lifted by those of the grid."""
         return self.over.order if isinstance(self.over, RotoTranslations) else 1
 
     def weighted(self, **changes: Any) -> Signal:
@@ -45,7 +45,7 @@ class Signal:
 
 @dataclass(frozen=True)
 class Scales:
-    """Standard deviations of weights (over the root of the fan-in) and of biases, and how they are trained."""
+    """Standard deviations of weights (over the root of the fan-in) and biases, and how they are trained."""
 
     sigma_w: float
     sigma_b: float
@@ -60,7 +60,7 @@ class Scales:
         )
 
     def rates(self, channels: int | None, numbers: int) -> tuple[float, float]:
-        """Factors of the averaged covariance and of 1 in the tangent kernel, for a fan-in channels * numbers."""
+        """Factors of the mean covariance and of 1 in the tangent kernel, for a fan-in channels * numbers."""
         fan_in = None if channels is None else channels * numbers
         weights, biases = self.parametrisation.rates(fan_in, self.sigma_w, self.sigma_b)
         if fan_in is None and weights != self.sigma_w**2:

@@ -29,14 +29,14 @@ class Branches:
 
 def as_layers(parts: Sequence[object]) -> tuple[Layer, ...]:
     """Layers, with activations made into them; anything else is refused by its position."""
-    found = []
+    found: list[Layer] = []
     for k, part in enumerate(parts):
         if isinstance(part, Activation):
             found.append(Nonlinearity(averages.Layer(part)))
         elif isinstance(part, type) or not isinstance(part, Layer):
             raise InputError(
-                f"Layer {k} is {shown(part)}, but a layer such as Dense() or an activation of `analytic` with "
-                "a two-point kernel is needed: Activation.of(expression) makes one."
+                f"Layer {k} is {shown(part)}, but a layer such as Dense() or an activation of `analytic`, "
+                "with a two-point kernel, is needed: Activation.of(expression) makes one."
             )
         else:
             found.append(part)
@@ -77,8 +77,10 @@ def observed_layers(layers: Sequence[Layer]) -> Sequence[Layer]:
 
 
 def own_pairs(layers: Sequence[Layer], to_the_end: bool) -> list[bool]:
-    """Where the covariance of a signal with itself must: what is observed later, or the output, depends on it."""
-    last = len(layers) - (not to_the_end)  # what the last one makes of its input matters for an output alone
+    """Where the covariance of a signal with itself must, for what is observed later or for the output."""
+    last = len(layers) - (
+        not to_the_end
+    )  # what the last one makes of its input matters for an output alone
     needs = [layer.needs for layer in layers]
     return pairs_needed([(k < last and n.pairs) or n.own_pairs for k, n in enumerate(needs)])
 
@@ -90,7 +92,7 @@ def observe(
     scales: Scales,
     pairs: Sequence[bool] | None = None,
 ) -> tuple[tuple[Observed, ...], Covariance]:
-    """What each layer observes of signals, and their covariance after the last; all pairs where None is given."""
+    """What each layer observes, and the covariance after the last; with all pairs where None is given."""
     found: list[Observed] = []
     for k, layer in enumerate(layers):
         if pairs is not None and not pairs[k]:

@@ -116,8 +116,10 @@ class Averaged(Kernel):
     def __call__(self, x: ArrayLike, y: ArrayLike | None = None) -> Tensor:
         rows, other = require_signals(x, y)
         columns = rows if other is None else other
-        parts = (self.kernel(rows, self.group.act(g, columns)) for g in range(self.group.order))
-        return _mean(parts, self.group.order)
+        total = rows.new_zeros(len(rows), len(columns))
+        for g in range(self.group.order):
+            total += self.kernel(rows, self.group.act(g, columns))
+        return total / self.group.order
 
     def diagonal(self, x: ArrayLike) -> Tensor:
         return torch.cat([self(one[None]).flatten() for one in require_signals(x)[0]])
@@ -145,11 +147,6 @@ class OnSignals(Kernel):
 def require_acts(group: Acts) -> None:
     """Refuse what does not act on signals."""
     if not (callable(getattr(group, "act", None)) and hasattr(group, "order")):
-        raise InputError(f"group must act on signals, as Action(cyclic(4)) or p4 do, not {group!r}.")
-
-
-def _mean(parts: object, count: int) -> Tensor:
-    total = None
-    for part in parts:
-        total = part if total is None else total + part
-    return total / count
+        raise InputError(
+            f"group must act on signals, as Action(cyclic(4)) or p4 do, not {group!r}."
+        )

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import permutations, product as pairs
+from itertools import permutations
+from itertools import product as pairs
 
 import torch
+from torch import Tensor
 
 from numeric.infinite.groups.action import Action
 from numeric.infinite.groups.group import Group, Table, whole_matrix
@@ -59,7 +61,9 @@ def from_generators(generators: Table, name: str = "a group") -> Action:
     moves = whole_matrix("generators", generators)
     points = torch.arange(moves.shape[1])
     if not moves.numel() or any(not torch.equal(move.sort().values, points) for move in moves):
-        raise InputError("generators must be permutations of 0, 1, ...: one list of images for each.")
+        raise InputError(
+            "generators must be permutations of 0, 1, ...: one list of images for each."
+        )
     identity = tuple(range(len(points)))
     found, at = [identity], 0
     known = {identity}
@@ -124,20 +128,23 @@ def torus(size: int, point_group: Group | None = None, turns: Table | None = Non
     shifts = translations.products  # pixels are numbered as translations are
     if point_group is None:
         return Action(Group(translations.products, f"Z{size}^2"), shifts)
-    if turns is None:
-        if require_instance("point_group", point_group, Group, "cyclic(4)").order != 4:
-            raise InputError("turns must say where each element of the point group moves the pixels.")
-        place = torch.arange(size)
-        quarter = ((-place[None, :]) % size) * size + place[:, None]  # (a, b) -> (-b, a)
-        quarter = quarter.flatten()
-        turns = [torch.arange(size**2)]
-        for _ in range(3):
-            turns.append(quarter[turns[-1]])
-        turns = torch.stack(turns)
-    maps = whole_matrix("turns", turns)
+    require_instance("point_group", point_group, Group, "cyclic(4)")
+    if turns is None and point_group.order != 4:
+        raise InputError("turns must say where each element of the point group moves the pixels.")
+    maps = _quarter_turns(size) if turns is None else whole_matrix("turns", turns)
     group = semidirect(translations, point_group, maps)
     moves = shifts[:, maps]  # (t, h, p) -> t + h p
     return Action(group, moves.transpose(0, 1).reshape(group.order, -1))
+
+
+def _quarter_turns(size: int) -> Tensor:
+    """Where the four rotations about the pixel (0, 0) move the pixels, (4, size^2); (a, b) -> (-b, a)."""
+    place = torch.arange(size)
+    quarter = ((-place[None, :]) % size * size + place[:, None]).flatten()
+    turns = [torch.arange(size**2)]
+    for _ in range(3):
+        turns.append(quarter[turns[-1]])
+    return torch.stack(turns)
 
 
 def _of_permutations(elements: Sequence[tuple[int, ...]], name: str) -> Group:

@@ -40,7 +40,9 @@ class Group:
             )
         elements = torch.arange(order)
         if table.min() < 0 or table.max() >= order:
-            raise InputError(f"A table of {order} elements names them 0 to {order - 1}: others occur.")
+            raise InputError(
+                f"A table of {order} elements names them 0 to {order - 1}: others occur."
+            )
         if not (torch.equal(table[0], elements) and torch.equal(table[:, 0], elements)):
             raise InputError("Element 0 of the table is not the identity: number the elements so.")
         if not all(torch.equal(part.sort().values, elements) for part in (*table, *table.T)):

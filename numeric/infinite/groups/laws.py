@@ -42,7 +42,9 @@ def assert_equivariant(
         gram = model(x)
         for g in _elements(group, seed):
             moved = model(group.act(g, x))
-            _require_close(gram, moved, x.dtype, f"k(g x, g y) = k(x, y) is off by %.3g for g = {g}")
+            _require_close(
+                gram, moved, x.dtype, f"k(g x, g y) = k(x, y) is off by %.3g for g = {g}"
+            )
         return
     acting = group if outputs is None else outputs
     require_acts(acting)
