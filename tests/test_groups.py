@@ -119,8 +119,7 @@ ACTIONS = {
     ("act", "depth"),
     [
         (relu, 2),
-        (erf, 3),
-        *(pytest.param(*case, marks=sweep) for case in ((relu, 3), (relu, 4), (erf, 2))),
+        *(pytest.param(*case, marks=sweep) for case in ((relu, 3), (relu, 4), (erf, 2), (erf, 3))),
     ],
     ids=lambda part: getattr(part, "name", part),
 )

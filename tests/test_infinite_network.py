@@ -82,7 +82,7 @@ MORE = {
         (2, 4),
     ),
     "pools in branches": (
-        [Convolution(3), Residual([AveragePool()], [relu, AveragePool(), Convolution(1)]), relu, GlobalPool()],
+        [Convolution(3), Residual([AveragePool()], [relu, AveragePool(), Convolution(1)]), Flatten()],
         (2, 4),
     ),
     "dropout and pool": (

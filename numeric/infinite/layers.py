@@ -233,7 +233,7 @@ class Layer:
         return steps[tangent, plain]
 
     def averages(self, tangent: bool) -> Callable[..., tuple[Tensor, ...]]:
-        """E[phi phi], and with `tangent` E[phi' phi'] theta, far from collinear, by `fused_layers.averages`."""
+        """E[phi phi], and with `tangent` E[phi' phi'] theta, far from collinear: `fused_layers.averages`."""
         made = self._averages
         if tangent not in made:
             made[tangent] = fused_layers.averages(self._closed_form.far_from_collinear, tangent)

@@ -121,7 +121,7 @@ class Covariance:
         return values.reshape(n, p).T.reshape(-1, 1 if self.own else n, 1)
 
     def column_values(self, values: Tensor) -> Tensor:
-        """Values of y, (m, *space) or flat, for columns of `matrices`: (b, 1, C); of an orbit, moved by it."""
+        """Values of y, (m, *space) or flat, for columns of `matrices`: (b, 1, C); of an orbit, moved."""
         p, over = self.signal.positions, self.signal.over
         count = values.numel() // p
         if self.pairs:

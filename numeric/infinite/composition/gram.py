@@ -82,7 +82,7 @@ class Recursion:
         size = self.at_once(x, [*pairs, *(False for _ in nothing)], 1)
         parts, ends = [], []
         for some in x.split(size):
-            own = Covariance.of(some, None, any(pairs[:1]), self.tangent)
+            own = Covariance.of(some, None, any(pairs[:1]), self.tangent and diagonal)
             found, end = walk.observe(layers, own, self.tangent, net.scales, pairs)
             if diagonal and masks:
                 own = Covariance.of(some, None, pairs[0], self.tangent, same=False)
@@ -156,10 +156,14 @@ def matrix(network: Network, x: ArrayLike, y: ArrayLike | None, tangent: bool) -
 
             def fill(t: int, worker: int) -> None:
                 i, a, j, b = tiles[t]
-                if symmetric and j < i:  # columns before the first row are known by symmetry
-                    b = Part(b.x[i - j :], walk.select(b.seen, slice(i - j, None)))
-                    j = i
-                out[i : i + len(a.x), j : j + len(b.x)] = recursion.tile(a, b)
+                known = (
+                    i + (len(a.x) == 1) - j if symmetric else 0
+                )  # columns left of the diagonal, or on it
+                if known > 0:
+                    b = Part(b.x[known:], walk.select(b.seen, slice(known, None)))
+                    j = j + known
+                if len(b.x):
+                    out[i : i + len(a.x), j : j + len(b.x)] = recursion.tile(a, b)
                 bar.update(1)
 
             each(fill, len(tiles), threads)

@@ -1,4 +1,4 @@
-r"""Layers on groups: $K^1_{g,g'} = \frac{\sigma_w^2}{|S|}\sum_{y\in S}K_{gy,g'y} + \sigma_b^2$, and the same after it.
+r"""Layers on groups: $K'_{g,g'} = \frac{\sigma_w^2}{|S|}\sum_{y\in S}K_{gy,g'y} + \sigma_b^2$.
 
 For a finite group these are sums over its table. For motions of the pixel grid, with windows that the point
 group keeps, $K_{(r,t),(r',t')}(f, f') = K^{CNN}_{t,\,st'}(f, \rho(s)f')$ with $s = r r'^{-1}$: kernels of a
@@ -224,8 +224,8 @@ def _table_weights(draw: Draw, inputs: int, outputs: int, sources: Tensor) -> We
 
 def _members(support: Support, count: int) -> Tensor:
     if support is None:
-        return torch.arange(count)
-    return torch.as_tensor(_require_members(support, count, "elements"))
+        return torch.arange(count, device="cpu")
+    return torch.tensor(_require_members(support, count, "elements"), device="cpu")
 
 
 def _require_members(support: Support, count: int, what: str) -> list[int]:

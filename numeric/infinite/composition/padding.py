@@ -127,12 +127,19 @@ def filter_sum(
         for tap in sorted(range(taps), key=lambda tap: tap != middle)
         for row, column in _squares(padding.pieces(tap, length, taps, stride), other)
     ]
-    (into, of), *rest = blocks
-    if out[into].shape == out.shape:
-        out.copy_(k[of])
-    else:
-        rest = blocks
+    (first, of), *rest = blocks
+    if out[first].shape != out.shape:
         out.zero_()
+        rest = blocks
+    elif rest:  # the first two at once, and what the second does not reach by itself
+        base, (second, at), *rest = k[of], *rest
+        torch.add(base[second], k[at], out=out[second])
+        for line in (axis,) if other is None else (axis, other):
+            for beyond in (slice(0, second[line].start), slice(second[line].stop, shape[line])):
+                edge = tuple(beyond if line == a else slice(None) for a in range(k.ndim))
+                out[edge] = base[edge]
+    else:
+        out.copy_(k[of])
     for into, of in rest:
         out[into].add_(k[of])
     return out
@@ -158,37 +165,29 @@ def _sum_along_rows(k: Tensor, axis: int, taps: int, padding: Same) -> Tensor:
 
     What a shift carries over from one row to the next is overwritten by what was there.
     """
-    length, inner = k.shape[-1], k.shape[axis + 1 :].numel()
+    length, height, inner = k.shape[-1], k.shape[axis], k.shape[axis + 1 :].numel()
     before = padding.before(length, taps, 1)[0]
-    rows = k.reshape(-1, k.shape[axis], inner)
-    out: Tensor | None = None
-    for tap in sorted(range(taps), key=lambda tap: tap != before):
-        d = tap - before
-        if d == 0:
+    rows = k.reshape(-1, height, inner)
+    out = torch.empty_like(rows)
+    pixels, out_pixels = (part.view(-1, height, inner // length, length) for part in (rows, out))
+    first = True
+    for d in (tap - before for tap in range(taps)):
+        if d == 0 or abs(d) >= length:
             continue
-        top, bottom = max(0, -d), min(0, -d)
-        if top >= length or -bottom >= length:
-            continue
-        into = (slice(None), slice(top, k.shape[axis] + bottom), slice(top, inner + bottom))
-        of = (
-            slice(None),
-            slice(max(0, d), k.shape[axis] + min(0, d)),
-            slice(max(0, d), inner + min(0, d)),
-        )
-        edge = slice(0, top) if d < 0 else slice(length + bottom, length)
-        if out is None:
-            out = torch.empty_like(rows)
+        low, high = max(0, -d), max(0, d)
+        into = (slice(None), slice(low, height - high), slice(low, inner - high))
+        of = (slice(None), slice(high, height - low), slice(high, inner - low))
+        edge = out_pixels[..., slice(0, low) if d < 0 else slice(length - high, length)]
+        if first:
             torch.add(rows[into], rows[of], out=out[into])
-            idle = slice(0, top) if d < 0 else slice(k.shape[axis] + bottom, None)
+            idle = slice(0, low) if d < 0 else slice(height - high, height)
             out[:, idle] = rows[:, idle]
-            ends = slice(0, top) if d < 0 else slice(inner + bottom, None)
-            out[:, :, ends] = rows[:, :, ends]
-            out.view(*out.shape[:2], -1, length)[..., edge] = rows.view(*out.shape[:2], -1, length)[
-                ..., edge
-            ]
+            edge.copy_(pixels[..., slice(0, low) if d < 0 else slice(length - high, length)])
+            first = False
         else:
-            at_edge = out.view(*out.shape[:2], -1, length)[..., edge]
-            kept = at_edge.clone()
+            kept = edge.clone()
             out[into].add_(rows[of])
-            at_edge.copy_(kept)
-    return (rows.clone() if out is None else out).view(k.shape)
+            edge.copy_(kept)
+    if first:
+        out.copy_(rows)
+    return out.view(k.shape)
