@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from torch import nn
 
@@ -32,7 +33,7 @@ def as_layers(parts: Sequence[object]) -> tuple[Layer, ...]:
     found: list[Layer] = []
     for k, part in enumerate(parts):
         if isinstance(part, Activation):
-            found.append(Nonlinearity(averages.Layer(part)))
+            found.append(_nonlinearity(part))
         elif isinstance(part, type) or not isinstance(part, Layer):
             raise InputError(
                 f"Layer {k} is {shown(part)}, but a layer such as Dense() or an activation of `analytic`, "
@@ -41,6 +42,11 @@ def as_layers(parts: Sequence[object]) -> tuple[Layer, ...]:
         else:
             found.append(part)
     return tuple(found)
+
+
+@lru_cache  # what is compiled for an activation serves all networks
+def _nonlinearity(activation: Activation) -> Nonlinearity:
+    return Nonlinearity(averages.Layer(activation))
 
 
 def signals(layers: Sequence[Layer], signal: Signal) -> tuple[Signal, ...]:
