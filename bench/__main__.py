@@ -5,6 +5,7 @@ import platform
 
 from bench import (
     catalogue,
+    convolution,
     geometry,
     gram,
     imports,
@@ -16,7 +17,7 @@ from bench import (
 )
 
 BENCHMARKS = (
-    imports, catalogue, geometry, log_volume, gram, learned, splines, relu, sliders,
+    imports, catalogue, geometry, log_volume, gram, convolution, learned, splines, relu, sliders,
 )  # fmt: skip
 
 

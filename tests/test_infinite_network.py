@@ -195,7 +195,7 @@ def test_the_bias_of_finite_twins_falls_as_one_over_the_width(name: str) -> None
     narrow, wide = draws(name, 8, 400), draws(name, 16, 400)
     for one, other, limit in zip(narrow, wide, exact(name), strict=True):
         assert Estimate.of(2 * other - one).sigmas_from(limit).max() < 4
-    largest = zip(draws(name, 128, 40), exact(name), strict=True)
+    largest = zip(draws(name, 2 * LARGEST.get(name, 64), 40), exact(name), strict=True)
     assert all(Estimate.of(found).sigmas_from(limit).max() < 4 for found, limit in largest)
 
 

@@ -22,7 +22,7 @@ from numeric.progress import progress_bar
 if TYPE_CHECKING:
     from numeric.infinite.composition.network import Network
 
-COPIES = 6  # covariances alive at once: two before a layer, two after it, and what it needs between
+COPIES = 7  # covariances alive at once: two before a layer, two after it, and what it needs between
 TILE = 2**23  # bytes of a covariance in a tile: calls are then long enough, and near the cache
 LARGE = 2**28  # the same on other devices than the CPU
 
@@ -63,7 +63,7 @@ class Recursion:
     def at_once(self, x: Tensor, pairs: Sequence[bool], threads: int) -> int:
         """Pairs of signals whose covariances fit into the budget together."""
         cells = self.cells(x, pairs)
-        one = COPIES * threads * cells * x.element_size()
+        one = _copies(self.network.layers) * threads * cells * x.element_size()
         if one > self.network.memory:
             raise InputError(
                 f"memory = {self.network.memory} bytes was given, but one pair of signals needs {one}"
@@ -183,6 +183,14 @@ def diagonal(network: Network, x: ArrayLike, tangent: bool) -> Tensor:
     if found is None:
         raise AssertionError("observe(diagonal=True) returns a diagonal")
     return found
+
+
+def _copies(layers: Sequence[Layer]) -> int:
+    """Covariances alive at once, of which each branch of a residual layer adds two."""
+    branches = [getattr(layer, "branches", ()) for layer in layers]
+    return max(
+        (max(map(_copies, parts)) + 2 * len(parts) for parts in branches if parts), default=COPIES
+    )
 
 
 def _any(layers: Sequence[Layer], kind: type) -> bool:

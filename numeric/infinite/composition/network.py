@@ -39,7 +39,8 @@ class Network:
     Parameters: `layers` is a list of layers (Dense, Convolution, Lift, ...) and of activations of
     `analytic`; `sigma_w` and `sigma_b`, standard deviations of weights (over the root of the fan-in) and
     biases, hold for all layers that have none of their own; `parametrisation` says how fast each parameter is
-    trained, NTK() or Standard(width); `memory` is a budget in bytes for covariances; `progress` shows a bar.
+    trained, NTK() or Standard(width); `memory` is a budget in bytes for covariances of pairs, beside what is
+    kept of single signals; `progress` shows a bar.
 
     `nngp` and `ntk` are Kernels on signals, float32 or float64 on any device, without gradients by them.
     Covariances of different positions are computed only where a layer above needs them, as pooling does and
