@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from numeric.infinite.groups import Action, RotoTranslations
-from numeric.infinite.parametrisation import Parametrisation
+from numeric.infinite.parametrisation import Parametrisation, Standard
 from numeric.inputs import InputError, positive
 
 
@@ -61,11 +61,11 @@ class Scales:
 
     def rates(self, channels: int | None, numbers: int) -> tuple[float, float]:
         """Factors of the mean covariance and of 1 in the tangent kernel, for a fan-in channels * numbers."""
-        fan_in = None if channels is None else channels * numbers
-        weights, biases = self.parametrisation.rates(fan_in, self.sigma_w, self.sigma_b)
-        if fan_in is None and weights != self.sigma_w**2:
-            weights = weights * numbers  # the standard parametrisation, whose rate is the fan-in
-        return weights, biases
+        kind, width = self.parametrisation, channels
+        if width is None and isinstance(kind, Standard):
+            width = kind.width
+        fan_in = None if width is None else width * numbers
+        return kind.rates(fan_in, self.sigma_w, self.sigma_b)
 
 
 def require_scales(sigma_w: float | None, sigma_b: float | None) -> None:
