@@ -9,6 +9,7 @@ from pathlib import Path
 
 from bench import (
     catalogue,
+    convolution,
     flows,
     geometry,
     gram,
@@ -24,8 +25,8 @@ from bench import (
 )
 
 BENCHMARKS = (
-    imports, catalogue, geometry, log_volume, gram, tangents, learned, splines, relu, path_recording,
-    path_kernel, flows, sliders,
+    imports, catalogue, geometry, log_volume, gram, convolution, tangents, learned, splines, relu,
+    path_recording, path_kernel, flows, sliders,
 )  # fmt: skip
 PAGE = Path(__file__).parents[1] / "BENCHMARKS.md"
 INTRODUCTION = Path(__file__).with_name("introduction.md")

@@ -35,6 +35,7 @@ __all__ = [
     "require_float_dtype",
     "require_instance",
     "require_points",
+    "require_signals",
     "require_writable",
     "resolve",
     "samples_on_a_line",
@@ -264,14 +265,50 @@ def require_points(x: ArrayLike, y: ArrayLike | None = None) -> tuple[Tensor, Te
     if y is None:
         return _require_float_points("x", x), None
     one, other = _require_float_points("x", x), _require_float_points("y", y)
-    if isinstance(x, Tensor) and not isinstance(y, Tensor):
-        other = other.to(one)
-    elif isinstance(y, Tensor) and not isinstance(x, Tensor):
-        one = one.to(other)
     if one.shape[1] != other.shape[1]:
         raise InputError(
             f"x has dimension {one.shape[1]} and y has {other.shape[1]}: they must be the same."
         )
+    return _require_alike(x, y, one, other)
+
+
+@overload
+def require_signals(x: ArrayLike, y: None = None) -> tuple[Tensor, None]: ...
+
+
+@overload
+def require_signals(x: ArrayLike, y: ArrayLike) -> tuple[Tensor, Tensor]: ...
+
+
+@overload
+def require_signals(x: ArrayLike, y: ArrayLike | None) -> tuple[Tensor, Tensor | None]: ...
+
+
+def require_signals(x: ArrayLike, y: ArrayLike | None = None) -> tuple[Tensor, Tensor | None]:
+    """As `require_points` for signals (n, channels, ...), such as images (n, channels, height, width).
+
+    >>> require_signals(torch.ones(2, 3, 8, 8))[0].shape
+    torch.Size([2, 3, 8, 8])
+    """
+    if y is None:
+        return _require_float_points("x", x, signals=True), None
+    one, other = (
+        _require_float_points(name, part, signals=True) for name, part in (("x", x), ("y", y))
+    )
+    if one.shape[1:] != other.shape[1:]:
+        raise InputError(
+            f"x has signals of shape {tuple(one.shape[1:])} and y of {tuple(other.shape[1:])}: "
+            "they must be the same."
+        )
+    return _require_alike(x, y, one, other)
+
+
+def _require_alike(x: ArrayLike, y: ArrayLike, one: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
+    """Tensors made of x and y, with what is no tensor converted to what the other one is."""
+    if isinstance(x, Tensor) and not isinstance(y, Tensor):
+        other = other.to(one)
+    elif isinstance(y, Tensor) and not isinstance(x, Tensor):
+        one = one.to(other)
     if one.dtype != other.dtype or one.device != other.device:
         raise InputError(
             f"x is {one.dtype} on {one.device} and y is {other.dtype} on {other.device}: convert one of them."
@@ -279,11 +316,12 @@ def require_points(x: ArrayLike, y: ArrayLike | None = None) -> tuple[Tensor, Te
     return one, other
 
 
-def _require_float_points(name: str, x: ArrayLike) -> Tensor:
-    points = as_numbers(name, x, "(n, d)")
-    if points.ndim != 2 or 0 in points.shape:
+def _require_float_points(name: str, x: ArrayLike, signals: bool = False) -> Tensor:
+    need = "signals of shape (n, channels, ...)" if signals else "points of shape (n, d)"
+    points = as_numbers(name, x, need.partition("shape ")[2])
+    if (points.ndim < 2 if signals else points.ndim != 2) or 0 in points.shape:
         shape = tuple(points.shape)
-        raise InputError(f"{name} must be points of shape (n, d), but shape {shape} was given.")
+        raise InputError(f"{name} must be {need}, but shape {shape} was given.")
     if points.layout != torch.strided:
         raise InputError(f"{name} is {points.layout}: convert it by {name}.to_dense().")
     if points.dtype not in (torch.float32, torch.float64):

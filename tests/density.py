@@ -15,6 +15,7 @@ THINNED = {
     "test_angular_average.py::test_the_elu_pair_is_right_to_twelve_digits": 2,
     "test_bare_origin.py::test_a_slope_that_bends_at_zero_leaves_a_term_in_the_norm_and_a_limit": 3,
     "test_bayes.py::test_networks_agree_with_the_first_order_of_a_dataset": 3,
+    "test_convolution_kernels.py::test_a_linear_layer_is_the_sum_over_its_weights": 3,
     "test_deep.py::test_depth_one_is_shallow": 4,
     "test_deep.py::test_floats_follow_thirty_digits": 4,
     "test_deep_floats.py::test_curvature_near_a_degenerate_origin": 3,

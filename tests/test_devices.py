@@ -63,6 +63,40 @@ def quadrature(device: Device, n: int) -> Tensor:
     return net.nngp(normal(device, 2, 2).repeat(n, 1), normal(device, 1, 2, seed=1))
 
 
+COMPOSED = {
+    "convolution": [
+        infinite.Convolution(3),
+        A.relu,
+        infinite.AveragePool(),
+        infinite.SelfAttention(),
+        A.erf,
+    ],
+    "p4": [infinite.Lift(infinite.groups.p4, infinite.Window(3)), infinite.LayerNorm(), A.relu],
+    "group": [infinite.Lift(infinite.groups.torus(4), [0, 1, 5]), A.relu, infinite.Dropout(0.2)],
+}
+
+
+def composed(name: str, device: Device, n: int) -> Any:
+    """Images are repeated, so that no pair is the nearer to collinear."""
+    net = infinite.Network([*COMPOSED[name], infinite.GlobalPool(), infinite.Dense()], 1.4, 0.2)
+    x, y = normal(device, 2, 1, 4, 4).repeat(n, 1, 1, 1), normal(device, 1, 1, 4, 4, seed=1)
+    return net.nngp(x, y), net.ntk(x, y), net.ntk(x), net.ntk.diagonal(x)
+
+
+def composed_twin(device: Device, n: int) -> Tensor:
+    net = infinite.Network([*COMPOSED["convolution"], infinite.GlobalPool(), infinite.Dense()])
+    module = net.finite(4, shape=(1, 4, 4), device=device)
+    with torch.no_grad():
+        return module(normal(device, 2 * n, 1, 4, 4))
+
+
+def group_average(device: Device, n: int) -> Tensor:
+    flat = infinite.Network([infinite.Flatten(), infinite.Dense(), A.erf, infinite.Dense()]).ntk
+    kernel = infinite.groups.Averaged(flat, infinite.groups.p4)
+    infinite.assert_equivariant(kernel, infinite.groups.p4, normal(device, 2, 1, 4, 4))
+    return kernel(normal(device, 2 * n, 1, 4, 4))
+
+
 def predicted(predict: Callable[..., Any], device: Device, n: int) -> Any:
     net, x = infinite.FullyConnected(A.relu, 1, 1.4, 0.2), normal(device, 5 * n, 3)
     result = predict(net, x, normal(device, 5 * n, 2, seed=1), normal(device, 4 * n, 3, seed=2))
@@ -91,6 +125,9 @@ INFINITE: dict[str, Call] = {
     "FullyConnected, erf": partial(kernel, A.erf),
     "FullyConnected, metrics": kernel_metrics,
     "FullyConnected, quadrature": quadrature,
+    **{f"Network, {name}": partial(composed, name) for name in COMPOSED},
+    "Network, finite": composed_twin,
+    "Averaged": group_average,
     "gradient_flow": partial(predicted, infinite.gradient_flow),
     "gradient_flow, early": partial(predicted, partial(infinite.gradient_flow, t=2.0, ridge=0.1)),
     "posterior": partial(predicted, partial(infinite.posterior, noise=0.3)),
@@ -217,7 +254,12 @@ CALLS = INFINITE | GEOMETRY | GEODESICS
 
 @pytest.mark.parametrize("name", CALLS)
 def test_calls_run_where_their_inputs_are(name: str, device: Device) -> None:
-    check(CALLS[name], device, drawn=name == "FiniteNetwork", solver=name in GEODESICS)
+    check(
+        CALLS[name],
+        device,
+        drawn=name in ("FiniteNetwork", "Network, finite"),
+        solver=name in GEODESICS,
+    )
 
 
 # Modules whose tensors are numbers of the host: tables, times, tasks, indices, what SciPy returns.
@@ -225,6 +267,8 @@ ON_HOST = {
     "estimate.py", "experiments/bayes/dataset.py", "experiments/decision_boundaries/curves.py",
     "experiments/decision_boundaries/tasks.py", "experiments/deep_width/bias.py",
     "experiments/knots.py", "experiments/width.py", "geometry/gauss_equation.py", "inputs.py",
+    "infinite/groups/action.py", "infinite/groups/constructions.py", "infinite/groups/group.py",
+    "infinite/groups/laws.py", "infinite/groups/pixels.py",
     "learned/amari_wu.py", "models/memory.py", "relu_dynamics/descent.py",
     "relu_dynamics/mean_field.py", "relu_dynamics/readout.py", "relu_dynamics/record.py",
     "runs/training.py", "splines/natural.py",

@@ -1,11 +1,34 @@
 """Networks of infinite width: kernels on data, and what they predict."""
 
+from numeric.infinite import groups
+from numeric.infinite.composition import (
+    CIRCULAR,
+    SAME,
+    VALID,
+    AveragePool,
+    Convolution,
+    Dense,
+    Dropout,
+    Flatten,
+    GlobalPool,
+    GroupConvolution,
+    GroupPool,
+    LayerNorm,
+    Lift,
+    Network,
+    Residual,
+    SelfAttention,
+    Window,
+)
 from numeric.infinite.evidence import log_marginal_likelihood
+from numeric.infinite.groups import assert_equivariant, assert_invariant
 from numeric.infinite.network import FullyConnected
 from numeric.infinite.parametrisation import NTK, Standard
 from numeric.infinite.prediction import RandomInitial, ZeroInitial, gradient_flow, posterior
 
 __all__ = [
-    "NTK", "FullyConnected", "RandomInitial", "Standard", "ZeroInitial", "gradient_flow",
-    "log_marginal_likelihood", "posterior",
+    "CIRCULAR", "NTK", "SAME", "VALID", "AveragePool", "Convolution", "Dense", "Dropout", "Flatten",
+    "FullyConnected", "GlobalPool", "GroupConvolution", "GroupPool", "LayerNorm", "Lift", "Network",
+    "RandomInitial", "Residual", "SelfAttention", "Standard", "Window", "ZeroInitial", "assert_equivariant",
+    "assert_invariant", "gradient_flow", "groups", "log_marginal_likelihood", "posterior",
 ]  # fmt: skip

@@ -17,7 +17,7 @@ from torch import Tensor
 from analytic.activations.gram_tiles import ARGS, Tile, det
 from analytic.expressions.backends import compile_together, fold
 from analytic.expressions.expectation import Moment
-from analytic.expressions.symbols import kxx, kyy
+from analytic.expressions.symbols import kxx, kxy, kyy
 
 theta = sp.Symbol("theta", real=True)
 NUMBERS = scale, bias, weights, biases = sp.symbols("scale bias weights biases", real=True)
@@ -48,6 +48,46 @@ def layer(tile: Tile, tangent: bool, plain: bool) -> Callable[..., tuple[Tensor,
         outputs.append(own + scale * tile.slope * theta)
     program = translate(outputs)
     return compile_program(program, allocate(program))
+
+
+def averages(tile: Tile, tangent: bool) -> Callable[..., tuple[Tensor, ...]]:
+    """As `layer` without scales, from (kxx, kxy, kyy, det, theta, free): averages alone, times theta.
+
+    Results take the place of kxy and theta where no later instruction reads these.
+    """
+    outputs = [_distribute_constants(tile.kernel)]
+    if tangent:
+        outputs.append(tile.slope * theta)
+    program = translate(outputs)
+    places = _in_place(program, allocate(program), (kxy, theta))
+    step, zero = compile_program(program, places), (0.0,) * len(NUMBERS)
+
+    def call(
+        kxx: Tensor,
+        kxy: Tensor,
+        kyy: Tensor,
+        det: Tensor | None,
+        theta: Tensor | None,
+        free: object,
+    ) -> tuple[Tensor, ...]:
+        return step(kxx, kxy, kyy, det, theta, *zero, free)
+
+    return call
+
+
+def _in_place(
+    program: Program, places: dict[sp.Symbol, Place], targets: tuple[sp.Symbol, ...]
+) -> dict[sp.Symbol, Place]:
+    """Places with each output in its target, if that is not read afterwards, nor the output twice."""
+    moved = dict(places)
+    for output, target in zip(program.outputs, targets, strict=False):
+        made = [k for k, step in enumerate(program.instructions) if step.result == output]
+        if not made or places[output].out is None or program.outputs.count(output) > 1:
+            continue
+        later = program.instructions[made[0] + 1 :]
+        if not any(target in step.operands for step in later):
+            moved[output] = Place(target.name, target.name)
+    return moved
 
 
 @dataclass(frozen=True)

@@ -232,6 +232,10 @@ class Layer:
             )
         return steps[tangent, plain]
 
+    def averages(self, tangent: bool) -> Callable[..., tuple[Tensor, ...]]:
+        """E[phi phi], and with `tangent` E[phi' phi'] theta, far from collinear: `fused_layers.averages`."""
+        return _averages(self._closed_form, tangent)
+
     @cached_property
     def _steps(self) -> dict[tuple[bool, bool], Callable[..., tuple[Tensor, ...]]]:
         return {}
@@ -280,6 +284,11 @@ class Rows:
     def __getitem__(self, index: slice | Tensor) -> Rows:
         phi = None if self.phi is None else self.phi[index]
         return Rows(self.V[index], phi, None if self.slope is None else self.slope[index])
+
+
+@lru_cache  # compiled once for all networks
+def _averages(tile: Tile, tangent: bool) -> Callable[..., tuple[Tensor, ...]]:
+    return fused_layers.averages(tile.far_from_collinear, tangent)
 
 
 @lru_cache

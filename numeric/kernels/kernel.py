@@ -18,6 +18,7 @@ from numeric.inputs import (
     require_finite,
     require_instance,
     require_points,
+    require_signals,
     whole,
 )
 from numeric.kernels.jets import Jet, jet_by_autograd
@@ -188,7 +189,7 @@ class Tiled(Kernel):
         whole("columns", self.columns)
 
     def __call__(self, x: ArrayLike, y: ArrayLike | None = None) -> Tensor:
-        x, y = require_points(x, y)
+        x, y = require_signals(x, y)
         columns = (x if y is None else y).split(self.columns)
         return torch.cat(
             [torch.cat([self.kernel(a, b) for b in columns], 1) for a in x.split(self.rows)]
@@ -196,11 +197,11 @@ class Tiled(Kernel):
 
     def diagonal(self, x: ArrayLike) -> Tensor:
         return torch.cat(
-            [self.kernel.diagonal(some) for some in require_points(x)[0].split(self.rows)]
+            [self.kernel.diagonal(some) for some in require_signals(x)[0].split(self.rows)]
         )
 
     def jet(self, x: ArrayLike) -> Jet:
-        return Jet.cat([self.kernel.jet(some) for some in require_points(x)[0].split(self.rows)])
+        return Jet.cat([self.kernel.jet(some) for some in require_signals(x)[0].split(self.rows)])
 
 
 def _finite_points(x: ArrayLike, y: ArrayLike | None) -> tuple[Tensor, Tensor]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from numeric.inputs import ArrayLike, positive, require_instance, require_points
+from numeric.inputs import ArrayLike, positive, require_instance, require_signals
 from numeric.kernels.kernel import Kernel, Tiled
 
 ULPS = 64  # roundings in one entry, relative to sqrt(k(x, x) k(y, y))
 
 
 def assert_kernel(kernel: Kernel, x: ArrayLike, y: ArrayLike, ulps: float = ULPS) -> None:
-    """Raise an AssertionError where a kernel breaks a law at points x (n, d) and y (m, d).
+    """Raise an AssertionError where a kernel breaks a law at points x (n, ...) and y (m, ...).
 
     Laws: the shape is (n, m), on the device and with the dtype of x; k(x, y) = k(y, x)^T; k(x) is
     k(x, x), positive semidefinite to rounding, with `diagonal` as its diagonal; neither tiles nor the
@@ -27,7 +27,7 @@ def assert_kernel(kernel: Kernel, x: ArrayLike, y: ArrayLike, ulps: float = ULPS
     AssertionError: k(x, x) below 0
     """
     require_instance("kernel", kernel, Kernel, "FunctionKernel(function)")
-    x, y = require_points(x, y)
+    x, y = require_signals(x, y)
     ulps = positive("ulps", ulps)
     cross, own = kernel(x, y), kernel(x)
     assert cross.shape == (len(x), len(y)), f"shape {tuple(cross.shape)}"

@@ -1,0 +1,208 @@
+r"""Activations: $K' = E[\phi\phi]$ and $\Theta' = E[\phi'\phi']\,\Theta$ at each pair of positions.
+
+Averages are those of `infinite.layers`. A pair whose correlation is 1 to rounding counts as collinear, so
+that coincident points get the exact slope; at an angle a above that a kink's is accurate to 1e-16 / a.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+
+from numeric.infinite.composition.covariance import Covariance
+from numeric.infinite.composition.finite import Draw, Function
+from numeric.infinite.composition.layer import Needs
+from numeric.infinite.composition.signal import Scales, Signal, require_centred
+from numeric.infinite.layers import Layer, Pairs, Rows, full
+from numeric.inputs import InputError
+from numeric.kernels.scratch_memory import Fresh, Scratch
+
+NEAR = (
+    1e-2  # sin^2 of the angle below which the arc sine loses digits, and the arc tangent is taken
+)
+SNAP = 64  # ulps of sin^2 that the rounding of covariances leaves at coincident points
+CELLS = 2**17  # numbers of a block: a few of them stay near the processor
+LARGE = 2**24  # the same on other devices than the CPU
+
+
+@dataclass(frozen=True, eq=False)
+class Variances:
+    """Variances of signals as rows of a Gram matrix: each position of each signal is one."""
+
+    rows: Rows  # n * positions
+    positions: int
+
+    def __getitem__(self, index: slice) -> Variances:
+        ends = (None if end is None else end * self.positions for end in (index.start, index.stop))
+        return Variances(self.rows[slice(*ends)], self.positions)
+
+
+@dataclass(frozen=True)
+class Nonlinearity:
+    """An activation of `analytic`; Network makes it from the activation itself.
+
+    Refused are signals that are not Gaussian, because no weights come just before.
+
+    >>> from analytic.activations import relu
+    >>> Nonlinearity(Layer(relu)).after(Signal((), None, centred=True)).centred
+    False
+    """
+
+    layer: Layer
+
+    @property
+    def needs(self) -> Needs:
+        return Needs(own=True)
+
+    def after(self, signal: Signal) -> Signal:
+        require_centred(signal, self.layer.activation.name)
+        return replace(signal, centred=False)
+
+    def observe(self, own: Covariance, tangent: bool, scales: Scales) -> Variances:
+        variances = own.variances().reshape(-1)
+        if not torch.isfinite(variances * variances).all():
+            raise InputError(
+                f"Variances before {self.layer.activation.name} are too large for {variances.dtype}, or "
+                "points are NaN or infinite: remove those, scale the points or sigma_w down, or use float64."
+            )
+        return Variances(
+            self.layer.rows(self.layer.clamped(variances), tangent), own.signal.positions
+        )
+
+    def advance(
+        self, state: Covariance, rows: Variances, columns: Variances, scales: Scales
+    ) -> Covariance:
+        signal = self.after(state.signal)
+        if state.own and state.same and not state.pairs:
+            V = state.matrices(state.k)
+            V = self.layer.clamped(V)
+            if state.theta is not None:
+                state.matrices(state.theta).mul_(full(self.layer.square_slope(V), V))
+            state.matrices(state.k).copy_(full(self.layer.square(V), V))
+        elif self.layer.closed:
+            self._closed_forms(state, rows.rows.V, columns.rows.V)
+        else:
+            self._series(state, rows.rows, columns.rows)
+        return replace(state, signal=signal)
+
+    def _closed_forms(self, state: Covariance, rows: Tensor, columns: Tensor) -> None:
+        k = state.matrices(state.k)
+        theta = None if state.theta is None else state.matrices(state.theta)
+        kxx, kyy = state.row_values(rows), state.column_values(columns)
+        on_host = k.device.type == "cpu"
+        height, width = k.shape[1:]
+        cells = CELLS if on_host else LARGE
+        flat = height * width > cells  # a block is then part of one matrix
+        memory = Scratch(max(cells, width), k) if on_host and flat else Fresh()
+        for b, i in _blocks(k.shape, cells):
+            x = kxx[b if len(kxx) > 1 else slice(None), i]
+            y = kyy[b if len(kyy) > 1 else slice(None)]
+            tangent = None if theta is None else theta[b, i]
+            if flat:
+                self._block(k[b, i][0], x[0], y[0], None if tangent is None else tangent[0], memory)
+            else:
+                self._block(k[b, i], x, y, tangent, memory)
+
+    def _block(
+        self, k: Tensor, kxx: Tensor, kyy: Tensor, theta: Tensor | None, memory: Scratch | Fresh
+    ) -> None:
+        """One block, in place; nearly collinear pairs by themselves."""
+        memory.begin(*k.shape[-2:])
+        if not self.layer.needs_det:
+            self._far(k, kxx, kyy, None, theta, memory)
+            return
+        det = torch.mul(kxx, kyy, out=memory[0]).addcmul_(k, k, value=-1)
+        near = _nearly_collinear(det, kxx, kyy, memory)
+        memory.keep(det)
+        if near is None:
+            self._far(k, kxx, kyy, det, theta, memory)
+            return
+        at = near.nonzero(as_tuple=True)
+        x, y, xy, between = (part.expand_as(k)[at] for part in (kxx, kyy, k, det))
+        tangent = None if theta is None else theta[at]
+        k[at], det[at] = 0.0, x * y  # taken for orthogonal, and overwritten below
+        self._far(k, kxx, kyy, det, theta, memory)
+        pairs = self._near(x, y, xy, between, tangent is not None)
+        k[at] = pairs.kernel
+        if theta is not None and tangent is not None and pairs.slope is not None:
+            theta[at] = pairs.slope * tangent
+
+    def _far(
+        self,
+        k: Tensor,
+        kxx: Tensor,
+        kyy: Tensor,
+        det: Tensor | None,
+        theta: Tensor | None,
+        memory: Scratch | Fresh,
+    ) -> None:
+        """Averages of pairs that are not nearly collinear, in place."""
+        kernel, *tangent = self.layer.averages(theta is not None)(kxx, k, kyy, det, theta, memory)
+        if kernel is not k:
+            k.copy_(full(kernel, k))
+        if theta is not None and tangent[0] is not theta:
+            theta.copy_(full(tangent[0], theta))
+
+    def _near(self, kxx: Tensor, kyy: Tensor, k: Tensor, det: Tensor, slopes: bool) -> Pairs:
+        """Averages of nearly collinear pairs, listed."""
+        rounding = SNAP * torch.finfo(k.dtype).eps
+        det = torch.where(det < rounding * kxx * kyy, 0.0, det)
+        if self.layer.jumps:
+            det = det.clamp_min(torch.finfo(det.dtype).tiny)
+        return self.layer.elements(kxx, kyy, k, det, slopes)
+
+    def _series(self, state: Covariance, rows: Rows, columns: Rows) -> None:
+        """Averages by quadrature, one matrix at a time."""
+        k = state.matrices(state.k)
+        theta = None if state.theta is None else state.matrices(state.theta)
+        numbers = torch.arange(len(rows.V), device=k.device)
+        others = torch.arange(len(columns.V), device=k.device)
+        i, j = state.row_values(numbers).squeeze(2), state.column_values(others).squeeze(1)
+        for b in range(len(k)):
+            some, other = rows[i[b % len(i)]], columns[j[b % len(j)]]
+            coincident = _coincident(some.V[:, None], other.V, k[b])
+            at = coincident.nonzero(as_tuple=True)
+            k[b][at] = 0.0  # overwritten below: a correlation of 1 would be integrated by itself
+            pairs = self.layer.pairs(some, other, k[b], None, theta is not None)
+            k[b] = pairs.kernel
+            k[b][at] = self.layer.square(some.V)[at[0]]
+            if theta is not None and pairs.slope is not None:
+                slope = pairs.slope
+                slope[at] = self.layer.square_slope(some.V)[at[0]]
+                theta[b] *= slope
+
+    def finite(self, signal: Signal, inputs: int, outputs: int, draw: Draw) -> nn.Module:
+        return Function(self.layer.activation.phi.torch)
+
+
+def _blocks(shape: torch.Size, cells: int) -> Iterator[tuple[slice, slice]]:
+    """Matrices and rows of blocks of so many numbers at most, or of one row."""
+    count, height, width = shape
+    if height * width <= cells:
+        step = max(1, cells // (height * width))
+        yield from ((slice(b, b + step), slice(None)) for b in range(0, count, step))
+        return
+    step = max(1, cells // width)
+    for b in range(count):
+        yield from ((slice(b, b + 1), slice(i, i + step)) for i in range(0, height, step))
+
+
+def _nearly_collinear(
+    det: Tensor, kxx: Tensor, kyy: Tensor, memory: Scratch | Fresh
+) -> Tensor | None:
+    """Where sin^2 of the angle is below NEAR, or None if nowhere; the cheapest test comes first."""
+    if det.amin() >= NEAR * kxx.amax() * kyy.amax():
+        return None
+    least = torch.mul(kxx, kyy, out=memory[1]).mul_(-NEAR).add_(det)
+    if least.amin() >= 0:
+        return None
+    return ~(least >= 0)
+
+
+def _coincident(kxx: Tensor, kyy: Tensor, k: Tensor) -> Tensor:
+    """Where two Gaussian variables are one to rounding, so that averages are those of one variable."""
+    rounding = SNAP * torch.finfo(k.dtype).eps
+    return ((kxx - kyy).abs() <= rounding * kxx) & (k >= (1 - rounding) * kxx)
