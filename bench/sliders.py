@@ -20,7 +20,6 @@ from notebooks.topics import (
     splines,
     splines_figures,
 )
-from numeric.relu_dynamics import Neurons
 
 
 def run() -> Iterator[str]:
@@ -60,13 +59,13 @@ def in_python() -> Iterator[str]:
 
 def panels() -> dict[str, tuple[Control, Panel]]:
     """A control that is moved, and its panel."""
-    start = Neurons.drawn(100, seed=0, antisymmetric=True, device="cpu")
-    films = dynamics.Films.of(start, [dynamics.sinusoid(10)], span=100.0)
-    look = dynamics_figures.panel_look(films)
     return {
         "06, weights": (finite_figures.bias, Panel(finite.panel_network, finite_figures.PANEL)),
         "08, splines": (splines_figures.A, Panel(splines.interpolants, splines_figures.PANEL)),
-        "09, delta": (look.controls[0], Panel(films.frame, look)),
+        "09, delta": (
+            dynamics_figures.CONTROLS[1],
+            Panel(dynamics.trained_neurons, dynamics_figures.PANEL),
+        ),
         "10, training": (
             boundaries_figures.step,
             Panel(boundaries.trained_network, boundaries_figures.PANEL),

@@ -22,8 +22,9 @@
 profile = "quick"  # quick: seconds; full: more networks and radii than the paper's own figure
 seed = 0
 device = "auto"
+activation = "erf"  # or monomial, relu_power, sine, cosine, exponential, gaussian, gelu, elu, snake
 sigma, zeta = 1.0, 1.0  # standard deviations of weights and biases
-q = 2  # degree of the monomial
+q = 2  # degree of monomials
 d = 2  # inputs
 
 # %%
@@ -34,10 +35,8 @@ from IPython.display import Markdown
 from scipy.integrate import quad
 
 from analytic import catalogue
-from analytic.activations import erf, monomial
 from analytic.checks.oracles import network_jet
 from analytic.geometry.riemann import hessian_curvature
-from notebooks import panels
 from notebooks.panels.style import save
 from notebooks.running.numbers import record
 from notebooks.topics import nngp
@@ -63,10 +62,28 @@ catalogue["nngp.erf.magnification"]
 catalogue["nngp.erf.ricci"]
 
 # %% [markdown]
+# ## Play
+#
+# Both closed forms along a ray from the origin: on the left how much the network enlarges small areas, on the right how
+# it curves space. The line of numbers holds both at $|x| = 1$, and above it is the formula with your numbers filled in.
+#
+# - Choose `monomial` and raise $q$: the dip of the curvature moves inwards and deepens.
+# - Take the biases away, $\zeta = 0$: monomials are cones, which are flat but for their tip; erf is not.
+# - Raise $d$ with the axes locked: curvature grows, and where it is strongest hardly moves.
+
+# %% jupyter={"source_hidden": true} tags=["play"]
+from notebooks.panels import open_panel
+from notebooks.topics.nngp import ray
+from notebooks.topics.nngp_figures import PANEL
+
+open_panel(ray, PANEL, globals())
+
+# %% [markdown]
 # ## Evidence: finite networks (Figure 1)
 #
 # Random networks of growing width, in the paper with $d = 2$ and $\sigma = \zeta = 1$: mean and standard deviation over
-# realisations in blue, the closed form dashed, the printed curvature dotted in red.
+# realisations in blue, the closed form dashed, the printed curvature dotted in red. Above, the activation of the
+# parameters, below a monomial.
 
 # %%
 scale = {"quick": {}, "full": {"realisations": 100, "radii": tuple(np.linspace(0, 5, 101))}}[
@@ -77,7 +94,7 @@ if zeta == 0:  # without biases the metric of a monomial vanishes at the origin
 scale |= {"d": d, "sigma": sigma, "zeta": zeta, "seed": seed, "device": device}
 sweeps = {
     name: WidthSweep(act, **scale).run(progress=profile == "full")
-    for name, act in {"erf": erf, {2: "quadratic"}.get(q, f"degree {q}"): monomial(q)}.items()
+    for name, act in nngp.compared(activation, q).items()
 }
 
 # %%
@@ -116,11 +133,11 @@ print("with -3/4       =", three_quarters[0, 1, 0, 1])
 
 
 # %%
-def total_curvature(q, factor=1):
+def total_curvature(degree, factor=1):
     ricci, volume = (
         catalogue[f"nngp.monomial.{what}"].numpy for what in ("ricci", "magnification")
     )
-    values = {"d": 2, "sigma": 1.0, "zeta": 1.0, "q": q}
+    values = {"d": 2, "sigma": 1.0, "zeta": 1.0, "q": degree}
     return (
         factor
         * quad(lambda r: np.pi * r * ricci(r=r, **values) * volume(r=r, **values), 0, np.inf)[0]
@@ -128,8 +145,8 @@ def total_curvature(q, factor=1):
 
 
 rows = [
-    f"| {q} | {2 * np.pi * (1 - q / np.sqrt(2 * q - 1)):.9f} | {total_curvature(q):.9f} | {total_curvature(q, 3):.9f} |"
-    for q in (2, 3, 4)
+    f"| {k} | {2 * np.pi * (1 - k / np.sqrt(2 * k - 1)):.9f} | {total_curvature(k):.9f} | {total_curvature(k, 3):.9f} |"
+    for k in (2, 3, 4)
 ]
 Markdown("\n".join(["| q | Gauss-Bonnet | corrected | as printed |", "|---|---|---|---|", *rows]))
 
@@ -168,9 +185,3 @@ if curved:
 else:
     print("a line has no curvature, so three times it is the same.")
 record(worst_sigmas=worst)
-
-# %% [markdown]
-# ## Play
-
-# %%
-panels.Panel(nngp.ray, figures.PANEL)

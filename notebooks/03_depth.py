@@ -23,6 +23,10 @@
 profile = "quick"  # quick: seconds; full: minutes, finer diagrams, wider networks and more of them
 seed = 0
 device = "auto"
+activation = "erf"  # of Play; or sine, gaussian
+depth = 3  # hidden layers
+sigma, zeta, xi = 1.0, 0.3, 1.0  # standard deviations of weights, biases and the readout
+d = 2  # inputs; a line has no curvature, and the evidence then takes a plane
 
 # %%
 import numpy as np
@@ -37,8 +41,8 @@ from analytic.activations import erf, tanh
 from analytic.checks.kernel_oracles import nngp_by_differences, ntk_by_differences, oracle_at_radius
 from analytic.checks.oracles import MetricJet
 from analytic.signal_propagation import Signal, critical_sigma, phase_diagram, trajectory
-from notebooks import panels
 from notebooks.panels.style import save
+from notebooks.running.numbers import record
 from notebooks.topics import depth as deep
 from notebooks.topics import depth_figures as figures
 from notebooks.topics.statistics import Mean
@@ -66,6 +70,23 @@ acts = {"erf": erf, "tanh": tanh}
 #    chaos, where that of the NTK even grows by $\chi_1^d$.
 # 4. From the second layer on $g$ is no longer $e^{\Omega}(I + 2\Omega' xx^T)$, so that formula (7) of the curvature
 #    paper, even corrected, holds for one hidden layer only.
+
+# %% [markdown]
+# ## Play
+#
+# Both geometries of a deep network along a ray, and its place in the phase diagram, where colour is the depth scale
+# $\xi_c$ and red the line between order (below) and chaos. Drag the white point, or move the sliders.
+#
+# - Drag the point upwards across the red line: the volume of ten layers vanishes below it and explodes above.
+# - Let the depth run in order, say $\sigma = 0.7$: curvature grows without bound as volume vanishes.
+# - Rest on the red line and add layers: volume hardly changes, which is why networks are started there.
+
+# %% jupyter={"source_hidden": true} tags=["play"]
+from notebooks.panels import open_panel
+from notebooks.topics.depth import deep_rays
+from notebooks.topics.depth_figures import PANEL
+
+open_panel(deep_rays, PANEL, globals())
 
 # %% [markdown]
 # ## Evidence: order and chaos
@@ -114,16 +135,15 @@ for name, act in acts.items():
     predicted[name] = np.array(chi)
 
 # %%
-save(figures.figure_phases(maps, neighbours), "03-phases")
+save(figures.figure_phases(maps, neighbours, (zeta, sigma)), "03-phases")
 
 # %% [markdown]
 # ## Evidence: the correlation map
 #
-# $\zeta = 0.3$ and $\sigma$ at 0.6, 1 and 1.6 times its critical value; grey are pairs of inputs, layer by layer, dots
+# $\sigma$ at 0.6, 1 and 1.6 times its critical value, and at that of the parameters; grey are pairs of inputs, layer by layer, dots
 # are $c^*$. In order every pair ends at 1, in chaos even near twins end at $c^* < 1$, and at criticality they creep.
 
 # %%
-zeta = 0.3
 signals = {}
 for name, act in acts.items():
     edge = critical_sigma(act, zeta, 15)
@@ -144,11 +164,12 @@ def walk(signal, c, depth):
     return trajectory(signal.act, s, zeta, settled(signal), start, depth).correlation
 
 
+pairs_shown = [*signals["erf"].items(), ("this notebook", Signal(erf, sigma, zeta, digits=15))]
 correlations = {
     name: deep.CorrelationMap.of(
-        signal, list(walk(signal, [0.1, 0.97] if name == "chaotic" else [0.1], 40).T)
+        signal, list(walk(signal, [0.1, 0.97] if signal.chi_1 > 1 else [0.1], 40).T)
     )
-    for name, signal in signals["erf"].items()
+    for name, signal in pairs_shown
 }
 save(figures.figure_maps(correlations), "03-maps")
 
@@ -200,7 +221,7 @@ save(figures.figure_scales(decays, scales), "03-scales")
 # numbers, which is fair to each and saves drawing them six times.
 
 # %%
-width, draws, depth = (1000, 20, 12) if quick else (2000, 80, 16)
+width, draws, layers_drawn = (1000, 20, 12) if quick else (2000, 80, 16)
 generator = torch.Generator(resolve(device)).manual_seed(seed)
 cosines = torch.tensor([1.0, 0.95, 0.1], dtype=torch.float64, device=generator.device)
 inputs = torch.stack([cosines, torch.sqrt(1 - cosines**2)])  # (2, inputs), of norm 1
@@ -217,7 +238,7 @@ def normal(*shape):
 def network():
     """Correlations with the first input, (cases, depth, pairs), in one draw."""
     h, scale, correlation = inputs[:, None, :].expand(-1, len(cases), -1), 1.0, []
-    for _ in range(depth):
+    for _ in range(layers_drawn):
         z = scale * (normal(width, len(h)) @ h.reshape(len(h), -1)).reshape(width, *h.shape[1:])
         z = weights * z + zeta * normal(width)[:, None, None]
         norms = z.square().sum(0).sqrt()
@@ -237,7 +258,7 @@ def mapped(case, factor=1.0):
     """What the maps say, with a sigma that may be wrong by a factor."""
     name, phase = case
     s = factor * float(signals[name][phase].sigma)
-    return trajectory(acts[name], s, zeta, 1.0, cosines[1:].cpu().numpy(), depth).correlation
+    return trajectory(acts[name], s, zeta, 1.0, cosines[1:].cpu().numpy(), layers_drawn).correlation
 
 
 exact = {case: mapped(case) for case in cases}
@@ -249,13 +270,13 @@ save(figures.figure_networks(shown), "03-networks")
 # %% [markdown]
 # ## Evidence: geometry by depth
 #
-# erf networks in $d = 2$ with $\zeta = 0.3$, $\xi = 1$, in order and in chaos. The circles use no recursion: they
+# erf networks in order and in chaos. The circles use no recursion: they
 # differentiate the composed two-point kernel of two layers by differences in all coordinates. Dotted in red is what
 # (7), corrected, makes of two layers if $e^{\Omega}$ is taken to be the eigenvalue of $g$ across $x$.
 
 # %%
 settings = {
-    phase: {"d": 2, "sigma": float(signals["erf"][phase].sigma), "zeta": zeta, "xi": 1.0}
+    phase: {"d": max(d, 2), "sigma": float(signals["erf"][phase].sigma), "zeta": zeta, "xi": xi}
     for phase in ("ordered", "chaotic")
 }
 where = np.linspace(0.25, 4.75, 7 if quick else 19)
@@ -287,7 +308,7 @@ with mp.workdps(20):  # more than a float holds
                 by_differences[phase, kernel, what] = np.array(numbers, dtype=float)
         shallow = {"sigma": in_mpf["sigma"], "zeta": in_mpf["zeta"]}
         for depth_7 in (1, 2, 3):
-            numbers = [formula_7(2, r, depth=depth_7, **shallow) for r in where]
+            numbers = [formula_7(max(d, 2), r, depth=depth_7, **shallow) for r in where]
             seven[phase, depth_7] = np.array(numbers, dtype=float)
 
 # %%
@@ -295,13 +316,17 @@ fine = np.linspace(0.05, 5, 40)
 dotted = {}
 for phase, values in settings.items():
     scales_7 = {"sigma": values["sigma"], "zeta": zeta}
-    dotted[phase] = (fine, np.array([float(formula_7(2, r, depth=2, **scales_7)) for r in fine]))
+    dotted[phase] = (
+        fine,
+        np.array([float(formula_7(max(d, 2), r, depth=2, **scales_7)) for r in fine]),
+    )
 by_depth = {
     phase: deep.geometry_by_depth(
         values,
         where,
         {key[1:]: numbers for key, numbers in by_differences.items() if key[0] == phase},
         dotted[phase],
+        sorted({*deep.DEPTHS, depth}),
     )
     for phase, values in settings.items()
 }
@@ -389,9 +414,9 @@ print(f"({allowed:.1f} allowed). Deep curvature matches differences to {max(diff
 print(
     f"at depth 2 and |x| = 1 in order, (7) gives {pairs[2, 'ordered'][1]:.1f} for R = {pairs[2, 'ordered'][0]:.2f}."
 )
-
-# %% [markdown]
-# ## Play
-
-# %%
-panels.Panel(deep.deep_rays, figures.PANEL)
+record(
+    depth_scale_off=max(off.values()),
+    worst_sigmas=max(near.values()),
+    curvature_off=max(differ.values()),
+    missed_by_7=missed[2, "ordered"],
+)

@@ -20,9 +20,19 @@
 # (2.23), (2.24) and (2.30).)
 
 # %% tags=["parameters"]
-profile = "quick"  # quick: seconds, one hidden layer; full: minutes on a GPU, two of them and more networks
+profile = (
+    "quick"  # quick: seconds; full: minutes on a GPU, at least two hidden layers and more networks
+)
 seed = 0
 device = "auto"
+activation = (
+    "erf"  # of the first figure and Play; or relu, gelu, gaussian, sine. The evidence is for erf
+)
+predictor = "both"  # of Play; or NNGP posterior, NTK flow
+sigma_w, sigma_b = 1.5, 1.0  # standard deviations of weights and biases
+depth = 1  # hidden layers
+noise = 0.01  # variance that the posterior assumes, and ridge of the flow in Play
+t = 30.0  # training time
 
 # %%
 import math
@@ -39,9 +49,9 @@ from scipy.optimize import minimize
 from scipy.special import chdtri, ndtri
 
 from analytic.activations import erf, gaussian, relu
-from notebooks import panels
 from notebooks.panels.refusals import quote, refusals
 from notebooks.panels.style import save
+from notebooks.running.numbers import record
 from notebooks.topics import predictors
 from notebooks.topics import predictors_figures as figures
 from notebooks.topics.predictors import LINE, NOISE, Band, X, Y
@@ -70,17 +80,32 @@ if profile == "quick":
 # $K_{**} - A_tK_*^T - K_*A_t^T + A_tKA_t^T$, which is not the posterior, since $\Theta\neq K$. At first it is the prior;
 # in the end all networks pass through the data, noise included, and differ elsewhere.
 #
-# Below, the data are eight noisy values of the dotted curve, $\phi(z) = \mathrm{erf}(z/\sqrt2)$, $\sigma_w = 1.5$,
-# $\sigma_b = 1$; bands are two standard deviations wide to either side.
+# Below, the data are eight noisy values of the dotted curve; bands are two standard deviations wide to either side.
 
 # %%
-depth = {"quick": 1, "full": 2}[profile]
-sigma_w, sigma_b = 1.5, 1.0
-net = FullyConnected(erf, depth, sigma_w, sigma_b)
-shown = (1.0, 30.0, 1000.0)
-bayes = posterior(net, X, Y, LINE, noise=NOISE)
-flow = gradient_flow(net, X, Y, LINE, t=shown)
-save(figures.figure_predictors(predictors.predictors(net, bayes, flow, shown)), "04-predictors")
+hidden = depth if profile == "quick" else max(depth, 2)
+chosen = FullyConnected(predictors.ACTIVATIONS[activation], hidden, sigma_w, sigma_b)
+shown = tuple(sorted({1.0, t, 1000.0}))
+bayes = posterior(chosen, X, Y, LINE, noise=noise)
+flow = gradient_flow(chosen, X, Y, LINE, t=shown)
+save(figures.figure_predictors(predictors.predictors(chosen, bayes, flow, shown)), "04-predictors")
+
+# %% [markdown]
+# ## Play
+#
+# On the left networks before they see the data, on the right what they predict from it, with bands of two standard
+# deviations. The noise $s$ of the posterior is the ridge of the flow, which pulls parameters back to their start.
+#
+# - Let the time run: red starts as the prior and reaches the data, its broad shape first.
+# - Raise $\sigma_w$ to 4: networks wiggle more, and are unsure again between the data.
+# - Lower the noise to $10^{-6}$ and take `relu`: the curve passes through every point, noise included.
+
+# %% jupyter={"source_hidden": true} tags=["play"]
+from notebooks.panels import open_panel
+from notebooks.topics.predictors import panel_predictions
+from notebooks.topics.predictors_figures import PANEL
+
+open_panel(panel_predictions, PANEL, globals())
 
 # %% [markdown]
 # ## Evidence: the same in forty digits
@@ -90,12 +115,12 @@ save(figures.figure_predictors(predictors.predictors(net, bayes, flow, shown)), 
 
 
 # %%
-def pair(x, y, sigma_w, sigma_b, depth):
+def pair(x, y, scale_w, scale_b):
     """NNGP and NTK of two points on a line."""
-    w, b = sigma_w**2, sigma_b**2
+    w, b = scale_w**2, scale_b**2
     xx, xy, yy = w * x * x + b, w * x * y + b, w * y * y + b
     tangent = xy
-    for _ in range(depth):
+    for _ in range(hidden):
         both = (1 + xx) * (1 + yy)
         slope = 2 / (mp.pi * mp.sqrt(both - xy**2))
         sines = xx / (1 + xx), xy / mp.sqrt(both), yy / (1 + yy)
@@ -110,23 +135,24 @@ def exactly(points):
 
 def grams(x, y, scales):
     """NNGP and NTK matrices of two lists of points."""
-    pairs = [[pair(p, q, *scales, depth) for q in y] for p in x]
+    pairs = [[pair(p, q, *scales) for q in y] for p in x]
     return (mp.matrix([[entry[k] for entry in row] for row in pairs]) for k in (0, 1))
 
 
+net = FullyConnected(erf, hidden, sigma_w, sigma_b)
 probes = LINE[5::9]
 times = (0.3, 2.0, 10.0)
 with mp.workdps(40):
-    scales = mpf("1.5"), mpf(1)
+    scales = mpf(sigma_w), mpf(sigma_b)
     K, T = grams(exactly(X), exactly(X), scales)
     K_new, T_new = grams(exactly(probes), exactly(X), scales)
     K_both, _ = grams(exactly(probes), exactly(probes), scales)
     one, y = mp.eye(len(X)), mp.matrix(exactly(Y))
     maps = {"NNGP posterior": (K_new * (K + NOISE * one) ** -1, NOISE)}
-    maps |= {f"NTK flow, t = {t:g}": (T_new * T**-1 * (one - mp.expm(-t * T)), 0) for t in times}
+    maps |= {f"NTK flow, t = {s:g}": (T_new * T**-1 * (one - mp.expm(-s * T)), 0) for s in times}
     exact = {}
-    for name, (A, noise) in maps.items():
-        covariance = K_both - A * K_new.T - K_new * A.T + A * (K + noise * one) * A.T
+    for name, (A, added) in maps.items():
+        covariance = K_both - A * K_new.T - K_new * A.T + A * (K + added * one) * A.T
         variance = [covariance[i, i] for i in range(len(probes))]
         exact[name] = np.array([[*(A * y)], variance], dtype=float)
 
@@ -166,7 +192,7 @@ def outputs(layers, x):
 def descended(width, count, generator):
     """(networks, 1 + legs, points): outputs at data and probes, before training and after each leg."""
     kind = {"generator": generator, "device": generator.device, "dtype": X.dtype}
-    fans = (1, *[width] * depth, 1)
+    fans = (1, *[width] * hidden, 1)
     layers = [
         [torch.randn(count, *shape, **kind).requires_grad_() for shape in ((fan_out, fan_in), (1, fan_out))]
         for fan_in, fan_out in pairwise(fans)
@@ -187,7 +213,7 @@ def descended(width, count, generator):
 generator = torch.Generator(resolve(device)).manual_seed(seed)
 paths = {}
 for width in widths:
-    stack = at_once // width**depth
+    stack = at_once // width**hidden
     counts = [min(stack, networks - k) for k in range(0, networks, stack)]
     paths[width] = torch.cat([descended(width, count, generator) for count in counts])
 
@@ -248,7 +274,7 @@ save(figures.figure_networks(curves, probes[:, 0].numpy(), ensembles, laws), "04
 
 # %%
 def evidence(scales):
-    return log_marginal_likelihood(FullyConnected(erf, depth, *map(float, scales)), X, Y, NOISE)
+    return log_marginal_likelihood(FullyConnected(erf, hidden, *map(float, scales)), X, Y, NOISE)
 
 
 def downhill(logs):
@@ -289,7 +315,7 @@ size = {"quick": 13, "full": 61}[profile]
 over_w, over_b = np.geomspace(0.6, 6, size), np.geomspace(0.07, 7, size)
 value = np.array([[evidence((w, b)).value for w in over_w] for b in over_b])
 ends = [
-    posterior(FullyConnected(erf, depth, *map(float, np.exp(logs))), X, Y, LINE, noise=NOISE)
+    posterior(FullyConnected(erf, hidden, *map(float, np.exp(logs))), X, Y, LINE, noise=NOISE)
     for logs in (path[0], path[-1])
 ]
 bands = tuple(map(Band.of, ends))
@@ -384,7 +410,7 @@ eps = np.finfo(float).eps
 
 # Forty digits: the condition number of K + s amplifies rounding, and in e^(-t Theta) the norm of t Theta does.
 largest = torch.linalg.eigvalsh(net.ntk(X))[-1].item()
-amplification = [bayes.condition, *(max(1, t * largest) for t in times)]
+amplification = [predictions[0].condition, *(max(1, s * largest) for s in times)]
 for (name, largest_off), factor in zip(off.items(), amplification, strict=True):
     assert max(largest_off) < n * eps * factor * net.nngp(probes).max(), name
 
@@ -403,11 +429,11 @@ assert off_variance.abs().max() < allowed_variance, off_variance
 # one run in a thousand into one in three hundred.
 tangent, cross_tangent = (np.array(part.tolist(), dtype=float) for part in (T, T_new))
 remaining, now = np.eye(n), 0.0
-for k, (t, steps) in enumerate(legs):
-    one_step = np.eye(n) - (t - now) / steps * tangent
-    remaining, now = np.linalg.matrix_power(one_step, steps) @ remaining, t
+for k, (until, steps) in enumerate(legs):
+    one_step = np.eye(n) - (until - now) / steps * tangent
+    remaining, now = np.linalg.matrix_power(one_step, steps) @ remaining, until
     stepped = cross_tangent @ np.linalg.solve(tangent, (np.eye(n) - remaining) @ Y.numpy())
-    assert (abs(stepped - claimed.mean[k].numpy()) / stderr[k].numpy()).max() < 0.25, t
+    assert (abs(stepped - claimed.mean[k].numpy()) / stderr[k].numpy()).max() < 0.25, until
 
 # The same ensembles refuse the posterior, and networks of which the readout alone is trained.
 lazy = gradient_flow(SimpleNamespace(nngp=net.nngp, ntk=net.nngp), X, Y, probes, t=times)
@@ -417,11 +443,11 @@ for wrong in (lazy.mean, predictions[0].mean.expand_as(mean)):
 # One by one: the fall from the narrowest to the widest, within four errors of their mean squares and the
 # next order, which at the narrowest is relatively n^(-1/2).
 span = math.log(widths[-1] / widths[0])
-for k, t in enumerate(times):
+for k, time in enumerate(times):
     squares = [own_errors[width] for width in (widths[0], widths[-1])]
     error = math.hypot(*(one.stderr[k] / one.mean[k] / 2 for one in squares))
-    slope = laws[t].slope
-    assert abs(slope + 0.5) < (4 * error + widths[0] ** -0.5) / span, (t, slope, error)
+    slope = laws[time].slope
+    assert abs(slope + 0.5) < (4 * error + widths[0] ** -0.5) / span, (time, slope, error)
 
 # Evidence: the gradient to rounding, its zero to what the optimiser was asked for, and no higher point on the map.
 for k, difference in gradient_errors.items():
@@ -441,10 +467,10 @@ lost = sizes[-1] - noiseless.rank
 fewest, most = (sum(float(v) < factor * last.floor for v in lowest) for factor in (0.5, 2))
 assert 0 < fewest <= lost <= most, (fewest, lost, most)
 assert (plain < 0).any() and (noiseless.covariance.diagonal() >= 0).all()
-ridge, noise, enough = (float(re.search(r"= (\S+) or more", text)[1]) for text in messages)
+ridge, least, enough = (float(re.search(r"= (\S+) or more", text)[1]) for text in messages)
 with warnings.catch_warnings(action="error"):
     gradient_flow(smooth, many, target, between, ridge=ridge)
-    posterior(smooth, many, target, between, noise=noise)
+    posterior(smooth, many, target, between, noise=least)
     log_marginal_likelihood(smooth, many, target, noise=enough)
 
 worst = max(off_mean.abs().max().item(), off_variance.abs().max().item())
@@ -456,12 +482,11 @@ print(
 print(f"{worst:.1f} standard errors ({allowed:.1f} allowed), and refuse the posterior.")
 print("The data ask for sigma_w = {:.2f}, sigma_b = {:.2f}.".format(*np.exp(ascent.x)))
 print(f"Of {sizes[-1]} points on [-2, 2] floats lose {lost} directions, and the suite says so.")
-
-# %% [markdown]
-# ## Play
-#
-# Left, networks before they see the data; right, what they predict from it. The noise $s$ of the posterior is the
-# ridge of the flow, which pulls parameters back to their start.
-
-# %%
-panels.Panel(predictors.panel_predictions, figures.PANEL)
+sigma_w_asked, sigma_b_asked = np.exp(ascent.x)
+record(
+    forty_digits_off=exactness,
+    worst_sigmas=worst,
+    sigma_w_asked=sigma_w_asked,
+    sigma_b_asked=sigma_b_asked,
+    lost_directions=lost,
+)

@@ -22,6 +22,11 @@
 profile = "quick"  # quick: seconds; full: minutes, wider networks and more of them
 seed = 0
 device = "auto"
+q = 2  # degree of the monomial
+d = 2  # inputs; on a line all overlaps are 1, and the evidence then takes a plane
+rho = 0.5  # overlap, the cosine of the angle between x and the example
+y = 1.4  # target, in units of |x_a|^q
+n = 100  # width
 
 # %%
 import math
@@ -37,8 +42,8 @@ from analytic.activations import monomial
 from analytic.perturbation import chi, exact_chi, fluctuation, polynomial
 from analytic.perturbation.linear import posterior_volume
 from analytic.perturbation.monotone import slopes
-from notebooks import panels
 from notebooks.panels.style import save
+from notebooks.running.numbers import record
 from notebooks.topics import perturbation
 from notebooks.topics import perturbation_figures as figures
 from notebooks.topics.statistics import PowerLaw
@@ -80,6 +85,23 @@ chi
 fluctuation
 
 # %% [markdown]
+# ## Play
+#
+# The mean volume after learning over that at infinite width: on the left by overlap with the example, on the right by
+# its target. Blue is the corrected formula, red dashed the printed one; dots are where the sliders are.
+#
+# - Move $y$ from 1 to 2 slowly: red says that areas grow at once, blue not before the threshold in the line of numbers.
+# - Move $\rho$ from 0 to 1 with $y = 3$: learning acts most on points parallel to the example.
+# - Lower $n$ to 10: the first order in $1/n$ is no longer small, and the panel says so where it fails.
+
+# %% jupyter={"source_hidden": true} tags=["play"]
+from notebooks.panels import open_panel
+from notebooks.topics.perturbation import learned_example
+from notebooks.topics.perturbation_figures import PANEL
+
+open_panel(learned_example, PANEL, globals())
+
+# %% [markdown]
 # ## Evidence: Figure E.1
 #
 # Above, $\chi(\rho)/\chi(1)$ as in the paper, below the factor $\chi - d$ itself. Large circles mark the ends,
@@ -110,40 +132,42 @@ save(figures.figure_e1(perturbation.chi_curves(by_definition)), "05-figure-e1")
 #
 # Left, a linear network on a line. Here $g$ is one number, whose posterior has the density
 # $g^{(n-3)/2}e^{-ng/2 - t/(2g)}$ with $t = y^2/x_a^2$, and $\langle\sqrt g\rangle$ is a ratio of Bessel functions at
-# every width. Right, quadratic networks in the plane: draws of the prior weighted by their likelihood, which use
+# every width. Right, networks with the $q$, $d$ and $\rho$ of the parameters: draws of the prior weighted by their likelihood, which use
 # neither $\chi$ nor $\kappa$. Bars are standard errors, mostly hidden by the marks.
 
 # %%
 line = perturbation.by_target(d=1, q=1, rho=1.0)
-plane = perturbation.by_target(d=2, q=2, rho=0.5)
+plane = perturbation.by_target(max(d, 2), q, rho)
 
 
-def exact_change(n, d, y):
-    return float(n * (posterior_volume(n, d, y**2) - 1))
+def exact_change(width, inputs, target):
+    return float(width * (posterior_volume(width, inputs, target**2) - 1))
 
 
 some = perturbation.TARGETS[::6]
-exact = {n: [exact_change(n, 1, y) for y in some] for n in (10, 100)}
+exact = {width: [exact_change(width, 1, target) for target in some] for width in (10, n)}
 
 # %%
-overlaps = torch.tensor([0.0, 0.5, 1.0], dtype=torch.float64)
-points = torch.stack([overlaps, (1 - overlaps**2).sqrt()], dim=1)
-targets = (0.0, 0.5, 1.0, 1.4, 1.7, 2.0)
+overlaps = torch.tensor(sorted({0.0, rho, 1.0}), dtype=torch.float64)
+middle = overlaps.tolist().index(rho)
+points = torch.zeros(len(overlaps), plane.d, dtype=torch.float64)
+points[:, 0], points[:, 1] = overlaps, (1 - overlaps**2).sqrt()
+targets = tuple(sorted({0.0, 0.5, 1.0, y, 1.7, 2.0}))
 sizes = {"quick": ((150, 300, 600), 1_500_000), "full": ((400, 800, 1_600), 40_000_000)}
 widths, units = sizes[profile]  # hidden units for each target, so that every width costs the same
 samples = {}
-for k, (n, y) in enumerate((n, y) for n in widths for y in targets):
-    example = torch.eye(1, 2, dtype=torch.float64), torch.full((1, 1), y, dtype=torch.float64)
-    problem = Problem(monomial(plane.q), *example, points)
-    draws = PosteriorVolume(problem, n, units // n, seed=1_000 * seed + k, device=device)
-    samples[n, y] = draws.run(progress=False).coefficients
+for k, (width, target) in enumerate((width, target) for width in widths for target in targets):
+    example = torch.eye(1, plane.d, dtype=torch.float64), torch.tensor([[target]]).double()
+    problem = Problem(monomial(q), *example, points)
+    draws = PosteriorVolume(problem, width, units // width, seed=1_000 * seed + k, device=device)
+    samples[width, target] = draws.run(progress=False).coefficients
 
 # %%
-wide = [samples[widths[-1], y].total for y in targets]
-bars = perturbation.Sampled(  # at rho = 1/2
+wide = [samples[widths[-1], target].total for target in targets]
+bars = perturbation.Sampled(
     np.array(targets),
-    np.array([one.mean[1].item() for one in wide]),
-    np.array([one.stderr[1].item() for one in wide]),
+    np.array([one.mean[middle].item() for one in wide]),
+    np.array([one.stderr[middle].item() for one in wide]),
 )
 shown = figures.figure_printed_corrected(line, some, exact, plane, {widths[-1]: bars})
 save(shown, "05-printed-corrected")
@@ -152,42 +176,42 @@ save(shown, "05-printed-corrected")
 # ## Evidence: infinite width
 #
 # What is left out is of order $1/n$ on the scale of these curves. Left, the exact case, with $y = 2\,\|x_a\|$: it
-# approaches the corrected formula as $1/n$, and never the printed one. Right, the weighted draws for
-# $y = 1.4\,\|x_a\|^2$ and $\rho = 1/2$, where the printed value is positive, with a straight line through them.
+# approaches the corrected formula as $1/n$, and never the printed one. Right, the weighted draws for the $y$ and
+# $\rho$ of the parameters, with a straight line through them.
 
 
 # %%
 ns = [100, 300, 1_000, 3_000, 10_000]
 laws = {
-    f"{name}, $d = {d}$": PowerLaw.fit(
-        ns, [abs(exact_change(n, d, 2) - read(d, 1, 1.0, 2)) for n in ns]
+    f"{name}, $d = {inputs}$": PowerLaw.fit(
+        ns, [abs(exact_change(width, inputs, 2) - read(inputs, 1, 1.0, 2)) for width in ns]
     )
-    for name, d, read in (
+    for name, inputs, read in (
         ("corrected", 1, perturbation.change),
         ("corrected", 3, perturbation.change),
         ("as printed", 1, perturbation.as_printed),
     )
 }
 fits = {
-    (what, y, rho.item()): perturbation.LineFit.through(
-        [1 / n for n in widths],
-        [getattr(samples[n, y], what).mean[k].item() for n in widths],
-        [getattr(samples[n, y], what).stderr[k].item() for n in widths],
+    (what, target, overlap): perturbation.LineFit.through(
+        [1 / width for width in widths],
+        [getattr(samples[width, target], what).mean[k].item() for width in widths],
+        [getattr(samples[width, target], what).stderr[k].item() for width in widths],
     )
     for what in ("total", "learning")
-    for y in targets
-    for k, rho in enumerate(overlaps)
+    for target in targets
+    for k, overlap in enumerate(overlaps.tolist())
 }
 
-middle = [samples[n, 1.4].total for n in widths]
+here = [samples[width, y].total for width in widths]
 by_width = perturbation.Sampled(
     np.array(widths),
-    np.array([one.mean[1].item() for one in middle]),
-    np.array([one.stderr[1].item() for one in middle]),
+    np.array([one.mean[middle].item() for one in here]),
+    np.array([one.stderr[middle].item() for one in here]),
 )
-at = (plane.d, plane.q, plane.rho, 1.4)
+at = (plane.d, plane.q, plane.rho, y)
 both = perturbation.change(*at), perturbation.as_printed(*at)
-save(figures.figure_limits(laws, by_width, fits["total", 1.4, plane.rho], *both), "05-limits")
+save(figures.figure_limits(laws, by_width, fits["total", y, rho], *both), "05-limits")
 
 # %% [markdown]
 # ## Evidence: where areas grow
@@ -240,20 +264,20 @@ def odd(k):
     return math.prod(range(1, k + 1, 2))
 
 
-for d in (1, 2, 100):
-    for q in range(1, 13):
-        assert exact_chi(d, q, 0) == d + 2 * q
-        front = Fraction(odd(4 * q - 3), odd(2 * q - 1) ** 2)
-        assert exact_chi(d, q, 1) == front * ((2 * q - 1) * d + 2 * q)
+for inputs in (1, 2, 100):
+    for power in range(1, 13):
+        assert exact_chi(inputs, power, 0) == inputs + 2 * power
+        front = Fraction(odd(4 * power - 3), odd(2 * power - 1) ** 2)
+        assert exact_chi(inputs, power, 1) == front * ((2 * power - 1) * inputs + 2 * power)
 
 # Monotone: positive for d = 1 and not falling with d; and, by Sturm's theorem, no root on the way.
 t = sp.Symbol("t")
-for q in range(2, 13):
-    assert all(one.at(1) > 0 and one.slope >= 0 for one in slopes(q)), q
-    for d in (1, 2, 100):
-        terms = [sp.Rational(str(one.at(d))) * t**k for k, one in enumerate(polynomial(q))]
+for power in range(2, 13):
+    assert all(one.at(1) > 0 and one.slope >= 0 for one in slopes(power)), power
+    for inputs in (1, 2, 100):
+        terms = [sp.Rational(str(one.at(inputs))) * t**k for k, one in enumerate(polynomial(power))]
         rising = sp.Poly(sum(terms), t).diff()
-        assert rising.eval(0) > 0 and rising.count_roots(0, 1) == 0, (d, q)
+        assert rising.eval(0) > 0 and rising.count_roots(0, 1) == 0, (inputs, power)
 assert min(powers) < 0, "the coefficients of chi are all positive after all"
 
 # The exact case: the next order is a share of 1/n, at most 1e-2 at one end of a fit.
@@ -265,16 +289,19 @@ assert abs(printed) < 2e-2, printed
 # A straight line in 1/n leaves out the next order, which at these widths is well below one of them.
 allowed = -ndtri(0.5e-3 / len(fits))
 missed, refused = [], []
-for (what, y, rho), fit in fits.items():
-    right, wrong = (read(2, 2, rho, y) for read in (perturbation.change, perturbation.as_printed))
+for (what, target, overlap), fit in fits.items():
+    right, wrong = (
+        read(plane.d, q, overlap, target) for read in (perturbation.change, perturbation.as_printed)
+    )
     if what == "learning":  # of sqrt(det <g>), and of trained against untrained, the paper is right
         right, wrong = wrong, right
     missed.append(abs(fit.value - right) / fit.stderr)
     refused.append(abs(fit.value - wrong) / fit.stderr)
 assert max(missed) < allowed, missed
 assert min(refused) > max(5, allowed), refused
-signs = fits["total", 1.4, 0.5]
-assert signs.value + 5 * signs.stderr < 0 < perturbation.as_printed(2, 2, 0.5, 1.4)
+signs, turned = fits["total", y, rho], perturbation.threshold(plane.d, q, rho)
+wrong_sign = 1 < y < turned
+assert not wrong_sign or signs.value + 5 * signs.stderr < 0 < perturbation.as_printed(*at)
 
 # Directions: between two thresholds areas grow along the example and shrink across it.
 along, across = (perturbation.threshold(2, 2, rho) for rho in (1.0, 0.0))
@@ -290,14 +317,16 @@ print(
     f"Posterior draws lie within {max(missed):.1f} of {allowed:.1f} standard errors of the corrected,"
 )
 print(
-    f"at least {min(refused):.0f} from the printed: wrong in sign for y = 1.4 |x_a|^2, rho = 1/2."
+    f"at least {min(refused):.0f} from the printed"
+    + (f": wrong in sign for y = {y:g} |x_a|^{q}, rho = {rho:g}." if wrong_sign else ".")
 )
 print(
     f"Areas grow along x_a from y = {along:.3f} |x_a|^2 (q = d = 2), across it from {across:.3f}."
 )
-
-# %% [markdown]
-# ## Play
-
-# %%
-panels.Panel(perturbation.learned_example, figures.PANEL)
+record(
+    chi_off=off,
+    exact_slope=one,
+    worst_sigmas=max(missed),
+    least_sigmas_of_printed=min(refused),
+    threshold=turned,
+)

@@ -22,38 +22,19 @@
 # %% tags=["parameters"]
 profile = "quick"  # quick: seconds; full: minutes, more and larger draws of the data
 seed = 0
+bandwidth, tau, rounds = (
+    0.3,
+    0.2,
+    2,
+)  # Amari and Wu: of the kernel, reach of magnification, how often
+laplace_bandwidth, ridge, iterations = 3.0, 1e-3, 6  # feature machine
+pairs_bandwidth, components = 0.5, 2  # self-supervised kernel
 
 # %%
-from functools import partial
 from itertools import pairwise
 
 import numpy as np
 import torch
-from IPython.display import Markdown
-from mpmath import mp, mpf
-from scipy.special import stdtrit
-from sklearn.base import clone
-
-from notebooks import panels
-from notebooks.panels.refusals import quote, refusals
-from notebooks.panels.style import save
-from notebooks.topics import learned
-from notebooks.topics import learned_figures as figures
-from notebooks.topics.learned import KernelMap
-from notebooks.topics.statistics import Chart, Mean, PowerLaw
-from notebooks.topics.statistics_figures import figure_charts, figure_laws
-from numeric.estimate import Estimate
-from numeric.learned import (
-    AmariWuClassifier,
-    FeatureMachine,
-    Gaussian,
-    Laplace,
-    Mahalanobis,
-    Polynomial,
-    SelfSupervisedKernel,
-    SmoothedLaplace,
-)
-from numeric.learned.feature_machine import solve
 
 # %% [markdown]
 # ## Claim
@@ -71,50 +52,70 @@ from numeric.learned.feature_machine import solve
 # In the figures colour is $\log_{10}\sqrt{\det g}$, less its median, since a kernel's scale is a convention: red is
 # magnified, white all over is flat. An ellipse is a ball of one and the same radius in the metric, so that it is small
 # where space is magnified, and thin across the direction that counts.
+# %% [markdown]
+# ## Play
+#
+# Three panels, one for each method: on the left volume, ellipses and predictor on a plane of inputs, on the right a curve
+# that sums it up. They take a moment to learn; *stop* gives up a computation that takes too long.
+#
+# - Let the rounds of Amari and Wu run: volume gathers along the boundary, and then at single support vectors.
+# - Raise the iterations of the feature machine: the ellipses turn until only the direction $w$ counts, everywhere alike.
+# - Keep one component of the self-supervised kernel, then six: a metric of rank one has no area, two fold, six unfold.
+# %% jupyter={"source_hidden": true} tags=["play"]
+from IPython.display import Markdown, display
+from mpmath import mp, mpf
+from scipy.special import stdtrit
+from sklearn.base import clone
 
+from notebooks.panels import open_panel
+from notebooks.panels.refusals import quote, refusals
+from notebooks.panels.style import save
+from notebooks.running.numbers import record
+from notebooks.topics import learned
+from notebooks.topics import learned_figures as figures
+from notebooks.topics.learned import (
+    DIRECTION,
+    INPUTS,
+    KernelMap,
+    feature_learning,
+    magnified_kernel,
+    moons,
+    self_supervision,
+    single_index,
+    wave,
+)
+from notebooks.topics.learned_figures import FEATURES, MAGNIFIED, PAIRS
+from notebooks.topics.statistics import Chart, Mean, PowerLaw
+from notebooks.topics.statistics_figures import figure_charts, figure_laws
+from numeric.estimate import Estimate
+from numeric.learned import (
+    AmariWuClassifier,
+    FeatureMachine,
+    Gaussian,
+    Laplace,
+    Mahalanobis,
+    Polynomial,
+    SelfSupervisedKernel,
+    SmoothedLaplace,
+)
+from numeric.learned.feature_machine import solve
 
-# %%
-def wave(count, seed):
-    """Points of a square, and on which side of the boundary (G.2) they lie."""
-    x = np.random.default_rng(seed).uniform(-1, 1, (count, 2))
-    return x, np.where(x[:, 1] > 0.6 * np.sin(7 * x[:, 0] - 1), 1, -1)
-
-
-inputs, angle = 10, 0.6
-direction = np.array([np.cos(angle), np.sin(angle), *[0.0] * (inputs - 2)])
-
-
-def single_index(count, seed):
-    """Normal points, and a target that depends on one direction of them."""
-    x = np.random.default_rng(seed).standard_normal((count, inputs))
-    return x, np.sin(2 * x @ direction)
-
-
-def moons(count, seed, others=0):
-    """Points of two half circles, for each a partner further along its own, and which of them it is."""
-    rng = np.random.default_rng(seed)
-    side = np.where(np.arange(count) % 2, 1, -1)
-    at = rng.uniform(0, np.pi, count)
-    along = at, np.clip(at + 0.25 * rng.standard_normal(count), 0, np.pi)
-    circles = [side * (np.array([np.cos(t), np.sin(t)]) - [[0.5], [0.25]]) for t in along]
-    noise = 0.08 * rng.standard_normal((2, count, 2 + others))
-    return *(
-        np.pad(one.T, ((0, 0), (0, others))) + n for one, n in zip(circles, noise, strict=True)
-    ), side
-
+display(
+    open_panel(magnified_kernel, MAGNIFIED, globals()),
+    open_panel(feature_learning, FEATURES, globals()),
+    open_panel(self_supervision, PAIRS, globals()),
+)
 
 # %% [markdown]
 # ## Evidence: Amari and Wu
 #
-# Three hundred points on either side of a sine, and a support vector machine with a Gaussian kernel ($b = 0.3$,
-# $\tau = 0.2$, $C = 100$). Before, its metric is the same everywhere; then its own support vectors decide where to magnify.
+# Three hundred points on either side of a sine, and a support vector machine with a Gaussian kernel and $C = 100$. Before, its metric is the same everywhere; then its own support vectors decide where to magnify.
 # Thick lines are decision boundaries.
 
 # %%
-bandwidth, tau, C, rounds = 0.3, 0.2, 100.0, 2
 plane = learned.Plane(1.0)
 data = wave(300, seed)
-classifier = AmariWuClassifier(Gaussian(bandwidth), tau=tau, C=C, rounds=rounds, device="cpu")
+classifier = AmariWuClassifier(Gaussian(bandwidth), tau=tau, C=100.0, rounds=rounds, device="cpu")
 classifier.fit(*data)
 
 
@@ -128,7 +129,13 @@ stages = [
     KernelMap.of(kernel, plane, decision(classifier, k, plane.points))
     for k, kernel in enumerate(classifier.kernels_)
 ]
-titles = ["Gaussian kernel", "magnified once", "twice"]
+titles = [
+    "Gaussian kernel",
+    "magnified once",
+    "twice",
+    *(f"{k} times" for k in range(3, rounds + 1)),
+]
+titles = titles[: rounds + 1]
 save(figures.figure_kernels(dict(zip(titles, stages, strict=True)), *data), "07-amari-wu")
 
 # %% [markdown]
@@ -163,15 +170,15 @@ draws, taus, fresh = (
 samples = [wave(150, seed + 2 + i) for i in range(draws)]
 
 
-def mistakes(width, tau):
+def mistakes(width, reach):
     """The share of errors of a plain machine and of one that is magnified once: (draws, 2)."""
-    estimator = AmariWuClassifier(Gaussian(width), tau=tau, C=10.0, device="cpu")
+    estimator = AmariWuClassifier(Gaussian(width), tau=reach, C=10.0, device="cpu")
     fits = [clone(estimator).fit(*some) for some in samples]
     return [[(np.sign(decision(f, k, fresh[0])) != fresh[1]).mean() for k in (0, 1)] for f in fits]
 
 
 lines, gains = {}, {}
-for width in (bandwidth, 0.8):
+for width in (0.3, 0.8):
     wrong = torch.tensor([mistakes(width, one) for one in taus]).transpose(0, 1)
     shares = Mean.of(Estimate.of(wrong))
     gains[width] = Estimate.of(wrong[..., 0] - wrong[..., 1])  # on the same data
@@ -193,14 +200,14 @@ save(
 # stretches, and stays the same at every point.
 
 # %%
-kernel, ridge, turns = SmoothedLaplace(3.0, 0.1), 1e-3, 6
+kernel, turns = SmoothedLaplace(laplace_bandwidth, 0.1), 6
 inside = learned.Plane(2.5, coarse=9)
 sample = single_index(300, seed)
 machines = {
     n: FeatureMachine(kernel, ridge=ridge, iterations=n, device="cpu").fit(*sample)
-    for n in (0, 1, turns)
+    for n in {0, 1, iterations, turns}
 }
-flat = {n: learned.slice_map(machine, inside) for n, machine in machines.items()}
+flat = {n: learned.slice_map(machines[n], inside) for n in sorted({0, 1, iterations})}
 headed = {
     rf"$n = {n}$: $\log_{{10}}$ area {field.log_volume[0]:.2f}": field for n, field in flat.items()
 }
@@ -227,7 +234,7 @@ for size in sizes:
         one = FeatureMachine(kernel, ridge=ridge, iterations=turns, device="cpu").fit(x, y)
         machines_of_size.append(
             (
-                learned.cosines(one.matrices_, direction),
+                learned.cosines(one.matrices_, DIRECTION),
                 [square_error(one, y, M) for M in one.matrices_],
             )
         )
@@ -261,9 +268,10 @@ save(
 # %%
 around = learned.Plane(2.0)
 first, second, side = moons(200, seed)
-base = Gaussian(0.5)
+base = Gaussian(pairs_bandwidth)
 supervised = {
-    n: SelfSupervisedKernel(base, components=n, device="cpu").fit(first, second) for n in (2, 6)
+    n: SelfSupervisedKernel(base, components=n, device="cpu").fit(first, second)
+    for n in sorted({components, 6})
 }
 pictures = {"Gaussian kernel": KernelMap.of(Mahalanobis(base), around)}
 pictures |= {f"{n} components": KernelMap.of(one, around) for n, one in supervised.items()}
@@ -351,7 +359,7 @@ def symmetric(matrix, function):
     )
 
 
-def as_printed(x, partners, components, k):
+def as_printed(x, partners, count, k):
     """(F.13) to (F.19)."""
     (xx, xp), (px, pp) = (
         [mp.matrix([[k(a, b) for b in right] for a in left]) for right in (x, partners)]
@@ -368,9 +376,7 @@ def as_printed(x, partners, components, k):
 
     half = blocks([[xp * xx, xp * xp], [pp * xx, pp * xp]]) / (2 * p)
     root = symmetric(blocks([[xx, xp], [px, pp]]), lambda _, value: 1 / mp.sqrt(value))
-    inverse = symmetric(
-        root * (half + half.T) * root, lambda rank, v: 1 / v if rank < components else 0
-    )
+    inverse = symmetric(root * (half + half.T) * root, lambda rank, v: 1 / v if rank < count else 0)
     Q, anchors = root * inverse * root, [*x, *partners]
 
     def kernel(a, b):
@@ -385,7 +391,7 @@ small = SelfSupervisedKernel(base, components=3, device="cpu").fit(*few)
 matrix = machines[1].kernel_.matrix
 cube = Mahalanobis(Polynomial(3), matrix)
 spot = np.array([[0.3, -0.2], [-0.6, 0.5]])
-spots = learned.embed(spot, inputs)
+spots = learned.embed(spot, INPUTS)
 exact, offs = {}, {}
 with mp.workdps(30):
     M = mp.matrix(matrix.tolist())
@@ -449,19 +455,19 @@ quote(messages)
 # Amari and Wu: flat before; after, larger near the boundary than away from it, in the mean.
 near, far = distance < 0.1, distance > 0.3
 ratios = {title: v[near].mean() / v[far].mean() for title, v in volumes.items()}
-plain, once, twice = ratios.values()
-assert abs(plain - 1) < 1e-12 and 3 < once < twice, ratios
+plain, *magnified = ratios.values()
+assert abs(plain - 1) < 1e-12 and all(one < two for one, two in pairwise([3, *magnified])), ratios
 
 # Errors: as many standard errors as one run in a thousand exceeds by chance. Wide bumps improve what is
 # too smooth; narrow ones make both worse.
 allowed = stdtrit(draws - 1, 1 - 1e-3 / 3)
 sigmas = {width: gain.mean / gain.stderr for width, gain in gains.items()}
 assert sigmas[0.8][-1] > allowed, sigmas
-assert sigmas[0.8][0] < -allowed and sigmas[bandwidth][0] < -allowed, sigmas
+assert sigmas[0.8][0] < -allowed and sigmas[0.3][0] < -allowed, sigmas
 
 # The feature machine: flat at all times, and its direction that of the target, well before the end.
 assert all(np.ptp(field.log_volume) < 1e-12 for field in flat.values())
-aligned = learned.cosines(machines[turns].matrices_, direction)[-1]
+aligned = learned.cosines(machines[turns].matrices_, DIRECTION)[-1]
 assert aligned > 0.95, aligned
 for size in sizes[1:]:
     assert (alike[size].mean - allowed * alike[size].stderr)[-1] > 0.95, alike[size]
@@ -493,24 +499,16 @@ assert abs(below["Gaussian"] - 2) < 1e-4
 assert len(messages) == 1 and "induces no metric" in messages[0]
 
 print(f"Amari and Wu: volume near the boundary over that away from it is {plain:.3f} before,")
-print(f"{once:.1f} after one magnification, {twice:.1f} after two.")
+print(f"then {', '.join(f'{one:.1f}' for one in magnified)} from one magnification to the next.")
 print(f"The feature machine stays flat and finds its direction: cosine {aligned:.5f}.")
 print(f"Closed forms match differences of the kernels to {max(offs.values()):.0e}.")
 print("A self-supervised metric has the rank of its components: 1, 2, 3 and 6 of 6.")
 print(
     f"The Laplace kernel's features part as |x - y|^{below['Laplace'] / 2:.2f}: they have no metric."
 )
-
-# %% [markdown]
-# ## Play
-
-# %%
-fewer = [part[:200] for part in data]
-panels.Panel(partial(learned.magnified_kernel, fewer), figures.MAGNIFIED)
-
-# %%
-task = (*(part[:200] for part in sample), direction)
-panels.Panel(partial(learned.feature_learning, task), figures.FEATURES)
-
-# %%
-panels.Panel(partial(learned.self_supervision, (first[:100], second[:100])), figures.PAIRS)
+record(
+    near_over_far=list(ratios.values())[-1],
+    cosine=aligned,
+    metric_off=max(offs.values()),
+    laplace_slope=below["Laplace"],
+)

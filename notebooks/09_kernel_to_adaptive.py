@@ -21,7 +21,9 @@
 # %% tags=["parameters"]
 profile = "quick"  # quick: seconds; full: the paper's numbers of neurons everywhere
 seed = 0
+task = "sinusoid"  # of Figure 1 and Play; or square wave, or sinusoid, 6 samples
 delta = 1.0  # of the network in Figure 1; may be infinite
+progress = 1.0  # of its training, from 0 to 1
 
 # %%
 import math
@@ -32,12 +34,11 @@ import torch
 
 from analytic import catalogue
 from analytic.relu_dynamics import Neuron, RayKind, VelocityField, lorentz_boost
-from notebooks import panels
 from notebooks.panels.style import save
 from notebooks.running.numbers import record
 from notebooks.topics import dynamics
 from notebooks.topics import dynamics_figures as figures
-from notebooks.topics.dynamics import NetworkState
+from notebooks.topics.dynamics import SPAN, NetworkState
 from notebooks.topics.statistics import PowerLaw
 from notebooks.topics.statistics_figures import figure_laws
 from numeric.estimate import Estimate
@@ -49,7 +50,6 @@ from numeric.relu_dynamics.regimes import FAR, milestones
 
 m = {"quick": 300, "full": 1_000}[profile]
 tolerance = {"quick": 1e-3, "full": 1e-4}[profile]  # of every step of time, for figures
-span = 3e4  # long enough for every loss below to settle
 sinusoid, square = dynamics.sinusoid(), dynamics.square_wave()
 start = Neurons.drawn(m, seed, antisymmetric=True)  # alpha = sqrt(m), and f = 0
 
@@ -71,16 +71,35 @@ catalogue["relu.angular_rate"]
 # $r$ has the sign of $\rho_j = f(x_j)-y_j$, if the residuals beyond it push in the other direction but not harder than $\rho_j$:
 # $-\rho_j^2(1+x_j^2) < \rho_j\sum_{i\text{ beyond }j}\rho_i(1+x_ix_j) < 0$. Lemma 2 has only the first half. An attractor holds a knot
 # only as long as this holds, and at the end of training all residuals vanish.
+
+# %% [markdown]
+# ## Play
 #
+# A network of 300 neurons in training: on the left its function with the knots in green and the samples as crosses, on the
+# right every neuron in the plane $(u, v)$, red where it adds to the function and blue where it takes off. Any $\delta$ may
+# be typed, `inf` and `-inf` too; a new one is trained at once.
+#
+# - Go through $\delta$ from end to end: a smooth curve becomes a polygon.
+# - Let the time run at $\delta = \infty$: knots gather at samples, and leave some of them again as residuals change sign.
+# - Take the square wave at $\delta = \infty$: two points in the middle of a straight piece are never reached.
+
+# %% jupyter={"source_hidden": true} tags=["play"]
+from notebooks.panels import open_panel
+from notebooks.topics.dynamics import trained_neurons
+from notebooks.topics.dynamics_figures import PANEL
+
+open_panel(trained_neurons, PANEL, globals())
+
+# %% [markdown]
 # ## Figure 1: a network and its neurons
 
 # %%
 few = Neurons.drawn({"quick": 60, "full": 100}[profile], seed, antisymmetric=True)
-small = dynamics.train(few, sinusoid, delta, span)
-save(
-    figures.figure_network(NetworkState.of(small.final, sinusoid), dynamics.active_arcs(sinusoid)),
-    "09-figure-1",
-)
+shown = dynamics.TASKS[task]()
+small = dynamics.train(few, shown, delta, SPAN)
+moment = milestones(small, dynamics.STOPS)[round(progress * (dynamics.STOPS - 1))]
+state = NetworkState.of(small.at(moment), shown)
+save(figures.figure_network(state, dynamics.active_arcs(shown)), "09-figure-1")
 
 # %% [markdown]
 # ## Figure 2: one neuron under a constant gradient
@@ -119,7 +138,7 @@ save(figures.figure_local(paths), "09-figure-2")
 
 # %%
 deltas = (-math.inf, -10.0, -1.0, 0.0, 1.0, 10.0, math.inf)
-regimes = {delta: dynamics.train(start, sinusoid, delta, span, tolerance) for delta in deltas}
+regimes = {delta: dynamics.train(start, sinusoid, delta, SPAN, tolerance) for delta in deltas}
 states = {delta: NetworkState.of(run.final, sinusoid) for delta, run in regimes.items()}
 save(figures.figure_regimes(states), "09-figure-5")
 
@@ -130,7 +149,7 @@ save(figures.figure_regimes(states), "09-figure-5")
 # two of the ten points lie in the middle of a straight piece, where no neuron that sees them is left to turn.
 
 # %%
-limits = {delta: dynamics.train(start, square, delta, span) for delta in (-math.inf, math.inf)}
+limits = {delta: dynamics.train(start, square, delta, SPAN) for delta in (-math.inf, math.inf)}
 paths = {delta: dynamics.neuron_paths(run, square) for delta, run in limits.items()}
 save(figures.figure_limits(paths), "09-figure-6")
 
@@ -142,7 +161,7 @@ save(figures.figure_limits(paths), "09-figure-6")
 # %%
 free = Neurons.drawn(m, seed + 1)
 scaled = {
-    rf"$\delta$ = {delta:g}": dynamics.train(free, square, delta, span, tolerance)
+    rf"$\delta$ = {delta:g}": dynamics.train(free, square, delta, SPAN, tolerance)
     for delta in (-30.0, -1.0, 10.0)
 }
 states = {title: NetworkState.of(run.final, square) for title, run in scaled.items()}
@@ -241,11 +260,11 @@ save(figures.figure_clusters(shares), "09-clusters")
 
 # %% tags=["verdict"]
 # Every neuron keeps its delta, at both ends one of its parts stands still.
-for delta, run in regimes.items():
+for one, run in regimes.items():
     first, last = run.at(0.0), run.final
-    if math.isfinite(delta):
+    if math.isfinite(one):
         size = last.c**2 + last.a**2 + last.b**2
-        assert ((last.delta - delta).abs() / size).max() < 1e-12, delta
+        assert ((last.delta - one).abs() / size).max() < 1e-12, one
 assert torch.equal(regimes[-math.inf].at(0.0).a, regimes[-math.inf].final.a)
 assert torch.equal(regimes[math.inf].at(0.0).c, regimes[math.inf].final.c)
 
@@ -302,11 +321,11 @@ last, most = {}, {}
 for title, by_delta in clusters.items():
     still = by_delta[-math.inf]
     assert (still.draws[:, 0, 0] == still.draws[:, -1, 0]).all()
-    for delta in (0.0, math.inf):
-        weight = by_delta[delta].estimate.mean[:, 1]
+    for one in (0.0, math.inf):
+        weight = by_delta[one].estimate.mean[:, 1]
         best = int(weight.argmax())
-        assert by_delta[delta].sigmas[best, 1] > 8, (title, delta)
-        assert weight[best] > 5 * still.probability, (title, delta)
+        assert by_delta[one].sigmas[best, 1] > 8, (title, one)
+        assert weight[best] > 5 * still.probability, (title, one)
     last[title], most[title] = weight[-1].item(), weight[best].item()
 assert last[six] > 0.9, last
 assert all(last[title] < most[title] / 2 for title in others), (last, most)
@@ -322,13 +341,3 @@ record(
     loss_of_local_minimum=stuck,
     weight_at_corners=last[six],
 )
-
-# %% [markdown]
-# ## Play
-#
-# Move $\delta$ from end to end, and $t$ to watch training: first knots gather at samples, then residuals change sign and they leave.
-
-# %%
-values = {"quick": (-math.inf, -1.0, 0.0, 1.0, math.inf), "full": dynamics.DELTAS}[profile]
-films = dynamics.Films.of(start, [sinusoid, square, corners], span, values)
-panels.Panel(films.frame, figures.panel_look(films))

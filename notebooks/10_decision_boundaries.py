@@ -24,6 +24,10 @@ profile = "quick"  # quick: under a minute; full: the paper's own steps, all wid
 seed = 0
 device = "auto"
 store = ""  # a folder that stores trained networks, so that the next run need not train them again
+task = "xor"  # of Play; or sinusoid, your points
+n = 10  # units of the first film and Play
+rate = -1.0  # decimal logarithm of the learning rate of Play
+step = 300  # of the training of Play
 
 # %%
 import os
@@ -35,6 +39,7 @@ from IPython.display import Markdown
 
 from notebooks import panels
 from notebooks.panels.style import save
+from notebooks.running.numbers import record
 from notebooks.topics import boundaries
 from notebooks.topics import boundaries_figures as figures
 from numeric.experiments.decision_boundaries import (
@@ -77,6 +82,26 @@ progress = full and panels.FRAMES not in os.environ  # bars are for those who wa
 # The loss is the cross entropy, which sees outputs and labels only. (A later version of that code subtracts from
 # it, from epoch 2000 on, a hundred times the volume element at uncertain data, and so trains for what is to be shown.)
 # The quick profile takes steps on the sinusoid that are twenty times larger and as many fewer: as much training time.
+
+# %% [markdown]
+# ## Play
+#
+# Pick a task, or make one of your own points, and a network of $n$ units is trained on it at once: Adam, all data at a
+# time, 300 steps. On the left its volume element with the decision boundary, on the right its curvature.
+#
+# - Let $t$ run: the boundary settles first, and volume gathers around it later.
+# - Choose *your points*: a click adds one of the chosen label, a double click takes one away, and all can be dragged.
+# - Take two units: they are coordinates, so that curvature vanishes; then sixty, and see the volume become round.
+
+# %% jupyter={"source_hidden": true} tags=["play"]
+from notebooks.panels import open_panel
+from notebooks.topics.boundaries import trained_network
+from notebooks.topics.boundaries_figures import PANEL
+
+open_panel(trained_network, PANEL, globals())
+
+# %% [markdown]
+# ## Evidence: networks trained on both tasks
 
 # %%
 haste = 1 if full else 20
@@ -213,7 +238,7 @@ def watched(task, shape, recipe):
     return boundaries.plane_maps(geometry_maps(run, lattice, progress=False))
 
 
-figures.film(watched(xor(), 10, xor().recipe), "10-xor", shown_corners)
+figures.film(watched(xor(), n, xor().recipe), "10-xor", shown_corners)
 
 # %%
 figures.film(watched(sinusoid(), 20, waves.recipe), "10-shallow", unit=unit)
@@ -392,13 +417,9 @@ print(f"Gain in contrast by training on XOR, in nats, by width: {gain}: wide net
 print(
     f"Three layers: contrast {', '.join(f'{v:+.2f}' for v in contrasts.mean(0))} from first to last."
 )
-
-# %% [markdown]
-# ## Play
-#
-# Pick a task, or make one of your own points, and a network of $n$ units is trained on it at once: Adam at the rate
-# $\eta$, whose decimal logarithm the slider moves, all data at a time, 300 steps. A click adds a point of the chosen
-# label, a double click takes one away, and points can be dragged. Moving $t$ shows it learn.
-
-# %%
-panels.Panel(boundaries.trained_network, figures.PANEL)
+record(
+    stands_for=len(stands),
+    fails_for=len(fails),
+    gain_on_xor=on_xor[10].comparisons()["untrained"].mean,
+    contrast_of_last_layer=contrasts[:, -1].mean(),
+)

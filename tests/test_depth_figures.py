@@ -5,13 +5,14 @@ import re
 import numpy as np
 import pytest
 
-from analytic import catalogue
+from analytic import InputError, catalogue
 from analytic.activations import erf, gaussian, sine
 from analytic.signal_propagation import Signal
 from moves import check_moves, read_frames
 from notebooks import panels
 from notebooks.topics import depth as deep
 from notebooks.topics import depth_figures as figures
+from notebooks.topics import nngp, nngp_figures
 
 START = {"activation": "erf", "depth": 3, "sigma": 1.0, "zeta": 1.0, "xi": 1.0, "d": 2}
 
@@ -78,6 +79,17 @@ def test_every_move_changes_the_picture_and_reset_undoes_it(panel: panels.Panel)
     panel.reset()
     assert panel.values == START
     check_moves(panel, {"depth": 9, "sigma": 2.0, "zeta": 0.0, "xi": 2.0, "activation": "sine"})
+
+
+def test_the_point_of_the_phase_diagram_is_dragged(panel: panels.Panel) -> None:
+    drag = panel.picture._handle_custom_msg
+    drag({"point": [0.4567, 2.0], "moving": False}, [])
+    assert (panel.values["zeta"], panel.values["sigma"]) == (0.46, 2.0)
+    assert panel.figure.axes[2].lines[1].get_xydata().tolist() == [[0.46, 2.0]]
+    drag({"point": [-3.0, 99.0], "moving": True}, [])  # beyond the axes: to their edge
+    assert (panel.values["zeta"], panel.values["sigma"]) == (0.0, 3.0)
+    with pytest.raises(InputError, match="no point to drag"):
+        panels.Panel(nngp.ray, nngp_figures.PANEL).drag((1.0, 1.0))
 
 
 @pytest.mark.sweep

@@ -1,5 +1,6 @@
 """Pictures of training on a line show the flow's own numbers, and the panel follows delta."""
 
+import json
 import math
 import re
 
@@ -22,8 +23,8 @@ SPAN = 50.0
 
 @pytest.fixture(scope="module")
 def panel() -> panels.Panel:
-    films = dynamics.Films.of(START, [DATA, dynamics.square_wave(6)], SPAN, DELTAS)
-    return panels.Panel(films.frame, figures.panel_look(films))
+    films = dynamics.Films(START, dict(zip(dynamics.TASKS, [DATA] * 3, strict=True)), SPAN)
+    return panels.Panel(films.frame, figures.PANEL)
 
 
 def drawn(panel: panels.Panel, axes: int, which: int) -> np.ndarray:
@@ -90,8 +91,25 @@ def test_progress_goes_equal_ways_of_the_residuals() -> None:
 @pytest.mark.sweep
 def test_frames_show_every_delta(panel: panels.Panel) -> None:
     frames = read_frames(panel)
-    assert [frame["label"] for frame in frames["delta"]] == [f"delta = {d:g}" for d in DELTAS]
-    assert len({frame["picture"] for frame in frames["delta"]}) == len(DELTAS)
+    ticks = dynamics.DELTAS
+    assert [frame["label"] for frame in frames["delta"]] == [f"delta = {d:g}" for d in ticks]
+    assert len({frame["picture"] for frame in frames["delta"]}) == len(ticks)
+
+
+def test_any_delta_may_be_typed_and_infinite_ones_reach_the_page_as_text(
+    panel: panels.Panel,
+) -> None:
+    delta = panel.widgets["delta"]
+    for text, value in {"0.5": 0.5, "inf": math.inf, "-∞": -math.inf, " 3 ": 3.0}.items():
+        delta.type(text)
+        assert (panel.values["delta"], panel.message) == (value, "")
+        assert panel.numbers.startswith("loss ")
+    assert json.dumps(delta.get_state(["value", "ticks", "low", "high"]), allow_nan=False)
+    delta.value = "-inf"  # as the page sends it
+    assert panel.values["delta"] == -math.inf
+    delta.type("nan")
+    assert "delta" in panel.message
+    assert panel.values["delta"] == -math.inf
 
 
 def test_the_field_marks_what_the_corrected_lemma_says() -> None:

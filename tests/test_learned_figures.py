@@ -1,7 +1,5 @@
 """Pictures of learned kernels show the metrics that the kernels state, to scale and in place."""
 
-from functools import partial
-
 import numpy as np
 import pytest
 import torch
@@ -33,15 +31,10 @@ def _task() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return x, np.sin(2 * x @ WAY), WAY
 
 
-def _pairs() -> tuple[np.ndarray, np.ndarray]:
-    x = _random(2, 60, 2)
-    return x, x + 0.1 * _random(3, 60, 2)
-
-
 PLAYS = {
-    "magnified": (partial(learned.magnified_kernel, _classes()), figures.MAGNIFIED),
-    "features": (partial(learned.feature_learning, _task()), figures.FEATURES),
-    "pairs": (partial(learned.self_supervision, _pairs()), figures.PAIRS),
+    "magnified": (learned.magnified_kernel, figures.MAGNIFIED),
+    "features": (learned.feature_learning, figures.FEATURES),
+    "pairs": (learned.self_supervision, figures.PAIRS),
 }
 
 
@@ -208,7 +201,7 @@ def test_panels_draw_what_the_kernels_say() -> None:
 
 def test_frames_are_whole_and_differ() -> None:
     frames = read_frames(play("pairs"))
-    assert set(frames) == {"bandwidth", "components"}
+    assert set(frames) == {"pairs_bandwidth", "components"}
     for control in figures.PAIRS.controls:
         pictures = {frame["picture"] for frame in frames[control.name]}
         assert len(pictures) == len(control.stops())

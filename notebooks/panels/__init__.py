@@ -3,17 +3,17 @@
 from notebooks.panels.controls import (
     Choice,
     Control,
-    LogSlider,
-    Scale,
     Slider,
     check_parameter,
     degree,
     dimension,
+    log_slider,
     sigma,
+    tick_slider,
     xi,
     zeta,
 )
-from notebooks.panels.panel import FRAMES, Caption, Look, Panel, open_panel
+from notebooks.panels.panel import FRAMES, Caption, DraggedPoint, Look, Panel, open_panel
 from notebooks.panels.picture import RADIUS, curve, freeze
 
 __all__ = [
@@ -22,18 +22,19 @@ __all__ = [
     "Caption",
     "Choice",
     "Control",
-    "LogSlider",
+    "DraggedPoint",
     "Look",
     "Panel",
-    "Scale",
     "Slider",
     "check_parameter",
     "curve",
     "degree",
     "dimension",
     "freeze",
+    "log_slider",
     "open_panel",
     "sigma",
+    "tick_slider",
     "xi",
     "zeta",
 ]

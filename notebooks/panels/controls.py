@@ -48,29 +48,37 @@ def _is_infinite(value: Any) -> bool:
         return False
 
 
+def _to_page(value: float, _: Any = None) -> float | str:
+    """As JSON, which has no infinite numbers."""
+    return str(float(value)) if math.isinf(value) else value
+
+
 class Number(anywidget.AnyWidget):
     """A slider with a field beside it that takes a number as it is typed; drawn by panel.js."""
 
     _esm = Path(__file__).with_name("panel.js")
     kind = traitlets.Unicode("number").tag(sync=True)
-    value = traitlets.Any().tag(sync=True)
+    value = traitlets.Any().tag(sync=True, to_json=_to_page)
     label = traitlets.Unicode().tag(sync=True)
     tip = traitlets.Unicode().tag(sync=True)
     low = traitlets.Float().tag(sync=True)
     high = traitlets.Float().tag(sync=True)
     step = traitlets.Float().tag(sync=True)  # of powers of ten where `log`
     log = traitlets.Bool().tag(sync=True)
+    ticks = traitlets.List().tag(sync=True)  # where the slider stops, if not by steps
     whole = traitlets.Bool().tag(sync=True)
     playable = traitlets.Bool().tag(sync=True)
     moving = traitlets.Bool().tag(sync=True)  # in the midst of a drag
     refusal = traitlets.Unicode()  # of what was typed last
 
-    def __init__(self, control: Slider | LogSlider, **traits: Any) -> None:
+    def __init__(self, control: Slider) -> None:
         self._accept = control.accept
-        self._range = (traits["low"], traits["high"])
+        self._range = ends = () if control.ticks else (control.low, control.high)
         super().__init__(
             label=control.title, tip=_tooltip(control), value=control.start, whole=control.whole,
-            playable=control.play, **traits,
+            playable=control.play, step=control.step, log=control.log,
+            ticks=[_to_page(tick) for tick in control.ticks],
+            **dict(zip(("low", "high"), ends, strict=False)),
         )  # fmt: skip
         self.on_msg(self._on_message)
 
@@ -81,25 +89,27 @@ class Number(anywidget.AnyWidget):
     def type(self, text: str) -> None:
         """What a person typed: taken as it is, or refused with the reason and the old value shown again."""
         try:
-            self.refusal, self.value = "", self._accept(text.strip())
+            self.refusal, self.value = "", self._accept(text.strip().replace("∞", "inf"))
         except InputError as refusal:
             self.refusal = str(refusal)
-        self.send({"shown": self.value})  # the field may show something else
+        self.send({"shown": _to_page(self.value)})  # the field may show something else
 
     def narrow(self) -> None:
         """The range as it was before numbers beyond it were typed."""
-        self.low, self.high = self._range
+        if self._range:
+            self.low, self.high = self._range
 
     @traitlets.validate("value")
     def _check(self, proposal: dict[str, Any]) -> float:
         value = self._accept(proposal["value"])
-        self.low, self.high = min(self.low, value), max(self.high, value)
+        if self._range:
+            self.low, self.high = min(self.low, value), max(self.high, value)
         return value
 
 
 @dataclass(frozen=True)
 class Slider:
-    """A number that a person may move.
+    """A number that a person may move; `log_slider` and `tick_slider` make those that do not move evenly.
 
     Its domain is that of the symbol of this name, cut to `least` and `most` where a panel would take
     too long beyond; a typed number may leave the range from `low` to `high`, but not the domain.
@@ -116,6 +126,8 @@ class Slider:
     least: float = -math.inf
     most: float = math.inf
     play: bool = False  # a button that lets it run
+    log: bool = False  # steps are of powers of ten
+    ticks: tuple[float, ...] = ()  # where it stops, if not by steps; the ends may be infinite
 
     @property
     def whole(self) -> bool:
@@ -123,17 +135,34 @@ class Slider:
 
     @property
     def title(self) -> str:
-        return _title(self.label, self.words)
+        return f"{self.label}, {self.words}" if self.words else self.label
 
     def accept(self, value: Any) -> float:
         """The number, if it is in the domain."""
-        return _accept(self, value)
+        name = self.name
+        check_parameter(name, value)
+        if _is_infinite(value) and float(value) in self.ticks:
+            return float(value)
+        number = exact(_symbol(name) or sp.Symbol(name, real=True), value)
+        if number and not TINY <= abs(number) <= 1 / TINY:
+            raise InputError(
+                f"{name} = {value} was given, but a panel draws {name} of a size from 1e-100 to 1e100."
+            )
+        inside = self.above < number and self.least <= number <= self.most
+        if not inside or (self.whole and number.denominator != 1):
+            raise InputError(f"{name} = {value} was given, but {name} must be {_need(self)} here.")
+        return int(number) if self.whole else float(number)
 
     def widget(self) -> Number:
-        return Number(self, low=self.low, high=self.high, step=self.step)
+        return Number(self)
 
     def stops(self, most: int = 9) -> list[Any]:
-        """Evenly spaced values with the start among them, for frames."""
+        """For frames: evenly spaced values, powers of ten or ticks, with the start among them."""
+        if self.ticks:
+            return sorted({*self.ticks, self.start})
+        if self.log:
+            powers = range(round(math.log10(self.low)), round(math.log10(self.high)) + 1)
+            return sorted({type(self.start)(10.0**k) for k in powers} | {self.start})
         low, high = min(self.low, self.start), max(self.high, self.start)
         count = round((high - low) / self.step)
         ticks = [low + self.step * round(k * count / (most - 1)) for k in range(most)]
@@ -141,54 +170,29 @@ class Slider:
         return sorted(int(v) if self.whole else float(v) for v in rounded)
 
 
-@dataclass(frozen=True)
-class LogSlider:
-    """A positive number that moves by factors."""
-
-    name: str
-    label: str  # a letter
-    low: int  # powers of ten
-    high: int
-    start: float
-    words: str = ""
-    above: float = 0.0
-    least: float = -math.inf
-    most: float = math.inf
-    play: bool = False
-
-    @property
-    def whole(self) -> bool:
-        symbol = _symbol(self.name)
-        return symbol is not None and bool(symbol.is_integer)
-
-    @property
-    def title(self) -> str:
-        return _title(self.label, self.words)
-
-    def accept(self, value: Any) -> float:
-        """The number, if it is in the domain."""
-        return _accept(self, value)
-
-    def widget(self) -> Number:
-        return Number(self, low=10.0**self.low, high=10.0**self.high, step=0.25, log=True)
-
-    def stops(self) -> list[float]:
-        """Powers of ten and the start, for frames."""
-        return sorted({10.0**k for k in range(self.low, self.high + 1)} | {self.start})
+def log_slider(
+    name: str, label: str, low: int, high: int, start: float, words: str = "", play: bool = False
+) -> Slider:
+    """A positive number that moves by factors, from 10^low to 10^high."""
+    ends = (type(start)(10.0**low), type(start)(10.0**high))
+    return Slider(name, label, *ends, 0.25, start, words, above=0.0, play=play, log=True)
 
 
-def _title(label: str, words: str) -> str:
-    return f"{label}, {words}" if words else label
+def tick_slider(
+    name: str, label: str, ticks: tuple[float, ...], start: float, words: str = ""
+) -> Slider:
+    """A number that moves along ticks, evenly spaced or not, with ends that may be infinite."""
+    return Slider(name, label, ticks[0], ticks[-1], 1.0, start, words, ticks=ticks)
 
 
-def _tooltip(control: Slider | LogSlider) -> str:
+def _tooltip(control: Slider) -> str:
     """What the letter means, and which numbers may be typed."""
     symbol = _symbol(control.name)
     meaning = control.words or (symbols.MEANING[symbol.name] if symbol else control.name)
     return f"{meaning}: {_need(control)}; drag, press arrow keys, or type a number"
 
 
-def _need(control: Slider | LogSlider) -> str:
+def _need(control: Slider) -> str:
     """The domain in words."""
     symbol = _symbol(control.name)
     above, least, most = control.above, control.least, control.most
@@ -204,21 +208,8 @@ def _need(control: Slider | LogSlider) -> str:
         f"at most {most:g}" if most < math.inf else "",
     ]
     kind = "a whole number" if control.whole else "a number"
-    return f"{kind} {' and '.join(filter(None, parts))}".strip()
-
-
-def _accept(control: Slider | LogSlider, value: Any) -> float:
-    name = control.name
-    check_parameter(name, value)
-    number = exact(_symbol(name) or sp.Symbol(name, real=True), value)
-    if number and not TINY <= abs(number) <= 1 / TINY:
-        raise InputError(
-            f"{name} = {value} was given, but a panel draws {name} of a size from 1e-100 to 1e100."
-        )
-    inside = control.above < number and control.least <= number <= control.most
-    if not inside or (control.whole and number.denominator != 1):
-        raise InputError(f"{name} = {value} was given, but {name} must be {_need(control)} here.")
-    return int(number) if control.whole else float(number)
+    endless = ", inf or -inf" if any(map(math.isinf, control.ticks)) else ""
+    return f"{kind} {' and '.join(filter(None, parts))}".strip() + endless
 
 
 @dataclass(frozen=True)
@@ -257,45 +248,7 @@ class Choice:
         return list(self.options)
 
 
-@dataclass(frozen=True)
-class Scale:
-    """One of several numbers in order, which need not be evenly spaced, nor finite."""
-
-    name: str
-    label: str  # a letter
-    values: tuple[float, ...]
-    start: float
-    words: str = ""
-
-    @property
-    def title(self) -> str:
-        return _title(self.label, self.words)
-
-    def accept(self, value: Any) -> float:
-        """The number, if it is one of those that there are."""
-        check_parameter(self.name, value)
-        if float(value) not in self.values:
-            known = ", ".join(f"{one:g}" for one in self.values)
-            raise InputError(
-                f"{self.name} = {value} was given, but {self.name} must be one of {known} here."
-            )
-        return float(value)
-
-    def widget(self) -> W.Widget:
-        return W.SelectionSlider(
-            options=[(f"{value:g}".replace("inf", "∞"), value) for value in self.values],
-            value=self.start,
-            description=self.title,
-            tooltip=f"{self.title}: {len(self.values)} values",
-            style={"description_width": LABEL},
-            layout=W.Layout(width="auto", max_width="440px"),
-        )
-
-    def stops(self) -> list[float]:
-        return list(self.values)
-
-
-Control = Slider | LogSlider | Choice | Scale
+Control = Slider | Choice
 
 
 def starting_at(control: Control, value: Any) -> Control:

@@ -146,17 +146,8 @@ class Handles:
         return self.names or tuple(str(k + 1) for k in range(len(self.start)))
 
     def widget(self) -> Pad:
-        return Pad(
-            names=list(self._names),
-            label=self.label,
-            box=[list(side) for side in self._room.sides],
-            limits=[list(side) for side in self.limits.sides],
-            step=self.step,
-            free=list(self.moves.value),
-            arrows=self.mark.value,
-            colours=[self.colours[k % len(self.colours)] for k in range(len(self.start))],
-            value=[list(place) for place in self.start],
-        )
+        colours = [self.colours[k % len(self.colours)] for k in range(len(self.start))]
+        return _pad(self, self._room, self._names, colours, self.moves, arrows=self.mark.value)
 
     def stops(self, most: int = 7) -> list[Places]:
         """Frames: the first handle along its tour, or across the box; the start is among them."""
@@ -206,19 +197,27 @@ class Points:
         return self.label
 
     def widget(self) -> Pad:
-        sides = [list(side) for side in self.limits.sides]
-        return Pad(
-            names=list(self.kinds),
-            colours=list(self.colours[: len(self.kinds)]),
-            label=self.label,
-            box=sides,
-            limits=sides,
-            step=self.step,
-            free=list(Moves.FREELY.value),
-            most=self.most,
-            value=[list(place) for place in self.start],
-        )
+        colours = self.colours[: len(self.kinds)]
+        return _pad(self, self.limits, self.kinds, colours, Moves.FREELY, most=self.most)
 
     def stops(self) -> list[Places]:
         """Where no kernel runs nothing can be clicked, and the start is shown."""
         return [self.start]
+
+
+def _pad(
+    control: Handles | Points, box: Box, names: Sequence[str], colours: Sequence[str], moves: Moves,
+    **traits: Any,
+) -> Pad:  # fmt: skip
+    """The widget of a control, whose handles stay in a box and move along the free axes."""
+    return Pad(
+        names=list(names),
+        colours=list(colours),
+        label=control.label,
+        box=[list(side) for side in box.sides],
+        limits=[list(side) for side in control.limits.sides],
+        step=control.step,
+        free=list(moves.value),
+        value=[list(place) for place in control.start],
+        **traits,
+    )

@@ -20,7 +20,16 @@ function button(parent, text, title, act) {
   return node;
 }
 
-const spell = (value) => String(Number(Number(value).toPrecision(10)));
+const read = (value) => (typeof value === "string" ? Number(value.replace("inf", "Infinity")) : value); // no JSON is infinite
+const spell = (value) => String(Number(read(value).toPrecision(10))).replace("Infinity", "∞");
+
+// Places on a slider that stops at ticks: their indices, and in between for what was typed.
+function tickPlace(ticks, value) {
+  const k = ticks.findLastIndex((tick) => tick <= value);
+  if (k < 0 || k === ticks.length - 1 || ticks[k] === value) return Math.max(k, 0);
+  const share = (value - ticks[k]) / (ticks[k + 1] - ticks[k]);
+  return k + (Number.isFinite(ticks[k]) && share > 0 && share < 1 ? share : 0.5);
+}
 
 function number({ model, el }) {
   const label = model.get("label"), log = model.get("log");
@@ -35,9 +44,15 @@ function number({ model, el }) {
   const field = add(row, "input", { type: "text", inputmode: "decimal", class: "panel-field", "aria-label": `${label}, typed` });
   field.style.cssText = `flex: none; width: 4.6em; padding: 1px 4px; border: 1px solid ${EDGE}; border-radius: 3px; background: ${GROUND}; color: ${INK}; font: inherit`;
 
-  const to = (v) => (log ? Math.log10(v) : v), from = (v) => (log ? 10 ** v : v);
+  const ticks = model.get("ticks").map(read), step = model.get("step");
+  const to = (v) => (ticks.length ? tickPlace(ticks, read(v)) : log ? Math.log10(v) : v), from = (v) => (log ? 10 ** v : v);
   const tidy = (v) => (model.get("whole") ? Math.round(v) : Number(v.toPrecision(12)));
-  const ends = () => [to(model.get("low")), to(model.get("high"))];
+  const ends = () => (ticks.length ? [0, ticks.length - 1] : [to(model.get("low")), to(model.get("high"))]);
+  // One step on; from what was typed between two ticks, to the next of them.
+  const after = (way) => {
+    const place = to(model.get("value")) + way * step;
+    return ticks.length ? (way > 0 ? Math.floor(place) : Math.ceil(place)) : Number(place.toFixed(9));
+  };
 
   function show() {
     const [low, high] = ends(), value = model.get("value");
@@ -53,7 +68,7 @@ function number({ model, el }) {
   function move(place, moving) {
     const [low, high] = ends(), inside = Math.min(Math.max(place, low), high);
     const end = inside === low ? model.get("low") : inside === high ? model.get("high") : null;
-    const value = end ?? tidy(from(inside));
+    const value = ticks.length ? model.get("ticks")[Math.round(inside)] : end ?? tidy(from(inside));
     if (value === model.get("value")) return false;
     model.set({ value, moving });
     model.save_changes();
@@ -61,7 +76,7 @@ function number({ model, el }) {
   }
 
   const onGrid = (place) => {
-    const [low] = ends(), step = model.get("step");
+    const [low] = ends();
     return Number((low + Math.round((place - low) / step) * step).toFixed(9));
   };
   range.addEventListener("input", () => {
@@ -75,8 +90,7 @@ function number({ model, el }) {
     if (way === undefined && end === undefined) return;
     event.preventDefault();
     event.stopPropagation();
-    const step = model.get("step"), now = to(model.get("value"));
-    move(end ?? Number((now + way * step).toFixed(9)), event.timeStamp - last < PAUSE);
+    move(end ?? after(way), event.timeStamp - last < PAUSE);
     last = event.timeStamp;
   });
 
@@ -114,7 +128,7 @@ function number({ model, el }) {
       play.setAttribute("aria-label", `pause ${label}`);
       if (to(model.get("value")) >= ends()[1]) move(ends()[0], false);
       clock = setInterval(() => {
-        if (!move(Number((to(model.get("value")) + model.get("step")).toFixed(9)), true)) stop();
+        if (!move(after(1), true)) stop();
       }, PACE);
     });
     play.style.padding = "1px 5px";
@@ -201,16 +215,50 @@ function picture({ model, el }) {
     if (!text.hidden && document.activeElement !== text) text.hidden = true; // of an older setting
   }
 
-  image.addEventListener("pointermove", (event) => {
+  // The axes under the pointer and the data coordinates there; `held` axes stay the ones while a drag leaves them.
+  function under(event, held = null) {
     const box = image.getBoundingClientRect();
     const x = (event.clientX - box.left) / box.width, y = 1 - (event.clientY - box.top) / box.height;
-    const here = model.get("axes").find(({ box: [l, b, r, t] }) => x >= l && x <= r && y >= b && y <= t);
-    if (!here) return (reading.textContent = "");
-    const [l, b, r, t] = here.box;
-    const pair = [along(here.x, (x - l) / (r - l)), along(here.y, (y - b) / (t - b))];
-    reading.textContent = pair.map((v, k) => `${"xy"[k]} = ${v.toPrecision(4)}`).join("  ");
+    const all = model.get("axes");
+    const k = held ?? all.findIndex(({ box: [l, b, r, t] }) => x >= l && x <= r && y >= b && y <= t);
+    if (k < 0) return null;
+    const [l, b, r, t] = all[k].box;
+    return { k, pair: [along(all[k].x, (x - l) / (r - l)), along(all[k].y, (y - b) / (t - b))] };
+  }
+  image.addEventListener("pointermove", (event) => {
+    const here = under(event);
+    reading.textContent = here ? here.pair.map((v, k) => `${"xy"[k]} = ${v.toPrecision(4)}`).join("  ") : "";
+    image.style.cursor = here && here.k === model.get("drag_axes") ? "grab" : "crosshair";
   });
   image.addEventListener("pointerleave", () => (reading.textContent = ""));
+
+  // A point of the picture that follows the pointer; while one place is computed only the newest waits.
+  let held = false, waits = null, busy = false;
+  function pull(pair, moving) {
+    waits = { point: pair, moving };
+    if (busy) return;
+    busy = true;
+    model.send(waits);
+    waits = null;
+  }
+  model.on("msg:custom", ({ drawn }) => {
+    if (!drawn) return;
+    busy = false;
+    if (waits) pull(waits.point, waits.moving);
+  });
+  if (model.get("drag_axes") >= 0) {
+    image.style.touchAction = "none";
+    image.addEventListener("pointerdown", (event) => {
+      const here = under(event);
+      if (here?.k !== model.get("drag_axes")) return;
+      event.preventDefault();
+      image.setPointerCapture(event.pointerId);
+      held = true;
+      pull(here.pair, false);
+    });
+    image.addEventListener("pointermove", (event) => held && pull(under(event, model.get("drag_axes")).pair, true));
+    for (const end of ["pointerup", "pointercancel"]) image.addEventListener(end, () => (held = false));
+  }
 
   // What the page is like: its theme, its width, and how many pixels make one.
   function look() {

@@ -28,6 +28,7 @@ from notebooks.panels.worker import Worker
 from notebooks.report import mathml
 
 FRAMES = "KERNEL_GEOMETRY_FRAMES"  # set by the runner: every k-th stop as a frame, no live widgets
+DRAGGED_DIGITS = 2  # after the point, of coordinates that a person drags
 COLUMNS = "repeat(auto-fill, minmax(min(290px, 100%), 1fr))"  # of controls, as many as fit
 Values = Mapping[str, Any]
 
@@ -46,6 +47,15 @@ def always(name: str, values: Values) -> bool:
 
 
 @dataclass(frozen=True)
+class DraggedPoint:
+    """A point of the picture that a person may drag: on which axes, and the sliders of its coordinates."""
+
+    axes: int
+    x: str
+    y: str
+
+
+@dataclass(frozen=True)
 class Look:
     """How a panel looks: what draws it, its controls, a title for each axes, and which controls matter.
 
@@ -58,6 +68,7 @@ class Look:
     titles: tuple[str, ...]
     relevant: Callable[[str, Values], bool] = always
     heavy: bool = False
+    point: DraggedPoint | None = None
 
 
 def open_panel(compute: Callable[..., Any], look: Look, values: Values) -> Panel:
@@ -82,7 +93,9 @@ class Panel:
     def __init__(self, compute: Callable[..., Any], look: Look) -> None:
         self._compute, self._look, self._controls = compute, look, look.controls
         self.widgets = {control.name: control.widget() for control in self._controls}
-        self.picture = Picture(heavy=look.heavy, layout=W.Layout(flex="1 1 380px", min_width="0"))
+        drag = {"drag_axes": look.point.axes} if look.point else {}
+        layout = W.Layout(flex="1 1 380px", min_width="0")
+        self.picture = Picture(heavy=look.heavy, layout=layout, **drag)
         self._formula = W.HTMLMath(layout=W.Layout(overflow="auto hidden"))
         self._numbers = W.HTML()
         for widget in self.widgets.values():
@@ -159,14 +172,14 @@ class Panel:
                 widget.refusal = ""
                 widget.narrow()
 
-    def move(self, **values: Any) -> None:
+    def move(self, *, amid_drag: bool = False, **values: Any) -> None:
         """Controls to new values, with one redraw."""
         self._quiet = True
         try:
             for name, value in values.items():
                 self.widgets[name].value = value
         finally:
-            self._quiet = self._amid_drag = False
+            self._quiet, self._amid_drag = False, amid_drag
         self.redraw()
         if self._worker:
             self._worker.wait()
@@ -259,6 +272,22 @@ class Panel:
         if "stop" in content and self._worker:
             self._worker.stop()
             self._say("Stopped: the picture shows the setting before.")
+        if "point" in content and self._look.point:
+            self.drag(content["point"], bool(content.get("moving")))
+            self.picture.send({"drawn": True})  # the page may send the next place
+
+    def drag(self, place: Sequence[float], moving: bool = False) -> None:
+        """The point of the picture to a place, or to the nearest one that its sliders reach."""
+        point = self._look.point
+        if point is None:
+            raise InputError("This picture has no point to drag.")
+        controls = {control.name: control for control in self._controls}
+        values = {
+            name: min(max(round(float(v), DRAGGED_DIGITS), controls[name].low), controls[name].high)
+            for name, v in zip((point.x, point.y), place, strict=True)
+        }
+        if any(self.widgets[name].value != value for name, value in values.items()):
+            self.move(amid_drag=moving, **values)
 
     def frames(self, every: int = 1) -> str:
         """A self-contained page fragment: one control moves at a time, the others stay at their start."""

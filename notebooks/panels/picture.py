@@ -68,6 +68,7 @@ class Picture(anywidget.AnyWidget):
     dark = traitlets.Bool().tag(sync=True)
     density = traitlets.Float(1.0).tag(sync=True)  # of the screen's pixels
     width = traitlets.Int().tag(sync=True)  # of the page that is free, 0: not known
+    drag_axes = traitlets.Int(-1).tag(sync=True)  # where a point can be dragged, -1: nowhere
 
 
 class Canvas:

@@ -14,6 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 from textwrap import indent
@@ -38,6 +39,7 @@ from notebooks.report.record import ROOT, Commit, Record
 Values = Mapping[str, Any]
 FOLDER = Path(__file__).parents[1]
 PROFILES = ("quick", "full")
+WITHOUT_SLIDERS = ("profile", "seed", "device", "store")  # to look for some would import torch
 SUFFIXES = (".ipynb", ".html", ".json", ".failed.ipynb")
 _KERNEL = {"name": "python3", "language": "python", "display_name": "Python 3"}
 _BAR = {"leave": False, "disable": None}  # on a terminal only
@@ -54,7 +56,7 @@ class Outcome:
     error: str | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Source:
     """A notebook before it runs, with the defaults of its parameters."""
 
@@ -103,20 +105,33 @@ def check(sources: Sequence[Source], parameters: Values) -> None:
             raise InputError(f"No chosen notebook has {name!r}: there is {', '.join(near)}.")
         if name == "profile" and value not in PROFILES:
             raise InputError(f"profile is {' or '.join(PROFILES)}, but {value!r} was given.")
-        for source in sources:
-            default = source.defaults.get(name)
+        owners = [source for source in sources if name in source.defaults]
+        for source in owners:
+            default = source.defaults[name]
             if not anatomy.fits(default, value):
                 raise InputError(
                     f"{name} of {source.name} must be of type {type(default).__name__}, "
                     f"like {default!r}, but {value!r} was given."
                 )
-        _check_domain(name, value)
+        _check_domain(name, value, owners)
 
 
-def _check_domain(name: str, value: Any) -> None:
+def _check_domain(name: str, value: Any, sources: Sequence[Source]) -> None:
+    """By the symbol of this name, and by the sliders of this name that the notebooks show."""
     from notebooks.panels.controls import check_parameter  # widgets: slow to import
 
     check_parameter(name, value)
+    if name in WITHOUT_SLIDERS:
+        return
+    for source in sources:
+        for control in _controls(source):
+            if control.name == name and hasattr(control, "accept"):
+                control.accept(value)
+
+
+@lru_cache(maxsize=64)
+def _controls(source: Source) -> list[Any]:
+    return [control for look in anatomy.looks(source.node) for control in look.controls]
 
 
 def run(

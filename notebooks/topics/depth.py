@@ -136,10 +136,11 @@ def geometry_by_depth(
     check_radii: Array,
     checks: Mapping[tuple[str, str], Array],  # magnification and Ricci scalar
     formula_7: tuple[Array, Array],
+    depths: Sequence[int] = DEPTHS,
 ) -> GeometryByDepth:
     read = {"magnification": log_volume, "ricci": ricci}
     curves = {
-        (kernel, what): {L: read[what](kernel, r=RADII, depth=L, **values) for L in DEPTHS}
+        (kernel, what): {L: read[what](kernel, r=RADII, depth=L, **values) for L in depths}
         for kernel in KERNELS
         for what in QUANTITIES
     }

@@ -14,9 +14,19 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import AsinhLocator
 
-from notebooks.panels import Caption, Choice, Look, Slider, dimension, sigma, xi, zeta
-from notebooks.panels.style import BLUE, GREY, INK, RED, SMALL, frame_axes, new_figure
-from notebooks.topics.depth import ACTIVATIONS, DEPTHS, LARGEST
+from notebooks.panels import (
+    Caption,
+    Choice,
+    DraggedPoint,
+    Look,
+    Slider,
+    dimension,
+    sigma,
+    xi,
+    zeta,
+)
+from notebooks.panels.style import BLUE, GREEN, GREY, INK, RED, SMALL, frame_axes, new_figure
+from notebooks.topics.depth import ACTIVATIONS, LARGEST
 from notebooks.topics.ntk import KERNELS
 from notebooks.topics.ntk_figures import LOG_VOLUME, RADIUS, kernel_numbers
 
@@ -41,9 +51,11 @@ TITLES = (f"volume, {LOG_VOLUME}", "Ricci scalar $R$", "depth scale, in layers")
 
 
 def figure_phases(
-    maps: Mapping[str, PhaseMap], neighbours: Mapping[str, NeighbourGrowth]
+    maps: Mapping[str, PhaseMap],
+    neighbours: Mapping[str, NeighbourGrowth],
+    here: tuple[float, float],
 ) -> Figure:
-    """Depth scale, critical line, and growth of small distances at (zeta, sigma) beside the line."""
+    """Depth scale, critical line, growth of small distances beside it, and the notebook's (zeta, sigma)."""
     figure = new_figure(9.0, 4.2)
     columns = figure.subplots(1, len(maps), sharey=True)
     for (name, one), axes in zip(maps.items(), columns, strict=True):
@@ -57,21 +69,24 @@ def figure_phases(
         ):
             style = {"color": INK, "mfc": "white", "ms": 7, "label": f"neighbours {fate}"}
             axes.plot(near.zetas[part], near.sigmas[part], marker, **style)
+        axes.plot(*here, "*", color=INK, mfc="white", ms=13, label="this notebook")
         axes.text(2.25, 0.5, "ordered", color="white", ha="center", fontsize=12)
         axes.text(0.55, 2.6, "chaotic", color="white", ha="center", fontsize=12)
         frame_axes(axes, name, r"bias $\zeta$").set(xlim=(0, LARGEST), ylim=(0, LARGEST))
     columns[0].set_ylabel(r"weights $\sigma$")
-    _legend(figure, columns[0], 3)
+    _legend(figure, columns[0], 4)
     figure.colorbar(COLOURS, ax=columns, label=r"depth scale $\xi_c$, in layers", extend="both")
     return figure
 
 
 def figure_maps(maps: Mapping[str, CorrelationMap]) -> Figure:
     """Correlation maps, with the steps of pairs of inputs from layer to layer."""
-    figure = new_figure(9.0, 3.5)
-    for (name, one), axes in zip(maps.items(), figure.subplots(1, 3, sharey=True), strict=True):
+    figure = new_figure(3.0 * len(maps), 3.5)
+    columns = figure.subplots(1, len(maps), sharey=True)
+    for (name, one), axes in zip(maps.items(), columns, strict=True):
+        colour, _ = LOOKS.get(name, (GREEN, ""))
         axes.plot(one.grid, one.grid, ":", color=INK, lw=1)
-        axes.plot(one.grid, one.mapped, color=LOOKS[name][0], lw=2)
+        axes.plot(one.grid, one.mapped, color=colour, lw=2)
         for walk in one.walks:  # up to the map, across to the diagonal
             across, up = np.repeat(walk, 2)[:-1], np.r_[walk[0], np.repeat(walk[1:], 2)]
             axes.plot(across, up, color=GREY, lw=0.9)
@@ -99,7 +114,7 @@ def figure_scales(decays: Mapping[str, Decay], scales: Mapping[str, DepthScales]
         style = {"color": colour, "mfc": "none", "ms": 5, "label": f"{name}: fitted"}
         right.semilogy(one.sigmas, one.xi_c, color=colour, lw=1.2, label=rf"{name}: $\xi_c$")
         right.semilogy(one.fitted_sigmas, one.fitted, marker, **style)
-    frame_axes(right, r"depth scale, $\zeta = 0.3$", r"$\sigma$").set_ylim(0.3, 300)
+    frame_axes(right, r"depth scale $\xi_c$", r"$\sigma$").set_ylim(0.3, 300)
     for axes in (left, right):
         axes.legend(**SMALL)
     return figure
@@ -127,9 +142,9 @@ def figure_geometry(phases: Mapping[str, GeometryByDepth]) -> Figure:
     """Both geometries by depth in two phases; circles are differences of the kernel at depth 2."""
     figure = new_figure(9.0, 10.6)
     rows = figure.subplots(4, 2, sharex=True)
-    shades = colormaps["viridis"](np.linspace(0.9, 0, len(DEPTHS)))
     for (phase, one), column in zip(phases.items(), rows.T, strict=True):
         for ((kernel, what), curves), axes in zip(one.curves.items(), column, strict=True):
+            shades = colormaps["viridis"](np.linspace(0.9, 0, len(curves)))
             for (layers, values), shade in zip(curves.items(), shades, strict=True):
                 axes.plot(one.radii, values, color=shade, label=f"depth {layers}")
             style = {"color": INK, "mfc": "none", "label": "differences, depth 2"}
@@ -206,4 +221,4 @@ def _legend(figure: Figure, of: Axes, columns: int) -> None:
     figure.legend(*of.get_legend_handles_labels(), fontsize=8, **place)
 
 
-PANEL = Look(draw_rays, CONTROLS, TITLES)
+PANEL = Look(draw_rays, CONTROLS, TITLES, point=DraggedPoint(axes=2, x="zeta", y="sigma"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,6 @@ import torch
 from analytic.relu_dynamics import RayKind, Samples, VelocityField
 from notebooks.topics.statistics import Array
 from numeric.experiments.knots import Shares
-from numeric.progress import progress_bar
 from numeric.relu_dynamics import Neurons, Trajectory
 from numeric.relu_dynamics.regimes import milestones, regime
 
@@ -22,6 +22,7 @@ ATTRACTOR, REPULSOR = "attractor", "repulsor"
 SIZES = (0.3, 1.0, 3.0, 10.0, 30.0)
 DELTAS = (-math.inf, *(-size for size in SIZES[::-1]), 0.0, *SIZES, math.inf)
 STOPS = 21  # of each film
+SPAN = 3e4  # of training, long enough for every loss to settle
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +46,13 @@ def square_wave(count: int = 10) -> LineData:
 def sinusoid(count: int = 10) -> LineData:
     x = _even(1.0, count)
     return LineData("sinusoid", x, torch.sin(2 * math.pi * x))
+
+
+TASKS = {
+    "sinusoid": sinusoid,
+    "square wave": square_wave,
+    "sinusoid, 6 samples": partial(sinusoid, 6),
+}
 
 
 def train(
@@ -220,29 +228,15 @@ class FilmFrame:
 
 @dataclass(frozen=True, eq=False)
 class Films:
-    """Films by what is fitted and by delta; every run is made once."""
+    """Films by what is fitted and by delta; a run is made when it is first asked for, and once."""
 
+    neurons: Neurons
     data: Mapping[str, LineData]
-    films: Mapping[tuple[str, float], Film]
-
-    @classmethod
-    def of(
-        cls, neurons: Neurons, data: Sequence[LineData], span: float,
-        deltas: Sequence[float] = DELTAS,
-    ) -> Films:  # fmt: skip
-        wanted = [(one, delta) for one in data for delta in deltas]
-        films = {}
-        for one, delta in progress_bar(wanted, of="runs"):
-            films[one.title, delta] = Film.of(train(neurons, one, delta, span, 1e-3), one)
-        return cls({one.title: one for one in data}, films)
-
-    @property
-    def deltas(self) -> tuple[float, ...]:
-        return tuple(sorted({delta for _, delta in self.films}))
+    span: float
 
     def frame(self, task: str, delta: float, progress: float) -> FilmFrame:
         """Progress is the share of the whole path of the residuals, from 0 to 1."""
-        data, film = self.data[task], self.films[task, delta]
+        data, film = self.data[task], _film(self, task, delta)
         stop, x = round(progress * (STOPS - 1)), data.x.numpy()
         reach = float(1.05 * np.quantile(np.hypot(*film.plane[-1]), 0.99))
         near, at_start = (
@@ -252,3 +246,20 @@ class Films:
             x, data.y.numpy(), GRID.numpy(), film.curves[stop], film.knots[stop],
             *film.plane[stop], film.sign[stop], reach, float(film.losses[stop]), near, at_start,
         )  # fmt: skip
+
+
+@lru_cache(maxsize=64)
+def _film(films: Films, task: str, delta: float) -> Film:
+    data = films.data[task]
+    return Film.of(train(films.neurons, data, delta, films.span, 1e-3), data)
+
+
+@cache
+def _panel_films() -> Films:
+    neurons = Neurons.drawn(300, seed=0, antisymmetric=True, device="cpu")
+    return Films(neurons, {name: make() for name, make in TASKS.items()}, SPAN)
+
+
+def trained_neurons(task: str, delta: float, progress: float) -> FilmFrame:
+    """A moment in the training of 300 neurons that start from zero, at any delta, also an infinite one."""
+    return _panel_films().frame(task, delta, progress)

@@ -11,15 +11,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Wedge
 
-from notebooks.panels import Caption, Choice, Look, Scale, Slider
+from notebooks.panels import Caption, Choice, Look, Slider, tick_slider
 from notebooks.panels.style import BLUE, GREEN, GREY, INK, RED, SMALL, frame_axes, new_figure
-from notebooks.topics.dynamics import ATTRACTOR, REPULSOR, STOPS
+from notebooks.topics.dynamics import ATTRACTOR, DELTAS, REPULSOR, STOPS, TASKS
 
 if TYPE_CHECKING:
     from notebooks.topics.dynamics import (
         ActiveArc,
         FilmFrame,
-        Films,
         KnotShares,
         NetworkState,
         NeuronPaths,
@@ -197,23 +196,10 @@ def _rays(x: np.ndarray, reach: float) -> tuple[np.ndarray, np.ndarray]:
     return u, v
 
 
-def panel_look(films: Films) -> Look:
-    """Controls for the data and deltas that were run, and for progress."""
-    titles = tuple(films.data)
-    controls = (
-        Choice("task", "data", titles, titles[0]),
-        Scale("delta", "δ", films.deltas, 0.0, "invariant of a neuron"),
-        Slider(
-            "progress",
-            "t",
-            0.0,
-            1.0,
-            1 / (STOPS - 1),
-            1.0,
-            "share of training",
-            least=0,
-            most=1,
-            play=True,
-        ),
-    )
-    return Look(draw_frame, controls, ("the function and its knots", "neurons in the plane"))
+CONTROLS = (
+    Choice("task", "data", tuple(TASKS), "sinusoid"),
+    tick_slider("delta", "δ", DELTAS, 0.0, "invariant of a neuron"),
+    Slider("progress", "t", 0, 1, 1 / (STOPS - 1), 1.0, "share of training", least=0, most=1, play=True),
+)  # fmt: skip
+TITLES = ("the function and its knots", "neurons in the plane")
+PANEL = Look(draw_frame, CONTROLS, TITLES, heavy=True)

@@ -127,7 +127,38 @@ def cosines(matrices: Any, direction: Array) -> Array:
     return abs(np.linalg.eigh(np.asarray(matrices)[1:])[1][..., -1] @ direction)
 
 
-# Panels: a plane and a curve; the data come first, bound by `partial`.
+# Tasks of the notebook and its panels.
+INPUTS, ANGLE = 10, 0.6
+DIRECTION = np.array([np.cos(ANGLE), np.sin(ANGLE), *[0.0] * (INPUTS - 2)])
+
+
+def wave(count: int, seed: int) -> tuple[Array, Array]:
+    """Points of a square, and on which side of the boundary (G.2) they lie."""
+    x = np.random.default_rng(seed).uniform(-1, 1, (count, 2))
+    return x, np.where(x[:, 1] > 0.6 * np.sin(7 * x[:, 0] - 1), 1, -1)
+
+
+def single_index(count: int, seed: int) -> tuple[Array, Array]:
+    """Normal points, and a target that depends on one direction of them."""
+    x = np.random.default_rng(seed).standard_normal((count, INPUTS))
+    return x, np.sin(2 * x @ DIRECTION)
+
+
+def moons(count: int, seed: int, others: int = 0) -> tuple[Array, Array, Array]:
+    """Points of two half circles, for each a partner further along its own, and which of them it is."""
+    rng = np.random.default_rng(seed)
+    side = np.where(np.arange(count) % 2, 1, -1)
+    at = rng.uniform(0, np.pi, count)
+    along = at, np.clip(at + 0.25 * rng.standard_normal(count), 0, np.pi)
+    circles = [side * (np.array([np.cos(t), np.sin(t)]) - [[0.5], [0.25]]) for t in along]
+    noise = 0.08 * rng.standard_normal((2, count, 2 + others))
+    first, second = (
+        np.pad(one.T, ((0, 0), (0, others))) + off for one, off in zip(circles, noise, strict=True)
+    )
+    return first, second, side
+
+
+# Panels: a plane and a curve.
 BOUNDARY, MIDDLE, AROUND = Plane(1.0, 41), Plane(2.5, 31, 9), Plane(2.0, 41)
 
 
@@ -142,7 +173,8 @@ class MagnifiedKernel:
     points: int
 
 
-def magnified_kernel(data: Any, bandwidth: float, tau: float, rounds: int) -> MagnifiedKernel:
+def magnified_kernel(bandwidth: float, tau: float, rounds: int) -> MagnifiedKernel:
+    data = wave(200, seed=0)
     choices = {"tau": tau, "C": 100.0, "rounds": rounds, "device": "cpu"}
     machine = AmariWuClassifier(Gaussian(bandwidth), **choices).fit(*data)
     level = machine.decision_function(BOUNDARY.points)
@@ -161,12 +193,12 @@ class FeatureLearning:
     cosines: Array
 
 
-def feature_learning(task: Any, bandwidth: float, ridge: float, iterations: int) -> FeatureLearning:
-    (*data, direction), kernel = task, SmoothedLaplace(bandwidth, 0.1)
+def feature_learning(laplace_bandwidth: float, ridge: float, iterations: int) -> FeatureLearning:
+    data, kernel = single_index(200, seed=0), SmoothedLaplace(laplace_bandwidth, 0.1)
     machine = FeatureMachine(kernel, ridge=ridge, iterations=iterations, device="cpu").fit(*data)
     counts = np.arange(1, iterations + 1)
     return FeatureLearning(
-        slice_map(machine, MIDDLE), counts, cosines(machine.matrices_, direction)
+        slice_map(machine, MIDDLE), counts, cosines(machine.matrices_, DIRECTION)
     )
 
 
@@ -180,8 +212,9 @@ class SelfSupervision:
     last: float  # of those that it keeps
 
 
-def self_supervision(pairs: Any, bandwidth: float, components: int) -> SelfSupervision:
-    kernel = SelfSupervisedKernel(Gaussian(bandwidth), components=components, device="cpu")
-    one = KernelMap.of(kernel.fit(*pairs), AROUND)
+def self_supervision(pairs_bandwidth: float, components: int) -> SelfSupervision:
+    kernel = SelfSupervisedKernel(Gaussian(pairs_bandwidth), components=components, device="cpu")
+    first, second, _ = moons(100, seed=0)
+    one = KernelMap.of(kernel.fit(first, second), AROUND)
     spectrum = kernel.spectrum_.numpy()
     return SelfSupervision(one, np.arange(1, 13), spectrum[:12], float(spectrum[components - 1]))

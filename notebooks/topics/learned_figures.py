@@ -12,7 +12,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.contour import QuadContourSet
 from matplotlib.figure import Figure
 
-from notebooks.panels import Caption, LogSlider, Look, Slider, curve
+from notebooks.panels import Caption, Look, Slider, curve, log_slider
 from notebooks.panels.style import BLUE, INK, new_figure
 
 if TYPE_CHECKING:
@@ -123,8 +123,8 @@ MAGNIFIED = Look(
 FEATURES = Look(
     draw_features,
     (
-        Slider("bandwidth", "b", 1.0, 20.0, 1.0, 3.0, "bandwidth", above=0),
-        LogSlider("ridge", "λ", -4, 0, 1e-3, "ridge"),
+        Slider("laplace_bandwidth", "b", 1.0, 20.0, 1.0, 3.0, "bandwidth", above=0),
+        log_slider("ridge", "λ", -4, 0, 1e-3, "ridge"),
         Slider(
             "iterations",
             "n",
@@ -144,7 +144,7 @@ FEATURES = Look(
 PAIRS = Look(
     draw_pairs,
     (
-        Slider("bandwidth", "b", 0.3, 1.2, 0.1, 0.5, "bandwidth", above=0),
+        Slider("pairs_bandwidth", "b", 0.3, 1.2, 0.1, 0.5, "bandwidth", above=0),
         Slider("components", "m", 1, 8, 1, 2, "components", least=1, most=100),
     ),
     ("self-supervised", r"eigenvalues of $K_\Gamma$"),

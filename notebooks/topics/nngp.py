@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import sympy as sp
 
-from analytic.activations import ACTIVATIONS
+from analytic.activations import ACTIVATIONS, monomial
 from analytic.activations.activation import Activation
 from analytic.catalogue import catalogue
 from analytic.expressions.expectation import Moment
@@ -57,6 +57,14 @@ def monomial_curvature() -> MonomialCurvature:
         {k: ricci(d=2, q=k, **scales) for k in range(2, 11)},
         {k: ricci(d=k, q=2, **scales) for k in range(2, 11)},
     )
+
+
+def compared(activation: str, q: int) -> dict[str, Activation]:
+    """What Figure 1 shows, by its title: an activation with its parameters filled in, and a monomial."""
+    family = ACTIVATIONS[activation]
+    chosen = family.fixed(**catalogue_parameters(activation, q)) if family.parameters else family
+    power = {2: "quadratic"}.get(q, f"degree {q}")
+    return {power if activation == "monomial" else activation: chosen, power: monomial(q)}
 
 
 def catalogue_parameters(activation: str, q: int) -> dict[str, float]:

@@ -58,17 +58,21 @@ class ShownActivation:
 
     activation: str
     label: str
-    parameters: Mapping[str, int] = field(default_factory=dict)
+    parameters: Mapping[str, float] = field(default_factory=dict)
 
     def closed_form(self, kernel: str, what: str, **values: Any) -> Any:
         return closed_form(kernel, self.activation, what, **values, **self.parameters)
 
 
-SHOWN = (
-    ShownActivation("erf", "erf"),
-    ShownActivation("monomial", "monomial, q = 2", {"q": 2}),
-    ShownActivation("monomial", "monomial, q = 3", {"q": 3}),
-)
+def shown(activation: str = "erf", q: int = 2) -> tuple[ShownActivation, ...]:
+    """Three activations for the figures: one of them chosen, and monomials from degree q on."""
+    powers = [ShownActivation("monomial", f"monomial, q = {k}", {"q": k}) for k in range(q, q + 3)]
+    if activation == "monomial":
+        return tuple(powers)
+    return ShownActivation(activation, activation, catalogue_parameters(activation, q)), *powers[:2]
+
+
+SHOWN = shown()
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,15 +86,21 @@ class GeometryAlongRay:
 
 
 def geometry_along_ray(
-    check_radii: Sequence[float], checks: Mapping[Key, Array], values: Values
+    check_radii: Sequence[float],
+    checks: Mapping[Key, Array],
+    values: Values,
+    activations: Sequence[ShownActivation] = SHOWN,
 ) -> GeometryAlongRay:
+    radii = (
+        RADII if values["zeta"] else RADII[1:]
+    )  # without biases a metric may vanish at the origin
     curves = {
-        (kernel, one.label, what): one.closed_form(kernel, what, r=RADII, **values)
+        (kernel, one.label, what): one.closed_form(kernel, what, r=radii, **values)
         for kernel in KERNELS
-        for one in SHOWN
+        for one in activations
         for what in QUANTITIES
     }
-    return GeometryAlongRay(RADII, curves, np.asarray(check_radii, float), checks)
+    return GeometryAlongRay(radii, curves, np.asarray(check_radii, float), checks)
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,15 +114,18 @@ class TangentNetworks:
 
 
 def tangent_networks(
-    sweeps: Mapping[str, Mapping[str, Convergence]], values: Values
+    sweeps: Mapping[str, Mapping[str, Convergence]],
+    values: Values,
+    activations: Sequence[ShownActivation] = SHOWN,
 ) -> dict[str, dict[str, TangentNetworks]]:
     """By label of the activation and by quantity."""
-    shown = {one.label: one for one in SHOWN}
+    by_label = {one.label: one for one in activations}
+    radii = RADII if values["zeta"] else RADII[1:]
     return {
         label: {
             what: TangentNetworks(
-                RADII,
-                *(shown[label].closed_form(k, what, r=RADII, **values) for k in KERNELS),
+                radii,
+                *(by_label[label].closed_form(k, what, r=radii, **values) for k in KERNELS),
                 WidthCurves.of(quantity),
             )
             for what, quantity in quantities.items()

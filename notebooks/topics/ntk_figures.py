@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from notebooks.panels import RADIUS, Caption, Look, degree, dimension, sigma, xi, zeta
 from notebooks.panels.style import BLUE, INK, RED, SMALL, frame_axes, new_figure
 from notebooks.topics.nngp_figures import ACTIVATION, relevant
-from notebooks.topics.ntk import KERNELS, SHOWN
+from notebooks.topics.ntk import KERNELS
 
 if TYPE_CHECKING:
     from notebooks.topics.ntk import BothRays, GeometryAlongRay, TangentNetworks
@@ -25,7 +25,7 @@ __all__ = [
 
 LOG_VOLUME = r"$\log_{10}\sqrt{\det g}$"
 QUANTITIES = {"magnification": r"$\sqrt{\det g}$", "ricci": "$R$"}
-LINES = dict(zip((one.label for one in SHOWN), ((BLUE, "-"), (RED, "-"), (RED, "--")), strict=True))
+STYLES = ((BLUE, "-"), (RED, "-"), (RED, "--"))
 CONTROLS = (ACTIVATION, sigma, zeta, xi, degree, dimension)
 TITLES = (f"volume, {LOG_VOLUME}", r"Ricci scalar $R$; dot: $R_{\mathrm{NTK}}(0)$")
 
@@ -34,9 +34,10 @@ def figure_geometry(geometry: GeometryAlongRay) -> Figure:
     """Both geometries along a ray; circles for what another route computes at a few radii."""
     figure = new_figure(9.0, 8.2)
     rows = figure.subplots(3, 2, sharex=True, sharey="row")
-    first, *_, last = LINES
+    lines = dict(zip(dict.fromkeys(label for _, label, _ in geometry.checks), STYLES, strict=True))
+    first, *_, last = lines
     for (kernel, name), (volume, *scalars) in zip(KERNELS.items(), rows.T, strict=True):
-        for label, (colour, style) in LINES.items():
+        for label, (colour, style) in lines.items():
             key = (kernel, label, "magnification")
             curve, points = np.log10(geometry.closed_form[key]), np.log10(geometry.checks[key])
             volume.plot(geometry.radii, curve, style, color=colour, label=label)
@@ -45,9 +46,11 @@ def figure_geometry(geometry: GeometryAlongRay) -> Figure:
             axes = scalars[label != first]
             key = (kernel, label, "ricci")
             curve = geometry.closed_form[key]
-            legend = f"{label}: $R(0) = {curve[0] + 0.0:.3g}$"  # no -0
+            at_origin = geometry.radii[0] == 0
+            legend = f"{label}: $R(0) = {curve[0] + 0.0:.3g}$" if at_origin else label  # no -0
             axes.plot(geometry.radii, curve, style, color=colour, label=legend)
-            axes.plot(0, curve[0], "o", color=colour, ms=9, zorder=3)
+            if at_origin:
+                axes.plot(0, curve[0], "o", color=colour, ms=9, zorder=3)
             _circles(axes, geometry.check_radii, geometry.checks[key])
             frame_axes(axes, f"{name}: {QUANTITIES['ricci']}").legend(**SMALL)
         frame_axes(volume, f"{name}: {LOG_VOLUME}")

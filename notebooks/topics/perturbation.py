@@ -161,8 +161,8 @@ class LearnedExample:
         return abs(self.corrected.here - 1) > 0.2
 
 
-def learned_example(q: int, d: int, rho: float, y: float, n: float) -> LearnedExample:
-    n, rho = round(n), rho if d > 1 else 1.0  # on a line all points are parallel
+def learned_example(q: int, d: int, rho: float, y: float, n: int) -> LearnedExample:
+    rho = rho if d > 1 else 1.0  # on a line all points are parallel
     overlaps = OVERLAPS if d > 1 else OVERLAPS[-1:]
     volumes = (
         MeanVolume(

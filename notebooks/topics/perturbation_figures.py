@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
-from notebooks.panels import Caption, LogSlider, Look, Slider, degree, dimension
+from notebooks.panels import Caption, Look, Slider, degree, dimension, log_slider
 from notebooks.panels.style import BLUE, GREY, INK, RED, SMALL, frame_axes, new_figure
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ CONTROLS = (
     dimension,
     Slider("rho", "ρ", 0.0, 1.0, 0.05, 0.5, "overlap"),  # noqa: RUF001
     Slider("y", "y", 0.0, 3.0, 0.1, 2.0, "target"),
-    LogSlider("n", "n", 1, 6, 1000.0, "width"),
+    log_slider("n", "n", 1, 6, 1000, "width"),
 )
 CORRECTED = r"1 + \frac{1}{n}\left[\frac{y^2|x_a|^{-2q} - 1}{4}\,(\chi - d) + \kappa\right]"
 TITLES = ("mean volume over its limit", "the same by target")  # formulas would be slow to draw
@@ -79,7 +79,7 @@ def figure_printed_corrected(
     left, right = figure.subplots(1, 2)
     _formulas(left, line)
     _formulas(right, plane)
-    for (width, values), mark in zip(exact.items(), (":", "o"), strict=True):
+    for (width, values), mark in zip(exact.items(), (":", "o"), strict=False):
         left.plot(at, values, mark, **HOLLOW, label=f"exact, $n = {width}$")
     for (width, one), mark in zip(sampled.items(), "s^", strict=False):
         style = {"fmt": mark, "lw": 1.2, "capsize": 2, "zorder": 3, **HOLLOW}

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from notebooks.panels import Caption, Choice, LogSlider, Look, Slider
+from notebooks.panels import Caption, Choice, Look, Slider, log_slider
 from notebooks.panels.style import BLUE, GREY, INK, RED, SMALL, frame_axes, new_figure
 from notebooks.topics.predictors import ACTIVATIONS, BAYES, DATA, FLOW, NOISE, Band
 
@@ -29,8 +29,8 @@ CONTROLS = (
     Slider("sigma_w", "σ_w", 0.1, 4.0, 0.1, 1.5, "weight std", above=0, most=1e3),  # noqa: RUF001
     Slider("sigma_b", "σ_b", 0.0, 4.0, 0.1, 1.0, "bias std", least=0, most=1e3),  # noqa: RUF001
     Slider("depth", "L", 1, 6, 1, 1, "hidden layers", most=60, play=True),
-    LogSlider("noise", "s", -6, 0, NOISE, "noise variance"),
-    LogSlider("t", "t", -2, 4, 10.0, "training time", play=True),
+    log_slider("noise", "s", -6, 0, NOISE, "noise variance"),
+    log_slider("t", "t", -2, 4, 10.0, "training time", play=True),
 )
 TITLES = ("before the data", "after the data")
 

@@ -1,0 +1,113 @@
+"""The form of notebooks: Play follows the claim, runs alone, and starts at parameters that nothing else binds."""
+
+import ast
+import re
+import shlex
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from notebooks.__main__ import _parameters
+from notebooks.panels import Panel
+from notebooks.panels.controls import Choice, Slider
+from notebooks.report import anatomy
+from notebooks.running import runner
+
+PATHS = [path for path in runner.find(()) if not path.stem.startswith("00")]
+SCOPES = (
+    ast.FunctionDef, ast.ClassDef, ast.Lambda,
+    ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp,
+)  # fmt: skip
+
+
+@pytest.fixture(params=PATHS, ids=lambda path: path.stem[:2])
+def source(request: pytest.FixtureRequest) -> runner.Source:
+    return runner.read(request.param)
+
+
+def played(source: runner.Source, **values: Any) -> list[Panel]:
+    """The panels that the Play cell shows, run alone; `values` are what cells before it would have set."""
+    shown: list[Panel] = []
+    (cell,) = anatomy.tagged(source.node, "play")
+    *first, last = ast.parse(cell["source"]).body
+    space = {**values, "display": lambda *some: shown.extend(some)}
+    exec(compile(ast.Module(first, []), source.name, "exec"), space)
+    space["display"] = lambda *some: shown.extend(some)  # not IPython's
+    shown.append(eval(compile(ast.Expression(last.value), source.name, "eval"), space))
+    return [panel for panel in shown if panel is not None]
+
+
+def movable(panel: Panel) -> list[Slider | Choice]:
+    return [one for one in panel._controls if isinstance(one, Slider | Choice)]
+
+
+def test_play_follows_the_claim_and_says_what_is_seen_and_what_to_try(
+    source: runner.Source,
+) -> None:
+    cells = source.node.cells
+    headings = [
+        heading for cell in cells for heading in re.findall(r"^## (.+)", cell["source"], re.M)
+        if cell["cell_type"] == "markdown"
+    ]  # fmt: skip
+    assert headings[:2] == ["Claim", "Play"]
+    assert headings[-1] == "Verdict"
+    (play,) = anatomy.tagged(source.node, "play")
+    assert play["metadata"]["jupyter"] == {"source_hidden": True}
+    prose = cells[cells.index(play) - 1]["source"]
+    sentence, _, list_ = prose.removeprefix("## Play\n\n").partition("\n\n")
+    assert len(sentence) > 100
+    assert len(re.findall(r"^- ", list_, re.M)) == 3
+    assert anatomy.tagged(source.node, "verdict")
+    assert re.search(r"^\s*record\(", anatomy.tagged(source.node, "verdict")[0]["source"], re.M)
+
+
+def test_nothing_but_the_parameters_cell_binds_a_parameter(source: runner.Source) -> None:
+    """Otherwise Play, run again after the evidence, would start elsewhere."""
+    parameters = anatomy.tagged(source.node, "parameters")
+    code = (c for c in source.node.cells if c["cell_type"] == "code" and c not in parameters)
+    bound = {name for cell in code for name in _bound(ast.parse(cell["source"]))}
+    assert not bound & set(source.defaults)
+
+
+def _bound(tree: ast.AST) -> Iterator[str]:
+    """Names that code binds in its own scope."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.alias):
+            yield (node.asname or node.name).partition(".")[0]
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        if not isinstance(node, SCOPES):
+            yield from _bound(node)
+
+
+def test_play_runs_alone_and_starts_at_parameters(source: runner.Source) -> None:
+    """In a fresh kernel, and after -p with values that sliders show elsewhere."""
+    alone = played(source)
+    controls = {one.name: one for panel in alone for one in movable(panel)}
+    assert set(controls) <= set(source.defaults), "a slider that is no parameter"
+    for panel in alone:
+        assert panel.picture.value
+        assert panel.message == ""
+    moved = {name: _elsewhere(control) for name, control in controls.items()}
+    runner.check([source], moved)
+    panels = played(source, **moved)
+    for panel in panels:
+        assert {k: v for k, v in panel.values.items() if k in moved}.items() <= moved.items()
+        assert panel.message == ""
+    words = shlex.split(" ".join(panel.as_parameters() for panel in panels))  # what a panel gives back,
+    given = _parameters(words[1::2], None)  # `run` takes
+    runner.check([source], given)
+    assert given.items() <= moved.items()
+
+
+def test_defaults_are_where_sliders_may_start(source: runner.Source) -> None:
+    runner.check([source], source.defaults)
+
+
+def _elsewhere(control: Slider | Choice) -> Any:
+    """Another stop than the start, near it: far ones take long to compute."""
+    stops = control.stops()
+    return stops[stops.index(control.start) - 1]
