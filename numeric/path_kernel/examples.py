@@ -12,7 +12,7 @@ from torch import Tensor
 from numeric.inputs import InputError
 from numeric.runs.result import Loss
 
-__all__ = ["content", "digests", "is_mean"]
+__all__ = ["content", "digests", "is_mean", "spread"]
 
 CHECKED = 256  # examples at most whose losses are compared with the loss of all of them
 SIZE = 16  # bytes of a digest
@@ -55,8 +55,9 @@ def is_mean(loss: Loss, outputs: Tensor, targets: Tensor) -> bool:
     Compared are derivatives by the outputs (n, k), to half of their digits. Refused are losses that are
     neither, such as those that mix examples.
     """
-    chosen = torch.linspace(0, len(outputs) - 1, min(len(outputs), CHECKED)).long().unique()
-    outputs, targets = (part[chosen.to(part.device)].detach() for part in (outputs, targets))
+    outputs, targets = (spread(part.detach()) for part in (outputs, targets))
+    if len(outputs) == 1:  # a mean and a sum of one are the same
+        outputs, targets = torch.cat([outputs] * 2), torch.cat([targets] * 2)
     for at in (outputs, _moved(outputs)):  # losses with flat parts may have no slope at the outputs
         whole = _slope(loss, at, targets)
         parts = torch.cat([_slope(loss, at[i : i + 1], targets[i : i + 1]) for i in range(len(at))])
@@ -72,6 +73,12 @@ def is_mean(loss: Loss, outputs: Tensor, targets: Tensor) -> bool:
         "mean of their losses one by one, so that no example has a share of its own: give a loss that "
         "treats each example alone, and takes a mean or a sum."
     )
+
+
+def spread(part: Tensor) -> Tensor:
+    """Some of the examples, (n, ...) -> (m, ...), evenly spaced."""
+    places = torch.linspace(0, len(part) - 1, min(len(part), CHECKED)).long()
+    return part[places.to(part.device)]
 
 
 def _slope(loss: Callable[[Tensor, Tensor], Tensor], outputs: Tensor, targets: Tensor) -> Tensor:

@@ -25,6 +25,7 @@ ByName = dict[str, Tensor]
 def influence(
     record: Record,
     x: ArrayLike,
+    signals: ArrayLike | None = None,
     *,
     memory: int = 2 * GIGABYTE,
     progress: bool = True,
@@ -40,13 +41,15 @@ def influence(
     and Adam's moments included, with Hessian-vector products of each step's loss. That answers what would
     have happened; what each point did add to the outputs is another question, which attributions answer.
 
-    record: the run. x: points (n, ...) as the model takes them. memory: in bytes, for covectors and their
-        products
-    beside the model and the record: outputs are followed so many at a time as fit.
+    record: the run.
+    x: points (n, ...) as the model takes them.
+    signals: (n, c, k), combinations of outputs that are looked at instead; None takes all k outputs.
+    memory: in bytes, for covectors and their products, beside the model and one step of the record: so many
+        outputs are followed at a time as fit.
 
-    Returned are derivatives (n, k, M), for k outputs (flattened) and M training points. Refused are points
-    that do not fit, and a budget that is too small for one output. The cost is about 4 gradients of each
-    step for every output.
+    Returned are derivatives (n, k, M), for k outputs (flattened) and M training points, or (n, c, M) for
+    signals. Refused are points that do not fit, and a budget that is too small for one output. The cost is
+    about 4 gradients of each step for every output.
 
     >>> from functools import partial
     >>> from numeric.path_kernel import record
@@ -62,7 +65,7 @@ def influence(
     Model.of(record.model).check_points(points)
     whole("memory", memory)
     with twice_differentiable():
-        ends = _Ends(record, points)
+        ends = _Ends(record, points, signals)
         count = ends.count
         size = _rows_at_once(record, ends, memory)
         result = ends.new_zeros(count, len(record.x))
@@ -81,10 +84,18 @@ def influence(
 class _Ends:
     """The outputs after training, and their gradients."""
 
-    def __init__(self, record: Record, x: Tensor) -> None:
+    def __init__(self, record: Record, x: Tensor, signals: ArrayLike | None) -> None:
         at = record.parameters(record.steps)
         self.at = {name: value.requires_grad_() for name, value in at.items()}
-        outputs = Model.of(record.model).functional_call(self.at, x)
+        outputs = Model.of(record.model).functional_call(self.at, x).flatten(1)
+        if signals is not None:
+            weights = as_numbers("signals", signals, "(n, c, k)").to(outputs)
+            if weights.ndim != 3 or weights.shape[::2] != outputs.shape:
+                n, k = outputs.shape
+                raise InputError(
+                    f"signals of shape {tuple(weights.shape)} were given, but ({n}, c, {k}) is needed."
+                )
+            outputs = torch.einsum("nck,nk->nc", weights, outputs)
         self.outputs = outputs.flatten()
         self.count = self.outputs.numel()
 
@@ -100,15 +111,26 @@ class _Ends:
 
 
 def _rows_at_once(record: Record, ends: _Ends, memory: int) -> int:
-    """How many outputs fit into memory, by what one of them needs in the last step."""
-    with Meter() as meter:
-        adjoint = _Adjoint(record, ends.covectors(torch.arange(1)))
-        adjoint.step_back(record.steps - 1, ends.new_zeros(1, len(record.x)))
-    if meter.peak > memory:
+    """How many outputs fit into memory, by what two and three of them need in the last step."""
+    if ends.count < 3:
+        needed, more = _peak(record, ends, 1), 0
+    else:
+        needed, more = _peak(record, ends, 2), _peak(record, ends, 3)
+        more = max(1, more - needed)
+        needed -= more
+    if needed > memory:
         raise InputError(
-            f"memory = {memory} bytes was given, but one output needs {meter.peak}: give at least that."
+            f"memory = {memory} bytes was given, but one output needs {needed}: give at least that."
         )
-    return min(ends.count, memory // max(1, meter.peak))
+    return min(ends.count, 1 + (memory - needed) // more) if more else 1
+
+
+def _peak(record: Record, ends: _Ends, count: int) -> int:
+    """The memory of the last step, in bytes, for so many outputs."""
+    with Meter() as meter:
+        adjoint = _Adjoint(record, ends.covectors(torch.arange(count)))
+        adjoint.step_back(record.steps - 1, ends.new_zeros(count, len(record.x)))
+    return meter.peak
 
 
 @dataclass

@@ -108,6 +108,8 @@ class BackwardEuler(torch.optim.Optimizer):
                 [w.add(p.grad, alpha=-lr) for w, (p, lr) in zip(start, moving, strict=True)]
             )
             error, size = (image - point).abs().amax(), image.abs().amax()
+            if not image.isfinite().all():
+                break
             if error <= ULPS * torch.finfo(image.dtype).eps * size:
                 _place([p for p, _ in moving], image)
                 return loss

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
@@ -77,10 +78,7 @@ class Record:
     def model_at(self, step: int) -> nn.Module:
         """A copy of the model with the weights w_s."""
         model = copy.deepcopy(self.model)
-        with torch.no_grad():
-            own = dict(model.named_parameters())
-            for name, value in self.parameters(step).items():
-                own[name].copy_(value)
+        _set(model, self.parameters(step))
         return model
 
     def _require_step(self, step: int, last: int) -> None:
@@ -126,12 +124,16 @@ def opened(files: Files, model: nn.Module, loss: Loss, data: tuple[Tensor, Tenso
     x, y = data
     require_same_data(files, x, y)
     record = Record(copy.deepcopy(model), loss, x, y, files.steps, files)
-    with torch.no_grad():
-        own = dict(record.model.named_parameters())
-        for name, value in record.parameters(0).items():
-            own[name].copy_(value)
-    _require_same_losses(record)
+    _set(record.model, record.parameters(0))
+    require_same_losses(record)
     return record
+
+
+def _set(model: nn.Module, parameters: Mapping[str, Tensor]) -> None:
+    own = dict(model.named_parameters())
+    with torch.no_grad():
+        for name, value in parameters.items():
+            own[name].copy_(value)
 
 
 def require_same_model(files: Files, model: nn.Module) -> None:
@@ -171,7 +173,7 @@ def require_same_data(files: Files, x: Tensor, y: Tensor) -> None:
             )
 
 
-def _require_same_losses(record: Record) -> None:
+def require_same_losses(record: Record) -> None:
     """Refuse a model or loss that computes other numbers, to half the digits, at the first and last step."""
     digits = torch.finfo(record._dtype).eps ** 0.5
     model = Model.of(record.model)

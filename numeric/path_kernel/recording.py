@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,9 @@ from torch import Tensor, nn
 
 from numeric.inputs import InputError, resolve, whole
 from numeric.models import Model
-from numeric.path_kernel.examples import digests, is_mean
+from numeric.path_kernel.examples import digests, is_mean, spread
 from numeric.path_kernel.files import Files, Head, Place, outline
-from numeric.path_kernel.record import Record, opened, require_same_model
+from numeric.path_kernel.record import Record, opened, require_same_losses, require_same_model
 from numeric.path_kernel.update_rules import Group, kind_of, numbers_of
 from numeric.runs import Batch, train
 from numeric.runs.result import Loss
@@ -110,6 +111,11 @@ class _RecordedStep:
             )
             x, y = self.data
             self.new = self.recorder.new_examples(x, y, torch.arange(len(x)))
+            if batch.step:
+                files = self.recorder.files
+                require_same_losses(Record(model, self.loss, x, y, files.steps, files))
+            else:
+                self.recorder.begin(spread(x), spread(y))
         targets = self.data[1][batch.index]
         value = self.recorder.recorded(batch.x, targets, batch.index, self.new)
         self.new = {}
@@ -212,16 +218,17 @@ class Recorder:
     def recorded(self, x: Tensor, y: Tensor, index: Tensor, new: dict[int, bytes]) -> Tensor:
         """`step` for examples that were looked at; `new` has the hashes of those that are not written yet."""
         if self._files is None:
-            self._begin(x, y)
+            self.begin(x, y)
         self._require_unmoved()
         numbers = [numbers_of(self.kind, group) for group in self.optimizer.param_groups]
         value = self._move(x, y)
         self._write(float(value), index, numbers, new)
         return value
 
-    def _begin(self, x: Tensor, y: Tensor) -> None:
-        """Look at model, loss and disk before the first step, and open the files."""
+    def begin(self, x: Tensor, y: Tensor) -> None:
+        """Look at model, loss and disk before the first step, by some examples, and open the files."""
         Model.of(self.model).require_separate_examples(x)
+        before = self._versions(set())
         candidates = [
             p for g in self.optimizer.param_groups for p in g["params"] if p.requires_grad
         ]
@@ -246,6 +253,7 @@ class Recorder:
         self._files = Files(self.place, head)
         self._files.require_room(self.planned + 1)
         self._remember()
+        self._fixed = {name: before[name] for name in self._versions(set(self._moving))}
         self._files.weights.append(self._last)
 
     def _describe(self, mean: bool) -> Head:
@@ -273,7 +281,8 @@ class Recorder:
         if there is None:
             return
         files = Files(self.place, there)
-        if there.run != head.run or not there.steps or files.steps >= there.steps:
+        part = there.run == head.run and files.steps < there.steps
+        if files.steps and not part:
             raise InputError(
                 f"{self.place.path} holds a record of {files.steps} steps already: resume it, delete it, or "
                 "store this run elsewhere."
@@ -298,6 +307,7 @@ class Recorder:
             )
         own = {name: p for p, name in self._names.items()}
         self._moving = [own[name] for name in files.head.shapes]
+        self._fixed = self._versions(set(self._moving))
         self._remember()
         now = files.by_name(files.weights, self.done, self._last.device)
         if not torch.equal(torch.cat([value.flatten() for value in now.values()]), self._last):
@@ -313,26 +323,29 @@ class Recorder:
         self._files, self._head, self.known = files, files.head, files.digests()
 
     def _remember(self) -> None:
-        """Keep the weights as they are now, and how often all that must not move has been written to."""
+        """Keep the weights as they are now."""
         parts = [p.detach().flatten() for p in self._moving]
         memory = self._last if self._last.numel() else None
         self._last = torch.cat(parts, out=memory)  # in the same memory: new pages take longer
-        moving = set(self._moving)
-        fixed = [
-            *self.model.named_buffers(),
-            *((n, p) for p, n in self._names.items() if p not in moving),
-        ]
-        self._fixed = [(name, part, part._version) for name, part in fixed]
+
+    def _versions(self, moving: set[nn.Parameter]) -> dict[str, int]:
+        """How often buffers, and parameters that do not move, have been written to, by name."""
+        return {name: part._version for name, part in self._named_parts(moving)}
+
+    def _named_parts(self, moving: set[nn.Parameter]) -> Iterator[tuple[str, Tensor]]:
+        yield from self.model.named_buffers()
+        yield from ((name, p) for p, name in self._names.items() if p not in moving)
 
     def _require_unmoved(self) -> None:
-        changed = [name for name, part, version in self._fixed if part._version != version]
+        now = self._versions(set(self._moving))
+        changed = [name for name, version in self._fixed.items() if now.get(name) != version]
         for p, last in zip(self._moving, self._split(self._last), strict=True):
             if not torch.equal(p.detach().flatten(), last):
                 changed.append(self._names[p])
         if changed:
             raise InputError(
-                f"{changed[0]!r} has changed since the last recorded step, other than by the optimiser: let "
-                "every change of parameters and buffers be a step of the recorder."
+                f"{changed[0]!r} was changed by something else than the optimiser: let every change of a "
+                "parameter be a step of the recorder, and let no buffer change."
             )
         head = self._head
         if tuple(self._groups(head.shapes)) != head.groups:

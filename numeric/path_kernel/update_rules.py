@@ -125,7 +125,7 @@ class Rule:
         return [int(steps.argmax()) if steps.any() else -1 for steps in used.T]
 
     def second_moments(self, step: int) -> ByName:
-        """What Adam divides step s by the root of, by name; of no name for other optimisers, or before step 0."""
+        """Those by which Adam divides step s; none for other optimisers, and before step 0."""
         return {} if self.moments is None or step < 0 else self.moments(step)
 
     def scalar(self, step: int) -> float | None:
