@@ -6,9 +6,10 @@ from numeric.path_kernel.optimisers import SGDW, BackwardEuler, Leapfrog
 from numeric.path_kernel.quadrature import GaussLegendre, LeftRiemann
 from numeric.path_kernel.record import Record, load
 from numeric.path_kernel.recording import Recorder, record
+from numeric.path_kernel.two_copies import Copy, KernelMachine, TwoCopyKernel
 from numeric.path_kernel.weighted_steps import retrain
 
 __all__ = [
-    "SGDW", "BackwardEuler", "ExactPathKernel", "GaussLegendre", "Leapfrog", "LeftRiemann", "Record",
-    "Recorder", "Top", "influence", "load", "record", "retrain",
+    "SGDW", "BackwardEuler", "Copy", "ExactPathKernel", "GaussLegendre", "KernelMachine", "Leapfrog",
+    "LeftRiemann", "Record", "Recorder", "Top", "TwoCopyKernel", "influence", "load", "record", "retrain",
 ]  # fmt: skip

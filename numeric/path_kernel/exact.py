@@ -16,28 +16,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from numeric.inputs import ArrayLike, InputError, as_numbers, require_instance, whole
-from numeric.models import Meter, Model, evaluation_mode
+from numeric.models import Model, evaluation_mode
 from numeric.models.memory import GIGABYTE
 from numeric.models.model import plain_attention
 from numeric.models.output_checks import run_or_explain
-from numeric.path_kernel.integrals import at, integrals
-from numeric.path_kernel.quadrature import GaussLegendre, Nodes, Quadrature
+from numeric.path_kernel.computation import Choices, Computation, State
+from numeric.path_kernel.quadrature import GaussLegendre, Quadrature
 from numeric.path_kernel.record import Record
-from numeric.path_kernel.segments import Segment, rows_have_rules
+from numeric.path_kernel.segments import rows_have_rules
+from numeric.path_kernel.two_copies import Copy, KernelMachine, TwoCopyKernel, gram_of_step
 from numeric.progress import progress_bar
 from numeric.runs.store import checkpoint, fingerprint
-from numeric.tangents.differentiation import Differentiation, differentiation
 
-ByName = dict[str, Tensor]
-SHARE = 8  # of the memory, for each of the arrays that are held at once
+ROUNDINGS = 64  # of a derivative of the loss that is the same in all steps
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +71,9 @@ class ExactPathKernel:
     progress: bool = True
     steps: tuple[int, ...] | None = None  # those that count; None: all
     modules: tuple[str, ...] | None = None  # those that count; None: all
-    groups: Tensor | None = field(default=None, repr=False)  # (M,), the group of each training point
+    groups: Tensor | None = field(
+        default=None, repr=False
+    )  # (M,), the group of each training point
 
     def __post_init__(self) -> None:
         require_instance("run", self.run, Record, "path_kernel.record(...) returns it")
@@ -105,7 +105,9 @@ class ExactPathKernel:
         moved = self.run.parameters(0)
         chosen = Model.of(self.run.model).parameters(trainable=False, modules=names)
         if not set(chosen) & set(moved):
-            raise InputError(f"Training moved no parameter in {', '.join(names)}: choose other modules.")
+            raise InputError(
+                f"Training moved no parameter in {', '.join(names)}: choose other modules."
+            )
         return replace(self, modules=names)
 
     def grouped(self, labels: ArrayLike) -> ExactPathKernel:
@@ -118,7 +120,9 @@ class ExactPathKernel:
                 "points is needed."
             )
         if (labels != labels.round()).any() or labels.min() < 0:
-            raise InputError("labels must be whole numbers from 0, the group of each training point.")
+            raise InputError(
+                "labels must be whole numbers from 0, the group of each training point."
+            )
         return replace(self, groups=labels.to(self.run.x.device, torch.int64))
 
     def by_class(self) -> ExactPathKernel:
@@ -199,10 +203,85 @@ class ExactPathKernel:
         order = own.abs().argsort(1, descending=True, stable=True)[:, : min(count, own.shape[1])]
         return Top(which, outputs[rows, which], order, own.gather(1, order))
 
+    # As a kernel machine.
+
+    def gram(self, x: ArrayLike | Copy, y: ArrayLike | Copy | None = None) -> Tensor:
+        r"""The exact path kernel of plain gradient descent on the two copies of the space of points.
+
+        $$K = \sum_s \varepsilon_s \int_0^1 \varphi_{s,t}(x)\,\varphi_{s,t}(y)^T dt, \qquad
+          \varphi_{s,t}(x, 0) = J_{w_s(t)}(x), \quad \varphi_{s,t}(x, 1) = J_{w_s(0)}(x)$$
+
+        x, y: points (n, ...) and (m, ...), or `Copy(points, 0)` for points to be predicted and `Copy(points, 1)` for
+            points as training sees them. Plain x are copy 0, plain y copy 1; y = None is x again. The copy decides, and
+            not whether a point is among the training points: (56) of the paper is an erratum.
+
+        Returned are blocks (n, m, k, k). Refused are optimisers with a memory, and learning rates below 0.
+        """
+        one = x if isinstance(x, Copy) else Copy(x, 0)
+        other = one if y is None else y if isinstance(y, Copy) else Copy(y, 1)
+        with self._open(one.points) as left, self._open(other.points) as right:
+            n, k, m = len(left.x), left.outputs, len(right.x)
+            total = left.x.new_zeros(n, m, k, k)
+            steps = range(self.run.steps) if self.steps is None else self.steps
+            for s in progress_bar(steps, of="steps", show=self.progress):
+                if rate := self.rate(s):
+                    total += rate * gram_of_step(left, right, one.copy, other.copy, s)
+            return total
+
+    def kernel(self) -> TwoCopyKernel:
+        """The mean of the diagonals of `gram` as a Kernel of points (n, d + 1), the last number being the copy."""
+        return TwoCopyKernel(self)
+
+    def rate(self, step: int) -> float:
+        """The number eps_s of a step w_{s+1} = w_s - eps_s g_s; optimisers with a memory are refused."""
+        scalar = self.run.rule.scalar(step)
+        if scalar is None or scalar > 0:
+            raise InputError(
+                f"Step {step} is not a learning rate times its gradient, so that there is no single kernel: "
+                "attributions are exact for every optimiser; a Gram matrix needs plain SGD."
+            )
+        return -scalar
+
+    def coefficients(self, step: int) -> Tensor:
+        r"""$-\omega_i\,\ell'_{i,s}$ of each training point in a step, (M, k), and 0 for those outside its batch.
+
+        For any loss of the outputs, `start + sum over s of gram of step s times these` is the network: the ensemble of
+        kernel machines of Theorem 3.6, with `during(s).gram(x, run.x)` as the kernel of each step.
+        """
+        with self._open(self.run.x[:1]) as work:
+            batch = self.run.batch(step)
+            signals, _ = work.signals(step, batch)
+            found = signals.new_zeros(len(self.run.x), signals.shape[1])
+            return found.index_add_(0, batch, -signals)
+
+    def machine(self) -> KernelMachine:
+        """One kernel and one coefficient for each training point and output, where the loss allows it.
+
+        Theorem 3.7, for a loss whose derivative by the outputs is the same in all steps, such as the negative
+        log-likelihood of log-softmax outputs, and full batches. Other losses and batches are refused.
+        """
+        first = self.coefficients(0)
+        allowed = ROUNDINGS * torch.finfo(first.dtype).eps * first.abs().max()
+        for s in range(self.run.steps):
+            self.rate(s)
+            if len(self.run.batch(s)) != len(self.run.x):
+                raise InputError(
+                    f"Step {s} saw {len(self.run.batch(s))} of {len(self.run.x)} training points, so that their "
+                    "coefficients change from step to step: a single kernel needs full batches. Use attributions, or "
+                    "the ensemble of coefficients(s)."
+                )
+            if s and (self.coefficients(s) - first).abs().max() > allowed:
+                raise InputError(
+                    f"The derivative of the loss by the outputs has changed by step {s}, so that there is no single "
+                    "kernel machine: end the model in log-softmax and take NLLLoss, or use attributions, or the "
+                    "ensemble of coefficients(s)."
+                )
+        return KernelMachine(self, first)
+
     # How it is computed.
 
     @contextmanager
-    def _open(self, x: ArrayLike) -> Iterator[_Work]:
+    def _open(self, x: ArrayLike) -> Iterator[Computation]:
         model = Model.of(self.run.model)
         x = as_numbers("x", x)
         expected = self.run.x.shape[1:]
@@ -217,10 +296,16 @@ class ExactPathKernel:
         with evaluation_mode(model), plain_attention(), torch.no_grad():
             outputs = run_or_explain(partial(model.functional_call, parameters), x.clone())
             count = outputs.flatten(1).shape[1]
-            yield _Work(self, model, x, count, rows_have_rules(model, parameters, x))
+            yield Computation(
+                self.run, self._choices, model, x, count, rows_have_rules(model, parameters, x)
+            )
 
     def _finished(
-        self, what: str, work: _Work, store: str | Path | None, step: Callable[[int, State], None]
+        self,
+        what: str,
+        work: Computation,
+        store: str | Path | None,
+        step: Callable[[int, State], None],
     ) -> State:
         """All steps from the last to the first, resumed from the file if there is one."""
         run = self.run
@@ -241,12 +326,9 @@ class ExactPathKernel:
             file.write({**state, "left": 0})
         return state
 
-    def counts(self, step: int) -> bool:
-        """Whether what a step did counts."""
-        return self.steps is None or step in self.steps
-
-
-State = dict[str, Any]  # sums so far, and the buffer of covectors
+    @property
+    def _choices(self) -> Choices:
+        return Choices(self.quadrature, self.memory, self.steps, self.modules, self.groups)
 
 
 @dataclass(frozen=True)
@@ -260,209 +342,11 @@ class Top:
 
     def __str__(self) -> str:
         lines = [f"{'point':>6} {'output':>6} {'value':>11}  training point: what it added"]
-        columns = zip(*(v.tolist() for v in (self.output, self.value, self.index, self.attribution)), strict=True)
+        columns = zip(
+            *(v.tolist() for v in (self.output, self.value, self.index, self.attribution)),
+            strict=True,
+        )
         for a, (output, value, index, scores) in enumerate(columns):
             added = ", ".join(f"{i}: {s:+.3g}" for i, s in zip(index, scores, strict=True))
             lines.append(f"{a:>6} {output:>6} {value:>11.5g}  {added}")
         return "\n".join(lines)
-
-
-def _moved(opened: Differentiation, parameters: ByName) -> Differentiation:
-    """Parameters that training did not move have no displacement: they are no leaves."""
-    leaves = {name: value for name, value in opened.leaves.items() if name in parameters}
-    others = {k: v.detach() for k, v in opened.leaves.items() if k not in parameters}
-    left = tuple(name for name in opened.fallbacks if name in parameters)
-    return replace(opened, leaves=leaves, fixed={**opened.fixed, **others}, fallbacks=left)
-
-
-@dataclass(frozen=True, eq=False)
-class _Work:
-    """One computation: the model opened at the points and at the training points."""
-
-    kernel: ExactPathKernel
-    model: Model
-    x: Tensor  # (n, ...)
-    outputs: int  # k
-    by_rows: bool
-    guess: list[int] = field(default_factory=lambda: [0])  # nodes on a part, in the last step
-
-    @property
-    def run(self) -> Record:
-        return self.kernel.run
-
-    @cached_property
-    def test(self) -> Differentiation:
-        return self._opened(self.x)
-
-    @cached_property
-    def train(self) -> Differentiation:
-        return self._opened(self.run.x)
-
-    def _opened(self, x: Tensor) -> Differentiation:
-        parameters = self.run.parameters(0)
-        with differentiation(self.model, x, parameters, self.kernel.modules) as opened:
-            return _moved(opened, parameters)
-
-    def segment(self, s: int) -> Segment:
-        return Segment(
-            self.model, self.run.parameters(s), self.run.parameters(s + 1), self.x, self.by_rows
-        )
-
-    def nodes(self, segment: Segment) -> Nodes:
-        """The nodes, first tried with as many as the last step needed."""
-        found = self.kernel.quadrature.nodes(segment, self.guess[0])
-        self.guess[0] = found.count
-        return found
-
-    def outputs_at(self, s: int) -> Tensor:
-        return self.model.functional_call(self.run.parameters(s), self.x.clone()).flatten(1)
-
-    def fresh(self, what: str) -> State:
-        n, k = len(self.x), self.outputs
-        zero = self.x.new_zeros(n, k)
-        if what != "attributions":
-            return {"points": zero, "decay": zero.clone(), "buffer": None}
-        groups = self.kernel.groups
-        m = len(self.run.x) if groups is None else int(groups.max()) + 1
-        return {"points": self.x.new_zeros(n, k, m), "buffer": None}
-
-    # One step each, from the last to the first.
-
-    def attribute(self, s: int, state: State) -> None:
-        scalar = self.run.rule.scalar(s)
-        if scalar is None or state["buffer"]:
-            on_gradient = self._pulled_back(s, state)[0]
-            if self.kernel.counts(s):
-                self._add(state, s, lambda train: _along(train, on_gradient))
-            return
-        if not self.kernel.counts(s):
-            return
-        segment = self.segment(s)
-        nodes = self.nodes(segment)
-        found = list(integrals(self.test, segment, nodes, self.rows))
-
-        def products(train: Any) -> Tensor:
-            result = self.x.new_empty(len(self.x), self.outputs, len(train))
-            for one in found:
-                result[one.points] = scalar * one.gradients.inner(train)[..., 0]
-            return result
-
-        self._add(state, s, products)
-
-    def _add(self, state: State, s: int, products: Callable[[Any], Tensor]) -> None:
-        """Add what the examples of a step contributed, some examples at a time."""
-        batch = self.run.batch(s)
-        signals, opened = self._signals(s, batch)
-        groups = self.kernel.groups
-        n, k = state["points"].shape[:2]
-        size = max(1, self.kernel.memory // SHARE // (8 * n * k * 4))
-        for rows in torch.arange(len(batch), device=batch.device).split(size):
-            train = opened.gradients(self.train.points[batch[rows]], signals[rows, None])
-            places = batch[rows] if groups is None else groups[batch[rows]]
-            state["points"].index_add_(2, places, products(train))
-
-    def _signals(self, s: int, batch: Tensor) -> tuple[Tensor, Differentiation]:
-        """The derivative of the step's loss by the outputs of its examples, (m, k), and where gradients are taken."""
-        parameters = self.run.parameters(self.run.rule.gradient_at(s))
-        with torch.enable_grad():
-            outputs = self.model.functional_call(parameters, self.run.x[batch].clone()).detach()
-            outputs.requires_grad_()
-            value = self.run.loss(outputs, self.run.y[batch])
-            (signals,) = torch.autograd.grad(value, outputs)
-        return signals.flatten(1), at(self.train, parameters)
-
-    def _total_gradient(self, s: int) -> ByName:
-        """g_s, computed from the training points at once."""
-        batch = self.run.batch(s)
-        parameters = self.run.parameters(self.run.rule.gradient_at(s))
-        leaves = {name: parameters[name].requires_grad_() for name in self.test.leaves}
-        with torch.enable_grad():
-            outputs = self.model.functional_call({**parameters, **leaves}, self.run.x[batch].clone())
-            value = self.run.loss(outputs, self.run.y[batch])
-            found = torch.autograd.grad(value, list(leaves.values()))
-        return dict(zip(leaves, found, strict=True))
-
-    def displace(self, s: int, state: State) -> None:
-        """Add psi_s (w_{s+1} - w_s), which is the difference of outputs but for the quadrature's defect."""
-        segment = self.segment(s)
-        state["points"] += self.nodes(segment).integral
-
-    def sum_up(self, s: int, state: State) -> None:
-        scalar = self.run.rule.scalar(s)
-        if scalar is None or state["buffer"]:
-            on_gradient, on_decay = self._pulled_back(s, state)
-            if self.kernel.counts(s):
-                state["points"] += _product(on_gradient, self._total_gradient(s), self.x)
-                state["decay"] += _product(on_decay, self.run.parameters(s), self.x)
-            return
-        if not self.kernel.counts(s):
-            return
-        segment = self.segment(s)
-        nodes = self.nodes(segment)
-        step = {name: scalar * g for name, g in self._total_gradient(s).items()}
-        self._move(segment, nodes, step, state["points"])
-        self._move(segment, nodes, self._decay_step(s), state["decay"])
-
-    def decay_only(self, s: int, state: State) -> None:
-        if self.run.rule.scalar(s) is None or state["buffer"]:
-            _, on_decay = self._pulled_back(s, state)
-            if self.kernel.counts(s):
-                state["decay"] += _product(on_decay, self.run.parameters(s), self.x)
-        elif self.kernel.counts(s) and (step := self._decay_step(s)):
-            segment = self.segment(s)
-            self._move(segment, self.nodes(segment), step, state["decay"])
-
-    def _decay_step(self, s: int) -> ByName:
-        """c_s of a rule without memory, whose maps are their own transposes."""
-        weights = {n: w for n, w in self.run.parameters(s).items() if n in self.test.leaves}
-        return self.run.rule.pull_back(s, weights).on_decay
-
-    def _move(self, segment: Segment, nodes: Nodes, step: ByName, total: Tensor) -> None:
-        """Add psi_s(x) times a displacement."""
-        if not step:
-            return
-        for rows in torch.arange(len(nodes), device=self.x.device).split(self.rows):
-            index = nodes.index[rows]
-            _, slopes = segment.slopes(index, nodes.t[rows], step)
-            total.index_add_(0, index, nodes.weight[rows, None] * slopes)
-
-    def _pulled_back(self, s: int, state: State) -> tuple[ByName, ByName]:
-        """What multiplies g_s and w_s, (n, k, *shape) by name; the buffer is in the state."""
-        segment = self.segment(s)
-        nodes = self.nodes(segment)
-        n, k = len(self.x), self.outputs
-        psi = {name: v.new_empty(n, k, *v.shape) for name, v in segment.start.items() if name in self.test.leaves}
-        for one in integrals(self.test, segment, nodes, self.rows):
-            for name, value in one.gradients.dense().items():
-                psi[name][one.points] = value
-        on_gradient, on_decay, buffer = self.run.rule.pull_back(s, psi, state["buffer"])
-        state["buffer"] = buffer
-        return on_gradient, on_decay
-
-    @cached_property
-    def rows(self) -> int:
-        """How many rows of points at nodes may be differentiated at once."""
-        with Meter() as meter:
-            self.test.gradients(self.test.points[:1], None)
-        rows = self.kernel.memory // SHARE // max(1, meter.peak)
-        if not rows:
-            raise InputError(
-                f"memory = {self.kernel.memory} bytes was given, but the gradients at one point need "
-                f"{SHARE * meter.peak}: give at least that, or choose fewer modules."
-            )
-        return rows
-
-
-def _along(train: Any, directions: ByName) -> Tensor:
-    """Inner products with covectors (n, k, *shape) by name: (n, k, m)."""
-    n, k = next(iter(directions.values())).shape[:2]
-    flat = {name: value.flatten(0, 1) for name, value in directions.items()}
-    return train.along(flat)[:, 0].T.unflatten(0, (n, k))
-
-
-def _product(covectors: ByName, vectors: ByName, like: Tensor) -> Tensor:
-    """The sum over parameters of covectors (n, k, *shape) times a vector: (n, k)."""
-    total = like.new_zeros(())
-    for name, covector in covectors.items():
-        total = total + covector.flatten(2) @ vectors[name].flatten()
-    return total

@@ -52,6 +52,42 @@ def integrals(
         yield Integral(points, _summed(found, weight))
 
 
+def joined(parts: list[Integral]) -> Integral:
+    """psi at all points, with dense factors where groups of points have factors of different kinds."""
+
+    def kind(factor: Factor) -> tuple[type, int]:
+        return type(factor), 0 if isinstance(factor, Dense) else factor.positions
+
+    first, *others = (one.gradients for one in parts)
+    made = []
+    for p, part in enumerate(first.parts):
+        same = all(
+            [kind(f) for f in part.factors] == [kind(f) for f in other.parts[p].factors]
+            for other in others
+        )
+        made.append(same)
+    all_gradients = [
+        one.gradients if all(made) else _dense_where(one.gradients, [not same for same in made])
+        for one in parts
+    ]
+    return Integral(torch.cat([one.points for one in parts]), concatenated(all_gradients))
+
+
+def dense_as(gradients: Gradients, other: Gradients) -> Gradients:
+    """Gradients that are dense where all factors of the other ones are, so that one product takes both."""
+    return _dense_where(
+        gradients, [all(isinstance(f, Dense) for f in part.factors) for part in other.parts]
+    )
+
+
+def _dense_where(gradients: Gradients, chosen: list[bool]) -> Gradients:
+    parts = tuple(
+        replace(part, factors=tuple(f.dense() for f in part.factors)) if dense else part
+        for part, dense in zip(gradients.parts, chosen, strict=True)
+    )
+    return replace(gradients, parts=parts)
+
+
 def _alike(counts: Tensor, rows: int) -> Iterator[Tensor]:
     """The points in order of their counts, cut where counts grow too much or rows become too many."""
     order = counts.argsort(stable=True)
@@ -71,19 +107,12 @@ def _gradients(opened: Differentiation, segment: Segment, index: Tensor, t: Tens
     flat = segment.x.flatten(1)
     if segment.by_rows and not opened.fallbacks:
         with segment.row_parameters(segment.start, index, t):
-            return at(opened, segment.start).gradients(flat[index], None)
+            return opened.at(segment.start).gradients(flat[index], None)
     groups = groups_of(t)
     found = [
-        at(opened, segment.at(value)).gradients(flat[index[rows]], None) for value, rows in groups
+        opened.at(segment.at(value)).gradients(flat[index[rows]], None) for value, rows in groups
     ]
     return concatenated(found)[torch.cat([rows for _, rows in groups]).argsort()]
-
-
-def at(opened: Differentiation, parameters: dict[str, Tensor]) -> Differentiation:
-    """The same model with other values of the parameters."""
-    leaves = {name: parameters[name].detach().requires_grad_() for name in opened.leaves}
-    fixed = {**opened.fixed, **{k: v for k, v in parameters.items() if k not in leaves}}
-    return replace(opened, leaves=leaves, fixed=fixed)
 
 
 def _summed(gradients: Gradients, weight: Tensor) -> Gradients:

@@ -19,7 +19,10 @@ from torch.overrides import TorchFunctionMode
 
 @dataclass(frozen=True, eq=False)
 class Switches:
-    """The choices of a batch: parts (e, units, j) of j values each, of which the largest one acts."""
+    """The choices of a batch: parts (e, units, j) of j values each, of which the largest one acts.
+
+    A part with j = 1 has margins z of choices between 0 and z.
+    """
 
     parts: tuple[Tensor, ...]
 
@@ -33,18 +36,29 @@ class Switches:
 
     def states(self) -> Tensor:
         """Which value is chosen, (e, units)."""
-        return torch.cat([part.argmax(2) for part in self.parts], 1)
+        states = [
+            part.argmax(2).to(torch.int16)
+            if part.shape[2] > 1
+            else (part[:, :, 0] > 0).to(torch.int16)
+            for part in self.parts
+        ]
+        return torch.cat(states, 1) if len(states) > 1 else states[0]
 
     def margins(self, rows: Tensor, units: Tensor, first: Tensor, second: Tensor) -> Tensor:
         """Of one unit in each of several rows, the value `first` minus the value `second`: (r,)."""
         margins = self.parts[0].new_zeros(len(rows))
         offset = 0
         for part in self.parts:
-            inside = (units >= offset) & (units < offset + part.shape[1])
-            unit = (units - offset).clamp(0, part.shape[1] - 1)
-            a, b = (choice.clamp(max=part.shape[2] - 1) for choice in (first, second))
-            margins = torch.where(inside, part[rows, unit, a] - part[rows, unit, b], margins)
-            offset += part.shape[1]
+            width, j = part.shape[1:]
+            unit = (units - offset).clamp(0, width - 1)
+            if j == 1:
+                found = part[rows, unit, 0] * (first - second)
+            else:
+                a, b = (choice.long().clamp(max=j - 1) for choice in (first, second))
+                found = part[rows, unit, a] - part[rows, unit, b]
+            inside = (units >= offset) & (units < offset + width)
+            margins = found if len(self.parts) == 1 else torch.where(inside, found, margins)
+            offset += width
         return margins
 
 
@@ -63,7 +77,12 @@ class SwitchRecorder(TorchFunctionMode):
     def note(self, func: Any, args: Any, kwargs: Any) -> None:
         """Record the choices of one call, if it is of a kinked operation."""
         rule = CHOICES.get(getattr(func, "__name__", "").strip("_"))
-        if rule is not None and args and isinstance(args[0], Tensor) and args[0].is_floating_point():
+        if (
+            rule is not None
+            and args
+            and isinstance(args[0], Tensor)
+            and args[0].is_floating_point()
+        ):
             first = forward_mode.unpack_dual(args[0]).primal.detach()
             self.switches += [_detached(part) for part in rule(first, *args[1:], **kwargs)]
 
@@ -77,12 +96,13 @@ def _against(*thresholds: float) -> Callable[..., list[Tensor]]:
 
 
 def _pair(z: Tensor, level: float | Tensor) -> Tensor:
-    """z against a level, which is a choice between z - level and 0."""
-    margin = z - level
-    return torch.stack([torch.zeros_like(margin), margin], -1)
+    """z against a level, which is a choice between 0 and z - level."""
+    return (z - level if isinstance(level, Tensor) or level else z)[..., None]
 
 
-def _hardtanh(z: Tensor, min_val: float = -1.0, max_val: float = 1.0, *_: Any, **__: Any) -> list[Tensor]:
+def _hardtanh(
+    z: Tensor, min_val: float = -1.0, max_val: float = 1.0, *_: Any, **__: Any
+) -> list[Tensor]:
     return [_pair(z, min_val), _pair(z, max_val)]
 
 
@@ -163,7 +183,18 @@ def _tuple(value: Any, axes: int) -> tuple[Any, ...]:
 
 CHOICES: dict[str, Callable[..., list[Tensor]]] = {
     **dict.fromkeys(
-        ("relu", "leaky_relu", "prelu", "rrelu", "elu", "selu", "celu", "abs", "absolute", "softsign"),
+        (
+            "relu",
+            "leaky_relu",
+            "prelu",
+            "rrelu",
+            "elu",
+            "selu",
+            "celu",
+            "abs",
+            "absolute",
+            "softsign",
+        ),
         _against(0.0),
     ),
     "relu6": _against(0.0, 6.0),

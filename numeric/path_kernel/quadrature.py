@@ -30,7 +30,9 @@ CLOSE = 2.0**-46  # to the end of a part: a crossing there is the one that made 
 SUSPECT = 1e-9  # of a unit's values, by which a Bernstein coefficient must be beyond the kink
 LINE = 64  # roundings by which values on a line may be off it
 ALMOST = 2.0**-48  # the next step of a search for a root that need not be taken
-STEPS_OF_SEARCH = 60  # of bisection and interpolation, which find a root to the last digit long before
+STEPS_OF_SEARCH = (
+    60  # of bisection and interpolation, which find a root to the last digit long before
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,16 +44,26 @@ class Nodes:
     weight: Tensor  # (e,)
     integral: Tensor  # (n, k), of J along the step
     defect: Tensor  # (n, k), the integral minus the difference of outputs
-    count: int  # nodes on a part that sufficed for most of them: a good first guess for the next step
+    count: (
+        int  # nodes on a part that sufficed for most of them: a good first guess for the next step
+    )
+    most: int  # nodes on a part, at most
+    ends: Tensor  # (b,), the ends of all parts of all points, 0 and 1 among them
 
     def __len__(self) -> int:
         return len(self.t)
 
 
 class Quadrature(Protocol):
-    """Whatever places nodes on a segment for each of its points; `count` is a first guess of how many."""
+    """Whatever places nodes on a segment: for each point, and the same for pairs of points."""
 
-    def nodes(self, segment: Segment, count: int = 0) -> Nodes: ...
+    def nodes(self, segment: Segment, count: int = 0) -> Nodes:
+        """Nodes for each point; `count` is a first guess of how many on a part."""
+        ...
+
+    def common(self, nodes: Nodes) -> tuple[Tensor, Tensor]:
+        """Places (q,) and weights (q,) for integrals of products of two points' gradients."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -73,6 +85,10 @@ class LeftRiemann:
         t = torch.arange(self.count, device=x.device).to(x) / self.count
         return _shared(segment, t, torch.full_like(t, 1 / self.count))
 
+    def common(self, nodes: Nodes) -> tuple[Tensor, Tensor]:
+        """The same nodes again."""
+        return nodes.t[: self.count], nodes.weight[: self.count]
+
 
 def discrete_path_kernel() -> LeftRiemann:
     """The gradient at the start of each step only: the discrete path kernel of earlier work.
@@ -90,8 +106,9 @@ def _shared(segment: Segment, t: Tensor, weight: Tensor) -> Nodes:
     index = torch.arange(n, device=x.device).repeat_interleave(q)
     _, slopes = segment.slopes(index, t.repeat(n))
     total = torch.einsum("nqk,q->nk", slopes.unflatten(0, (n, q)), weight)
-    change = segment.outputs_at_end() - segment.outputs_at_start()
-    return Nodes(index, t.repeat(n), weight.repeat(n), total, total - change, q)
+    change = segment.outputs_at_end - segment.outputs_at_start
+    ends = torch.arange(2, device=x.device).to(x)
+    return Nodes(index, t.repeat(n), weight.repeat(n), total, total - change, q, q, ends)
 
 
 @dataclass(frozen=True)
@@ -116,6 +133,13 @@ class GaussLegendre:
     def nodes(self, segment: Segment, count: int = 0) -> Nodes:
         """Nodes for all points, with a defect that is no more than rounding; `count` nodes are tried first."""
         return _Refinement(self, segment).run(min(max(FEWEST, count), MOST))
+
+    def common(self, nodes: Nodes) -> tuple[Tensor, Tensor]:
+        """Twice as many nodes, since products have twice the degree, between the kinks of all points."""
+        places, weights = _rule(2 * nodes.most, nodes.ends)
+        width = nodes.ends.diff()
+        t = torch.addcmul(nodes.ends[:-1, None], width[:, None], places)
+        return t.flatten(), (width[:, None] * weights).flatten()
 
     def bound(self, values: Tensor) -> float:
         """The defect that is allowed, from outputs of any shape."""
@@ -151,10 +175,11 @@ class _Refinement:
 
     def __init__(self, rule: GaussLegendre, segment: Segment) -> None:
         self.rule, self.segment, self.x = rule, segment, segment.x
-        self.start, self.stop = segment.outputs_at_start(), segment.outputs_at_end()
+        self.start, self.stop = segment.outputs_at_start, segment.outputs_at_end
         self.bound = rule.bound(torch.stack([self.start, self.stop]))
         self.found: list[tuple[Tensor, Tensor, Tensor]] = []
         self.total = torch.zeros_like(self.start)
+        self.ends: list[Tensor] = []
         self.accepted: dict[int, int] = {}  # parts by their number of nodes
 
     def run(self, count: int) -> Nodes:
@@ -176,8 +201,18 @@ class _Refinement:
         index, t, weight = (torch.cat(column) for column in zip(*self.found, strict=True))
         order = index.argsort(stable=True)
         defect = self.total - (self.stop - self.start)
-        most = max(self.accepted, key=lambda key: self.accepted[key])
-        return Nodes(index[order], t[order], weight[order], self.total, defect, most)
+        usual = max(self.accepted, key=lambda key: self.accepted[key])
+        ends = torch.cat(self.ends).unique()
+        return Nodes(
+            index[order],
+            t[order],
+            weight[order],
+            self.total,
+            defect,
+            usual,
+            max(self.accepted),
+            ends,
+        )
 
     def _refine(self, parts: Parts, count: int, waiting: dict[int, Parts]) -> None:
         """Accept the parts whose certificate holds, and hand on the others: divided, or to more nodes."""
@@ -205,12 +240,16 @@ class _Refinement:
             (width[fine, None] * weights).flatten(),
         ))  # fmt: skip
         self.total.index_add_(0, parts.index[fine], integral[fine])
-        self.accepted[count] = self.accepted.get(count, 0) + int(fine.sum())
+        self.ends += [parts.left[fine], parts.right[fine]]
+        if accepted := int(fine.sum()):
+            self.accepted[count] = self.accepted.get(count, 0) + accepted
         open_ = ~crossed & ~fine
         rest = parts[open_]
         if not len(rest):
             return
-        rest = Parts(*(getattr(rest, name) for name in list(Parts.__dataclass_fields__)[:-1]), off[open_])
+        rest = Parts(
+            *(getattr(rest, name) for name in list(Parts.__dataclass_fields__)[:-1]), off[open_]
+        )
         if count < MOST:
             _add(waiting, 2 * count, rest)
         else:
@@ -293,7 +332,9 @@ class _Refinement:
         values = switches.margins(rows, *repeated).unflatten(0, (-1, q))
         share = (t[part] - t[part, :1]) / (t[part, -1:] - t[part, :1])
         line = torch.lerp(values[:, :1], values[:, -1:], share)
-        return (values - line).abs().amax(1) <= LINE * torch.finfo(t.dtype).eps * values.abs().amax(1)
+        return (values - line).abs().amax(1) <= LINE * torch.finfo(t.dtype).eps * values.abs().amax(
+            1
+        )
 
 
 def _crossings(parts: Parts, switches: Switches, p: int, q: int) -> tuple[Tensor, ...]:
@@ -316,16 +357,19 @@ def _suspects(t: Tensor, switches: Switches, p: int, q: int) -> Tensor:
     suspect = torch.zeros(p, dtype=torch.bool, device=t.device)
     matrix = _to_bernstein(q - 2, t)
     for part in switches.parts:
-        if part.shape[2] != 2:  # windows are left to the certificate
+        if part.shape[2] > 1:  # windows are left to the certificate
             continue
-        margin = (part[:, :, 1] - part[:, :, 0]).unflatten(0, (p, q))
-        side = torch.sign(margin[:, q // 2])
-        coefficients = torch.einsum("bq,pqu->pbu", matrix, margin * side[:, None])
-        size = margin.abs().amax(1)
-        beyond = coefficients.amin(1) < -SUSPECT * size
-        # A unit that starts or ends on its kink, or crosses it, has been seen to.
-        seen = (margin * side[:, None] < SUSPECT * size[:, None]).any(1)
-        suspect |= (beyond & ~seen).any(1)
+        margin = part[:, :, 0].unflatten(0, (p, q))
+        least, most = margin.aminmax(dim=1)
+        # Near its kink, for how much it moves, but not on it and not across it, which has been seen to.
+        size = torch.maximum(least.abs(), most.abs())
+        near = (most - least) > torch.minimum(least.abs(), most.abs())
+        near &= (least > SUSPECT * size) | (most < -SUSPECT * size)
+        some, unit = near.nonzero(as_tuple=True)
+        if len(some):
+            values = margin[some, :, unit].abs()  # (r, q)
+            beyond = (values @ matrix.T).amin(1) < -SUSPECT * size[some, unit]
+            suspect[some[beyond]] = True
     return suspect
 
 
@@ -388,7 +432,12 @@ def _divided(parts: Parts, part: Tensor, at: Tensor, unit: Tensor) -> Parts:
     before = Parts(parts.index[part], left, at, left_unit, unit, fresh)
     last = part[ends]
     behind = Parts(
-        parts.index[last], at[ends], parts.right[last], unit[ends], parts.right_unit[last], fresh[ends]
+        parts.index[last],
+        at[ends],
+        parts.right[last],
+        unit[ends],
+        parts.right_unit[last],
+        fresh[ends],
     )
     return Parts.cat([before, behind])
 

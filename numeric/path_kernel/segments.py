@@ -47,7 +47,16 @@ ELEMENTWISE = {
 MATRIX_PRODUCTS = {torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.mm, Tensor.mm}
 NORMALISATIONS = {"layer_norm", "group_norm", "batch_norm", "instance_norm", "rms_norm"}
 
-PROPERTIES = {"__get__", "size", "dim", "numel", "is_floating_point", "detach", "requires_grad_", "data_ptr"}
+PROPERTIES = {
+    "__get__",
+    "size",
+    "dim",
+    "numel",
+    "is_floating_point",
+    "detach",
+    "requires_grad_",
+    "data_ptr",
+}
 
 
 class NoRowRule(Exception):
@@ -66,6 +75,7 @@ class Segment:
     stop: Parameters
     x: Tensor  # (n, ...)
     by_rows: bool
+    end: Tensor | None = field(default=None, repr=False)  # f(x; w_1), if it is known
     first_layer: dict[Any, Tensor] = field(default_factory=dict, repr=False)  # see RowParameters
 
     @classmethod
@@ -84,13 +94,15 @@ class Segment:
             return self.stop if t else self.start
         return {name: torch.lerp(value, self.stop[name], t) for name, value in self.start.items()}
 
+    @cached_property
     def outputs_at_start(self) -> Tensor:
         """f(x; w_0), (n, k)."""
         return self._call(self.start, self.x.clone())
 
+    @cached_property
     def outputs_at_end(self) -> Tensor:
         """f(x; w_1), (n, k)."""
-        return self._call(self.stop, self.x.clone())
+        return self._call(self.stop, self.x.clone()) if self.end is None else self.end
 
     def outputs(self, index: Tensor, t: Tensor) -> Tensor:
         """f(x[index]; w(t)), row by row: (e,), (e,) -> (e, k)."""
@@ -208,7 +220,9 @@ def _dual(value: Tensor, tangent: Tensor | None) -> Tensor:
     return value if tangent is None else forward_mode.make_dual(value, tangent)
 
 
-def _call_with(func: Any, rest: tuple, options: dict, x: Tensor, *parameters: Tensor | None) -> Tensor:
+def _call_with(
+    func: Any, rest: tuple, options: dict, x: Tensor, *parameters: Tensor | None
+) -> Tensor:
     return func(x, *parameters, *rest, **options)
 
 
@@ -243,9 +257,12 @@ class RowParameters(TorchFunctionMode):
     ) -> None:
         super().__init__()
         self.t, self.rows, self.recorder = t, rows, recorder
-        self.batch = rows.x[rows.index]
-        self.place = self.batch.data_ptr()
         self.moves = {_key(value): step[name] for name, value in start.items()}
+
+    @cached_property
+    def batch(self) -> Tensor:
+        """The rows x[index], of which the model may overwrite this copy."""
+        return self.rows.x[self.rows.index]
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -257,7 +274,12 @@ class RowParameters(TorchFunctionMode):
             return self._linear(func, args, kwargs)
         if func in ELEMENTWISE and not kwargs:
             return func(*self._expanded(args))
-        if func in MATRIX_PRODUCTS and not kwargs and _key(args[0]) not in self.moves and args[1].ndim == 2:
+        if (
+            func in MATRIX_PRODUCTS
+            and not kwargs
+            and _key(args[0]) not in self.moves
+            and args[1].ndim == 2
+        ):
             left, right = args
             return func(left, right) + self._scaled(func(left, self.moves[_key(right)]))
         if getattr(func, "__name__", "") in NORMALISATIONS:
@@ -289,14 +311,17 @@ class RowParameters(TorchFunctionMode):
         if move is None and shift is None:
             return func(x, weight, bias, *rest, **bound)
         move = torch.zeros_like(weight) if move is None else move
-        return self._affine(partial(_call_with, func, rest, bound), x, (weight, bias), (move, shift))
+        return self._affine(
+            partial(_call_with, func, rest, bound), x, (weight, bias), (move, shift)
+        )
 
     def _affine(self, call: Any, x: Tensor, start: tuple, step: tuple) -> Tensor:
         """call(x, start) + t call(x, step), and its derivative in forward mode, which torch's own would take
         four times as long for."""
         (x, x_dot), (t, t_dot) = forward_mode.unpack_dual(x), forward_mode.unpack_dual(self.t)
         start, start_dot = zip(
-            *((None, None) if p is None else forward_mode.unpack_dual(p) for p in start), strict=True
+            *((None, None) if p is None else forward_mode.unpack_dual(p) for p in start),
+            strict=True,
         )
         at_points = self._is_batch(x)
         of = partial(self._at_points, call, x) if at_points else partial(call, x)
@@ -317,7 +342,8 @@ class RowParameters(TorchFunctionMode):
     def _is_batch(self, x: Tensor) -> bool:
         """Whether x is the batch as it was given, or a view of all of it."""
         return (
-            x.data_ptr() == self.place
+            "batch" in vars(self)
+            and x.data_ptr() == self.batch.data_ptr()
             and x._version == self.batch._version == 0
             and len(x) == len(self.batch)
             and x.numel() == self.batch.numel()
@@ -339,7 +365,9 @@ class RowParameters(TorchFunctionMode):
 
     def _expanded(self, args: tuple) -> list[Any]:
         """Parameters among the two arguments of an elementwise operation, with a row axis."""
-        ndims = [part.ndim for part in args if isinstance(part, Tensor) and _key(part) not in self.moves]
+        ndims = [
+            part.ndim for part in args if isinstance(part, Tensor) and _key(part) not in self.moves
+        ]
         if len(args) != 2 or not ndims:
             raise NoRowRule
         return [self._rows_of(part, max(ndims)) if self._moves(part) else part for part in args]
