@@ -1,4 +1,4 @@
-"""Influence functions: the change of outputs by the weights of training points, from the last weights alone."""
+"""Influence functions: how outputs depend on the weights of training points, from the last state alone."""
 
 from __future__ import annotations
 
@@ -25,19 +25,20 @@ def influence_function(
     damping: float,
     memory: int = 2 * GIGABYTE,
 ) -> Tensor:
-    r"""The influence function of Cook and Weisberg, with a damped Hessian of the training loss at the last weights.
+    r"""The influence function of Cook and Weisberg, with a damped Hessian of the training loss at the last
+    weights.
 
     $$-J_{w_N}(x)\,(H + \lambda)^{-1}\,\omega_i \nabla \ell_i$$
 
     It is the derivative of the outputs by the weight of a training point if training ends in a minimum of
-    $\sum_i \omega_i \ell_i + \frac\lambda2 |w - w_N|^2$, whatever the path to it was. `influence` follows the path instead,
-    and is exact; this stands beside it for comparison. Sign and scale are the same.
+    $\sum_i \omega_i \ell_i + \frac\lambda2 |w - w_N|^2$, whatever the path to it was. `influence` follows
+    the path instead, and is exact; this stands beside it for comparison. Sign and scale are the same.
 
-    record: the run. x: points (n, ...). signals: (n, c, k), combinations of outputs; None takes all k. damping: the
-        number lambda, above 0. memory: in bytes, which the Hessian must fit into.
+    record: the run. x: points (n, ...). signals: (n, c, k), combinations of outputs; None takes all k.
+        damping: the number lambda, above 0. memory: in bytes, which the Hessian must fit into.
 
-    Returned is (n, k, M), or (n, c, M) for signals. Refused are models with too many parameters for a dense Hessian,
-    and a damping that does not make it positive definite.
+    Returned is (n, k, M), or (n, c, M) for signals. Refused are models with too many parameters for a dense
+    Hessian, and a damping that does not make it positive definite.
 
     >>> from functools import partial
     >>> from numeric.path_kernel import record
@@ -55,16 +56,16 @@ def influence_function(
     count = sum(value.numel() for value in at.values())
     if (need := 3 * count**2 * record.x.element_size()) > memory:
         raise InputError(
-            f"The Hessian of {count} parameters needs {need} bytes, but memory = {memory} was given: give more, or take "
-            "`influence`, which forms no Hessian."
+            f"The Hessian of {count} parameters needs {need} bytes, but memory = {memory} was given: give "
+            "more, or take `influence`, which forms no Hessian."
         )
     hessian, slopes = _hessian(record, at)
     factor, failed = torch.linalg.cholesky_ex(hessian + damping * torch.eye(count).to(hessian))
     if failed:
         least = float(torch.linalg.eigvalsh(hessian)[0])
         raise InputError(
-            f"With damping = {damping:g} the Hessian is not positive definite, its least eigenvalue being {least:.3g}: "
-            f"give a damping above {-least:.3g}."
+            f"With damping = {damping:g} the Hessian is not positive definite, its least eigenvalue being "
+            f"{least:.3g}: give a damping above {-least:.3g}."
         )
     own = _flat(gradients(record.model, record.x, slopes[:, None], parameters=at).dense())[:, 0]
     there = _flat(gradients(record.model, points, signals, parameters=at).dense())
@@ -72,7 +73,7 @@ def influence_function(
 
 
 def _hessian(record: Record, at: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
-    """Of the loss of all training points by the weights, (P, P); and the loss's slopes by their outputs, (M, k)."""
+    """The Hessian by the weights of the loss of all points, (P, P), and its slopes by their outputs, (M, k)."""
     with twice_differentiable():
         leaves = {name: value.detach().clone().requires_grad_() for name, value in at.items()}
         outputs = Model.of(record.model).functional_call(leaves, record.x)
@@ -82,7 +83,9 @@ def _hessian(record: Record, at: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
         flat = torch.cat([part.flatten() for part in gradient])
         unit = torch.eye(len(flat), dtype=flat.dtype, device=flat.device)
         parts = [
-            torch.cat([g.flatten(1) for g in batched_gradient([flat], list(leaves.values()), [rows])], 1)
+            torch.cat(
+                [g.flatten(1) for g in batched_gradient([flat], list(leaves.values()), [rows])], 1
+            )
             for rows in unit.split(ROWS)
         ]
     hessian = torch.cat(parts)

@@ -1,4 +1,4 @@
-"""The straight line from the first to the last weights of a recorded run: outputs, loss, norm and slope along it."""
+"""The straight line from the first to the last weights of a run: outputs, slopes, loss and norm along it."""
 
 from __future__ import annotations
 
@@ -41,11 +41,13 @@ def interpolation(
 ) -> Interpolation:
     r"""The model with weights on the line from the first to the last ones, which training did not follow.
 
-    $$w(t) = w_0 + t\,(w_N - w_0), \qquad \frac{d}{d\tau} f_{w(t) + \tau u}(x) \text{ along } u = \frac{w_N - w_0}{|w_N - w_0|}$$
+    $$w(t) = w_0 + t\,(w_N - w_0), \qquad
+      \nabla_w f_{w(t)}(x) \cdot \frac{w_N - w_0}{|w_N - w_0|}$$
 
     (Bell et al. 2023, Figure 8.)
 
-    record: the run. data: points and targets (n, ...); None takes the training points. count: values of t from 0 to 1.
+    record: the run. data: points and targets (n, ...); None takes the training points. count: values of t
+    from 0 to 1.
 
     Returned is an `Interpolation`. Refused are a run that moved nothing, and fewer than two values of t.
 
@@ -66,7 +68,9 @@ def interpolation(
     start, stop = record.parameters(0), record.parameters(record.steps)
     distance = _norm([stop[name] - start[name] for name in start])
     if not distance:
-        raise InputError("The last weights are the first ones, so that there is no line between them: train first.")
+        raise InputError(
+            "The last weights are the first ones, so that there is no line between them: train first."
+        )
     with evaluation_mode(model), torch.no_grad():
         segment = Segment.of(model, start, stop, x)
         t = torch.linspace(0, 1, count, dtype=x.dtype, device=x.device)

@@ -14,20 +14,21 @@ from numeric.tangents import gradients
 __all__ = ["tangent_defects"]
 
 
-def tangent_defects(
-    record: Record, x: ArrayLike, at: int = 0, *, memory: int = GIGABYTE
-) -> Tensor:
+def tangent_defects(record: Record, x: ArrayLike, at: int = 0, *, memory: int = GIGABYTE) -> Tensor:
     r"""What the outputs at points would have moved with the gradients of step `at`, less what they did move.
 
     $$J_{w_a}(x)\,(w_{s+1} - w_s) - \left(f_{w_{s+1}}(x) - f_{w_s}(x)\right)$$
 
-    With a = 0 that is the empirical tangent kernel of the untrained network along the recorded path, with a = N that of
-    the trained one. The discrete path kernel takes a = s: `ExactPathKernel(run, LeftRiemann(1)).defects(x)`. Of the exact
-    path kernel all are 0. Sums over steps are the errors of the predictions.
+    With a = 0 that is the empirical tangent kernel of the untrained network along the recorded path, with a
+    = N that of the trained one. The discrete path kernel takes a = s: `ExactPathKernel(run,
+    LeftRiemann(1)).defects(x)`. Of the exact path kernel all are 0. Sums over steps are the errors of the
+    predictions.
 
-    record: the run. x: points (n, ...). at: the number of a state, from 0 to N. memory: in bytes, for displacements.
+    record: the run. x: points (n, ...). at: the number of a state, from 0 to N. memory: in bytes, for
+    displacements.
 
-    Returned is (N, n, k). Refused are points that do not fit the model, and states that the record does not have.
+    Returned is (N, n, k). Refused are points that do not fit the model, and states that the record does not
+    have.
 
     >>> from functools import partial
     >>> from numeric.path_kernel import record
