@@ -1,8 +1,8 @@
 """The exact path kernel at the paper's size: against Algorithm 1 as printed, and against explaind.
 
-3000 points of three Gaussians in 100 dimensions, one hidden layer of 128 ReLUs, log-softmax and NLL, full batches, 100
-test points: all attributions, and predictions alone. Algorithm 1 with T = 100 nodes takes Jacobians by `torch.func`,
-vectorised over points and as many at a time as a gigabyte holds.
+3000 points of three Gaussians in 100 dimensions, one hidden layer of 128 ReLUs, log-softmax and NLL, full
+batches, 100 test points: all attributions, and predictions alone. Algorithm 1 with T = 100 nodes takes
+Jacobians by `torch.func`, vectorised over points and as many at a time as a gigabyte holds.
 """
 
 from __future__ import annotations

@@ -6,9 +6,7 @@ Arrays have the features last and are float64.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
-from functools import cache
 from typing import TypeVar
 
 import torch
@@ -17,6 +15,7 @@ from torch.func import jvp
 
 from numeric.geometry.gauss_equation import pairs
 from numeric.inputs import InputError
+from numeric.models.forward_mode import prepare
 from numeric.models.memory import keep_memory
 from numeric.models.model import EvaluatedMap
 from numeric.models.output_checks import check_first_derivative, check_second_derivative
@@ -111,15 +110,6 @@ def _require_finite(derivatives: Tensor) -> Tensor:
             "the map there."
         )
     return derivatives
-
-
-@cache
-def prepare() -> None:
-    """Initialise forward mode once, and silence the deprecation warning that torch raises about itself."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        one = torch.ones(1, device="cpu")
-        jvp(torch.sin, (one,), (one,))
 
 
 def _pair(results: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:

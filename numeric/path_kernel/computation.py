@@ -1,8 +1,8 @@
 """One computation of path-kernel sums: a model at points, and its training steps from the last to the first.
 
-A rule without memory, as of plain SGD, needs inner products of factored gradients only. With memory, covectors
-u_r = sum over s >= r of B_{s,r}^T psi_s of the points go backwards through the steps: the buffers belong to the few points
-that are asked about, and not to the training points.
+A rule without memory, as of plain SGD, needs inner products of factored gradients only. With memory,
+covectors u_r = sum over s >= r of B_{s,r}^T psi_s of the points go backwards through the steps: the
+buffers belong to the few points that are asked about, and not to the training points.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ class Computation:
             state["points"].index_add_(2, places, products(train))
 
     def signals(self, s: int, batch: Tensor) -> tuple[Tensor, Differentiation]:
-        """The derivative of the step's loss by the outputs of its examples, (m, k), and where gradients are taken."""
+        """The derivative of the step's loss by its examples' outputs, (m, k), and the model that was at."""
         parameters = self.run.parameters(self.run.rule.gradient_at(s))
         with torch.enable_grad():
             outputs = self.model.functional_call(parameters, self.run.x[batch].clone()).detach()

@@ -1,14 +1,16 @@
-r"""The exact path kernel: a trained network's outputs as a sum over what each training point did in each step.
+r"""The exact path kernel: a trained network's outputs as a sum of what each training point did in each step.
 
 $$f_{w_N}(x) = f_{w_0}(x) + \sum_i A_i(x) + D(x), \qquad
-  A_i(x) = \sum_r u_r(x)\,\omega_{i,r} J_{w_r}(x_i)^T \ell'_{i,r}, \qquad u_r = \sum_{s \ge r} \psi_s B_{s,r}$$
+  A_i(x) = \sum_r u_r(x)\,\omega_{i,r} J_{w_r}(x_i)^T \ell'_{i,r}, \qquad u_r = \sum_{s \ge r} \psi_s
+  B_{s,r}$$
 
-where $\psi_s(x) = \int_0^1 J_{w_s + t(w_{s+1} - w_s)}(x)\,dt$, $\omega\,\ell'$ is the derivative of the step's loss by the
-outputs of point i, $B$ says how gradients move the weights, and D is what weight decay moved. (Bell et al. 2023, (7)
-and Algorithm 1, corrected; other optimisers by their linear maps.)
+where $\psi_s(x) = \int_0^1 J_{w_s + t(w_{s+1} - w_s)}(x)\,dt$, $\omega\,\ell'$ is the derivative of the
+step's loss by the outputs of point i, $B$ says how gradients move the weights, and D is what weight decay
+moved. (Bell et al. 2023, (7) and Algorithm 1, corrected; other optimisers by their linear maps.)
 
-Sign and scale: `attributions(x)[a, k, i]` is in the units of the output k at the point a, and positive if the point i
-raised it. Summed over i, with `start(x)` and `decay(x)`, attributions are the network's outputs.
+Sign and scale: `attributions(x)[a, k, i]` is in the units of the output k at the point a, and positive if
+the point i raised it. Summed over i, with `start(x)` and `decay(x)`, attributions are the network's
+outputs.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from numeric.inputs import ArrayLike, InputError, as_numbers, require_instance, whole
+from numeric.inputs import ArrayLike, InputError, as_numbers, shown, whole
 from numeric.models import Model, evaluation_mode
 from numeric.models.memory import GIGABYTE
 from numeric.models.model import plain_attention
@@ -42,22 +44,23 @@ ROUNDINGS = 64  # of a derivative of the loss that is the same in all steps
 class ExactPathKernel:
     """What every training point, and weight decay, added to the outputs of a recorded model.
 
-    run: a `Record`, as `path_kernel.record` returns it.
-    quadrature: `GaussLegendre()`, exact to rounding; `LeftRiemann(T)` for Algorithm 1 as the paper prints it, and
+    run: a `Record`, as `path_kernel.record` returns it. quadrature: `GaussLegendre()`, exact to rounding;
+    `LeftRiemann(T)` for Algorithm 1 as the paper prints it, and
         `LeftRiemann(1)` for the discrete path kernel.
     memory: a budget in bytes, beside the record, the points and the results.
     progress: whether to show a progress bar.
 
-    `during(steps)` and `within(modules)` count only the displacements of some steps, or of some modules' parameters;
-    `grouped(labels)` and `by_class()` add up the attributions of groups of points. Each returns an ExactPathKernel, and
-    they compose. Parts add up to the whole.
+    `during(steps)` and `within(modules)` count only the displacements of some steps, or of some modules'
+    parameters; `grouped(labels)` and `by_class()` add up the attributions of groups of points. Each
+    returns an ExactPathKernel, and they compose. Parts add up to the whole.
 
     >>> from functools import partial
     >>> from numeric import path_kernel
     >>> x = torch.linspace(-1, 1, 20, dtype=torch.float64)[:, None]
     >>> net = torch.nn.Sequential(torch.nn.Linear(1, 5), torch.nn.ReLU(), torch.nn.Linear(5, 1)).double()
     >>> sgd = partial(torch.optim.SGD, lr=0.5)
-    >>> run = path_kernel.record(net, torch.nn.MSELoss(), sgd, (x, x**2), steps=5, device="cpu", progress=False)
+    >>> mse, data = torch.nn.MSELoss(), (x, x**2)
+    >>> run = path_kernel.record(net, mse, sgd, data, steps=5, device="cpu", progress=False)
     >>> kernel = ExactPathKernel(run)
     >>> kernel.attributions(x[:3]).shape
     torch.Size([3, 1, 20])
@@ -76,7 +79,10 @@ class ExactPathKernel:
     )  # (M,), the group of each training point
 
     def __post_init__(self) -> None:
-        require_instance("run", self.run, Record, "path_kernel.record(...) returns it")
+        if not isinstance(self.run, Record):
+            raise InputError(
+                f"run = {shown(self.run)} was given, but a Record as path_kernel.record returns it is needed."
+            )
         whole("memory", self.memory)
         if not callable(getattr(self.quadrature, "nodes", None)):
             raise InputError(
@@ -126,7 +132,7 @@ class ExactPathKernel:
         return replace(self, groups=labels.to(self.run.x.device, torch.int64))
 
     def by_class(self) -> ExactPathKernel:
-        """Groups by class: the record's targets are class numbers (M,), or rows (M, K) of their probabilities."""
+        """Groups by class: the targets are class numbers (M,), or rows (M, K) of their probabilities."""
         y = self.run.y
         if y.ndim == 2 and y.shape[1] > 1:
             y = y.argmax(1)
@@ -165,9 +171,9 @@ class ExactPathKernel:
     def predict(self, x: ArrayLike, store: str | Path | None = None) -> Tensor:
         """Outputs rebuilt from the start, all training points and weight decay: (n, ...) -> (n, k).
 
-        What all points and decay together moved in a step is its displacement, which is on record: no training
-        point is visited. With a choice of steps or modules, these alone are added to the start, from gradients
-        that are computed anew.
+        What all points and decay together moved in a step is its displacement, which is on record: no
+        training point is visited. With a choice of steps or modules, these alone are added to the start,
+        from gradients that are computed anew.
         """
         with self._open(x) as work:
             if self.steps is None and self.modules is None:
@@ -177,10 +183,10 @@ class ExactPathKernel:
             return work.outputs_at(0) + total["points"] + total["decay"]
 
     def residual(self, x: ArrayLike, store: str | Path | None = None) -> Tensor:
-        """Start, training points and decay minus the network, (n, ...) -> (n, k): an error without a reference.
+        """Start, training points and decay minus the network: (n, ...) -> (n, k). It needs no reference.
 
-        The gradients of each step are computed anew from its training points, and moved by the optimiser's rule, so
-        that errors of quadrature, of the rule and of the record all show.
+        The gradients of each step are computed anew from its training points, and moved by the
+        optimiser's rule, so that errors of quadrature, of the rule and of the record all show.
         """
         with replace(self, steps=None, modules=None)._open(x) as work:
             total = self._finished("sums", work, store, work.sum_up)
@@ -188,7 +194,7 @@ class ExactPathKernel:
             return rebuilt - work.outputs_at(self.run.steps)
 
     def defects(self, x: ArrayLike) -> Tensor:
-        r"""$\psi_s(x)\,(w_{s+1} - w_s) - (f_{w_{s+1}}(x) - f_{w_s}(x))$ of each step: (n, ...) -> (N, n, k)."""
+        r"""$\psi_s\,(w_{s+1} - w_s) - (f_{w_{s+1}} - f_{w_s})$ of each step: (n, ...) -> (N, n, k)."""
         with self._open(x) as work:
             steps = progress_bar(range(self.run.steps), of="steps", show=self.progress)
             return torch.stack([work.nodes(work.segment(s)).defect for s in steps])
@@ -200,7 +206,7 @@ class ExactPathKernel:
         which = outputs.argmax(1)
         rows = torch.arange(len(which), device=which.device)
         own = scores[rows, which]  # (n, M)
-        order = own.abs().argsort(1, descending=True, stable=True)[:, : min(count, own.shape[1])]
+        order = own.abs().sort(dim=1, descending=True, stable=True).indices[:, :count]
         return Top(which, outputs[rows, which], order, own.gather(1, order))
 
     # As a kernel machine.
@@ -211,9 +217,11 @@ class ExactPathKernel:
         $$K = \sum_s \varepsilon_s \int_0^1 \varphi_{s,t}(x)\,\varphi_{s,t}(y)^T dt, \qquad
           \varphi_{s,t}(x, 0) = J_{w_s(t)}(x), \quad \varphi_{s,t}(x, 1) = J_{w_s(0)}(x)$$
 
-        x, y: points (n, ...) and (m, ...), or `Copy(points, 0)` for points to be predicted and `Copy(points, 1)` for
-            points as training sees them. Plain x are copy 0, plain y copy 1; y = None is x again. The copy decides, and
-            not whether a point is among the training points: (56) of the paper is an erratum.
+        x, y: points (n, ...) and (m, ...), or `Copy(points, 0)` for points to be predicted and
+        `Copy(points, 1)` for
+            points as training sees them. Plain x are copy 0, plain y copy 1; y = None is x again. The
+            copy decides, and not whether a point is among the training points: (56) of the paper is an
+            erratum.
 
         Returned are blocks (n, m, k, k). Refused are optimisers with a memory, and learning rates below 0.
         """
@@ -229,7 +237,7 @@ class ExactPathKernel:
             return total
 
     def kernel(self) -> TwoCopyKernel:
-        """The mean of the diagonals of `gram` as a Kernel of points (n, d + 1), the last number being the copy."""
+        """The mean diagonal of `gram` as a Kernel of points (n, d + 1), the last number being the copy."""
         return TwoCopyKernel(self)
 
     def rate(self, step: int) -> float:
@@ -243,10 +251,11 @@ class ExactPathKernel:
         return -scalar
 
     def coefficients(self, step: int) -> Tensor:
-        r"""$-\omega_i\,\ell'_{i,s}$ of each training point in a step, (M, k), and 0 for those outside its batch.
+        r"""$-\omega_i\,\ell'_{i,s}$ of each training point in a step, (M, k), and 0 outside its batch.
 
-        For any loss of the outputs, `start + sum over s of gram of step s times these` is the network: the ensemble of
-        kernel machines of Theorem 3.6, with `during(s).gram(x, run.x)` as the kernel of each step.
+        For any loss of the outputs, `start + sum over s of gram of step s times these` is the network:
+        the ensemble of kernel machines of Theorem 3.6, with `during(s).gram(x, run.x)` as the kernel of
+        each step.
         """
         with self._open(self.run.x[:1]) as work:
             batch = self.run.batch(step)
@@ -266,15 +275,15 @@ class ExactPathKernel:
             self.rate(s)
             if len(self.run.batch(s)) != len(self.run.x):
                 raise InputError(
-                    f"Step {s} saw {len(self.run.batch(s))} of {len(self.run.x)} training points, so that their "
-                    "coefficients change from step to step: a single kernel needs full batches. Use attributions, or "
-                    "the ensemble of coefficients(s)."
+                    f"Step {s} saw {len(self.run.batch(s))} of {len(self.run.x)} training points, so that "
+                    "their coefficients change from step to step: a single kernel needs full batches. Use "
+                    "attributions, or the ensemble of coefficients(s)."
                 )
             if s and (self.coefficients(s) - first).abs().max() > allowed:
                 raise InputError(
-                    f"The derivative of the loss by the outputs has changed by step {s}, so that there is no single "
-                    "kernel machine: end the model in log-softmax and take NLLLoss, or use attributions, or the "
-                    "ensemble of coefficients(s)."
+                    f"The derivative of the loss by the outputs has changed by step {s}, so that there is no "
+                    "single kernel machine: end the model in log-softmax and take NLLLoss, or use "
+                    "attributions, or the ensemble of coefficients(s)."
                 )
         return KernelMachine(self, first)
 
@@ -316,11 +325,12 @@ class ExactPathKernel:
         file = checkpoint(store, key, "another record, other points or other choices")
         state: State = file.read(work.x.device) or work.fresh(what)
         todo = state.pop("left", run.steps)
+        work.guess[0] = state.pop("guess", 0)
         with progress_bar(of="steps", show=self.progress, total=run.steps) as bar:
             bar.update(run.steps - todo)
             for s in range(todo - 1, -1, -1):
                 step(s, state)
-                file.write_when_due(lambda s=s: {**state, "left": s})
+                file.write_when_due(lambda s=s: {**state, "left": s, "guess": work.guess[0]})
                 bar.update()
         if store is not None:
             file.write({**state, "left": 0})
@@ -333,7 +343,7 @@ class ExactPathKernel:
 
 @dataclass(frozen=True)
 class Top:
-    """Of each point, its largest output and the training points or groups that moved it most; it prints as a table."""
+    """Of each point its largest output, and the training points or groups that moved it most, as a table."""
 
     output: Tensor  # (n,), which
     value: Tensor  # (n,)

@@ -1,8 +1,8 @@
 r"""The integrals $\psi(x) = \int_0^1 J_{w(t)}(x)\,dt$ over a segment of weights, in factored form.
 
-The nodes of a point act as further positions of its layers: $\sum_q \omega_q S_q A_q^T$ is an outer product with as many
-positions as nodes. Where the inputs of a layer do not move, as those of the first layer, or its signals do not, as those
-of a linear last layer, the sum over nodes is taken at once.
+The nodes of a point act as further positions of its layers: $\sum_q \omega_q S_q A_q^T$ is an outer
+product with as many positions as nodes. Where the inputs of a layer do not move, as those of the first
+layer, or its signals do not, as those of a linear last layer, the sum over nodes is taken at once.
 """
 
 from __future__ import annotations
@@ -112,7 +112,10 @@ def _gradients(opened: Differentiation, segment: Segment, index: Tensor, t: Tens
     found = [
         opened.at(segment.at(value)).gradients(flat[index[rows]], None) for value, rows in groups
     ]
-    return concatenated(found)[torch.cat([rows for _, rows in groups]).argsort()]
+    order = torch.cat([rows for _, rows in groups]).argsort()
+    # Gradients are cut by slices: one row at a time they come in their own order.
+    whole = concatenated(found)
+    return concatenated([whole[k : k + 1] for k in order.tolist()])
 
 
 def _summed(gradients: Gradients, weight: Tensor) -> Gradients:

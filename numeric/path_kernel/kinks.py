@@ -1,7 +1,8 @@
 """Kinks of a model: the values that decide which piece of a ReLU, a max-pool or a clamp acts.
 
-Every kinked operation is a choice among several values: relu(z) is the larger of z and 0, a pool takes the largest
-of its window. While no choice changes, the model is as smooth in its weights as its other operations are.
+Every kinked operation is a choice among several values: relu(z) is the larger of z and 0, a pool takes
+the largest of its window. While no choice changes, the model is as smooth in its weights as its other
+operations are.
 """
 
 from __future__ import annotations
@@ -149,10 +150,8 @@ def _max_pool(
     size, step, pad, gap = (
         _tuple(v, axes) for v in (kernel_size, stride or kernel_size, padding, dilation)
     )
-    if ceil_mode:  # a last window that is cut short: more padding than any window needs
-        extra = [s - 1 for s in step]
-    else:
-        extra = [0] * axes
+    # In ceil mode a last window may be cut short: more padding than any window needs.
+    extra = [s - 1 for s in step] if ceil_mode else [0] * axes
     widths = [w for p, e in zip(reversed(pad), reversed(extra), strict=True) for w in (p, p + e)]
     padded = F.pad(z, widths, value=-torch.inf)
     for axis in range(axes):

@@ -1,14 +1,15 @@
-r"""Quadrature of the gradient along a segment of weights, $\psi(x) = \int_0^1 J_{w(t)}(x)\,dt$, with its certificate.
+r"""Quadrature along a segment of weights, $\psi(x) = \int_0^1 J_{w(t)}(x)\,dt$, with its certificate.
 
-The certificate needs no reference: $\psi(x)\,(w_1 - w_0) = f_{w_1}(x) - f_{w_0}(x)$ is known exactly, on the segment and
-on each part of it. `GaussLegendre` doubles its nodes, or halves a part, until the certificate holds there, and
-splits the segment of a point where one of its units crosses a kink. Points without kinks share their nodes.
-`LeftRiemann` is the sum of Algorithm 1 of the paper (Bell et al. 2023), and with one node the discrete path kernel.
+The certificate needs no reference: $\psi(x)\,(w_1 - w_0) = f_{w_1}(x) - f_{w_0}(x)$ is known exactly, on
+the segment and on each part of it. `GaussLegendre` doubles its nodes, or halves a part, until the
+certificate holds there, and splits the segment of a point where one of its units crosses a kink. Points
+without kinks share their nodes. `LeftRiemann` is the sum of Algorithm 1 of the paper (Bell et al. 2023),
+and with one node the discrete path kernel.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Protocol
 
@@ -116,7 +117,8 @@ class GaussLegendre:
     """Nodes of Gauss and Legendre, as many and on as many parts as the certificate asks for.
 
     tolerance: of the defect on each part, relative to the outputs; None is 64 roundings of the dtype.
-    most: parts of a segment, at most, for one point; more are refused, since a map that jumps needs no end of them.
+    most: parts of a segment, at most, for one point; more are refused, since a map that jumps needs no
+    end of them.
 
     >>> GaussLegendre(tolerance=1e-10)
     GaussLegendre(tolerance=1e-10, most=4096)
@@ -131,7 +133,7 @@ class GaussLegendre:
         whole("most", self.most)
 
     def nodes(self, segment: Segment, count: int = 0) -> Nodes:
-        """Nodes for all points, with a defect that is no more than rounding; `count` nodes are tried first."""
+        """Nodes for all points, with a defect of no more than rounding; `count` nodes are tried first."""
         return _Refinement(self, segment).run(min(max(FEWEST, count), MOST))
 
     def common(self, nodes: Nodes) -> tuple[Tensor, Tensor]:
@@ -247,9 +249,7 @@ class _Refinement:
         rest = parts[open_]
         if not len(rest):
             return
-        rest = Parts(
-            *(getattr(rest, name) for name in list(Parts.__dataclass_fields__)[:-1]), off[open_]
-        )
+        rest = replace(rest, last_defect=off[open_])
         if count < MOST:
             _add(waiting, 2 * count, rest)
         else:
@@ -259,8 +259,9 @@ class _Refinement:
     def _require_few(self, parts: Parts, waiting: dict[int, Parts]) -> None:
         if len(parts) > self.rule.most * len(self.x):
             raise InputError(
-                f"More than {self.rule.most} parts of one step of training are needed to integrate its gradient: "
-                "the outputs jump or oscillate along it. Take smaller steps, or continuous activations."
+                f"More than {self.rule.most} parts of one step of training are needed to integrate its "
+                "gradient: the outputs jump or oscillate along it. Take smaller steps, or continuous "
+                "activations."
             )
 
     def _split_at_kinks(
@@ -396,7 +397,9 @@ def bracketed_roots(margins, a: Tensor, b: Tensor, at_a: Tensor, at_b: Tensor) -
         best = torch.where(better, x1, x2)
         width = (x2 - x1).abs()
         limit = 2 * eps * best.abs() + eps / 4
-        secant = (f1 * (x2 - x1) / (f2 - f1)).abs()
+        secant = torch.maximum(  # by the slopes towards either side
+            (f1 * (x2 - x1) / (f2 - f1)).abs(), (f1 * (x3 - x1) / (f3 - f1)).abs()
+        )
         done = (f1.abs() <= small) | (width <= 2 * limit) | (secant <= ALMOST)
         root[active[done]] = torch.where(f1.abs() <= f2.abs(), x1, x2)[done]
         keep = ~done

@@ -1,4 +1,4 @@
-r"""A model on a straight segment of weights, $w(t) = w_0 + t\,(w_1 - w_0)$, each row of a batch at a t of its own.
+r"""A model on a segment of weights, $w(t) = w_0 + t\,(w_1 - w_0)$, each row of a batch at a t of its own.
 
     segment = Segment.of(model, start, stop, x)
     segment.outputs(index, t)         # at the points x[index], (e,), (e,) -> (e, k)
@@ -24,6 +24,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from numeric.models import Model
+from numeric.models.forward_mode import prepare
 from numeric.path_kernel.kinks import Switches, SwitchRecorder
 
 Parameters = dict[str, Tensor]
@@ -65,7 +66,7 @@ class NoRowRule(Exception):
 
 @dataclass(frozen=True, eq=False)
 class Segment:
-    """The segment from parameters `start` to `stop` of a model, at points; parameters that are not named stay.
+    """The segment from `start` to `stop` of a model, at points; parameters that are not named stay.
 
     `by_rows` says whether rows can have a t of their own in one pass, as `rows_have_rules` finds out.
     """
@@ -202,6 +203,7 @@ def groups_of(t: Tensor) -> list[tuple[float, Tensor]]:
 
 def rows_have_rules(model: Model, parameters: Parameters, x: Tensor) -> bool:
     """Whether all parameters are used in ways that let each row have a t of its own."""
+    prepare()
     rows = x[:1].expand(2, *x.shape[1:])
     try:
         both = torch.arange(2, device=x.device)
@@ -243,8 +245,8 @@ class Rows:
 class RowParameters(TorchFunctionMode):
     """Inside, tensors of `start` act as start + t step, with a t for each row of `batch`.
 
-    Layers that see the batch itself are run at the points, not at their rows, and only once. A recorder of kinks is
-    told of every call: as a context of its own it would see the calls made here.
+    Layers that see the batch itself are run at the points, not at their rows, and only once. A recorder
+    of kinks is told of every call: as a context of its own it would see the calls made here.
     """
 
     def __init__(
@@ -393,18 +395,18 @@ class RowParameters(TorchFunctionMode):
             "layer_norm": (2, 3), "rms_norm": (2, None), "group_norm": (2, 3),
             "batch_norm": (3, 4), "instance_norm": (3, 4),
         }[name]  # fmt: skip
-        args, kwargs = list(args), dict(kwargs)
+        positional, kwargs = list(args), dict(kwargs)
         affine: list[Tensor | None] = []
         for place, key in zip(places, ("weight", "bias"), strict=True):
             value = None
-            if place is not None and place < len(args):
-                value, args[place] = args[place], None
+            if place is not None and place < len(positional):
+                value, positional[place] = positional[place], None
             elif key in kwargs:
                 value = kwargs.pop(key)
             affine.append(value)
-        if self._uses_parameters(args, kwargs):
+        if self._uses_parameters(positional, kwargs):
             raise NoRowRule
-        value = func(*args, **kwargs)
+        value = func(*positional, **kwargs)
         channels = name not in ("layer_norm", "rms_norm")
         for part, operation in zip(affine, (torch.mul, torch.add), strict=True):
             if part is None:

@@ -1,8 +1,8 @@
-r"""The exact path kernel as a kernel: Gram matrices on two copies of the space of points, and kernel machines.
+r"""The exact path kernel as a kernel: Gram matrices on two copies of the space of points; kernel machines.
 
-A point that is predicted and a point that training sees have different features, the gradients along a step and at its
-start. The sum over steps is positive semidefinite on the union of both copies. (Bell et al. 2023, definition 3.4, (6) and
-lemma 3.5.)
+A point that is predicted and a point that training sees have different features, the gradients along a
+step and at its start. The sum over steps is positive semidefinite on the union of both copies. (Bell et
+al. 2023, definition 3.4, (6) and lemma 3.5.)
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Copy:
 
 @dataclass(frozen=True, eq=False)
 class TwoCopyKernel(Kernel):
-    """The mean diagonal of the exact path kernel's blocks, of points (n, d + 1): coordinates, then the copy."""
+    """The mean diagonal of the path kernel's blocks, of points (n, d + 1): coordinates, then the copy."""
 
     path: ExactPathKernel
 
@@ -66,8 +66,8 @@ class TwoCopyKernel(Kernel):
         shape = self.path.run.x.shape[1:]
         if x.shape[1] != shape.numel() + 1 or not ((x[:, -1] == 0) | (x[:, -1] == 1)).all():
             raise InputError(
-                f"x of shape {tuple(x.shape)} was given, but points of {shape.numel()} coordinates and behind them "
-                "the copy, 0 or 1, are needed."
+                f"x of shape {tuple(x.shape)} was given, but points of {shape.numel()} coordinates and "
+                "behind them the copy, 0 or 1, are needed."
             )
         for copy in (0, 1):
             rows = torch.nonzero(x[:, -1] == copy).squeeze(1)
@@ -91,8 +91,9 @@ class KernelMachine:
     def refitted(self, targets: ArrayLike, jitter: float = 0.0) -> KernelMachine:
         """The machine whose coefficients interpolate targets (M, k) at the training points, as copy 1.
 
-        jitter: is added to the diagonal of the Gram matrix (M k, M k), in units of its mean. Refused is a Gram matrix
-        that is singular to rounding, as it is after few steps: log-softmax leaves each step M directions short.
+        jitter: is added to the diagonal of the Gram matrix (M k, M k), in units of its mean. Refused is a
+        Gram matrix that is singular to rounding, as it is after few steps: log-softmax leaves each step M
+        directions short.
         """
         positive("jitter", jitter, zero=True)
         train = Copy(self.path.run.x, 1)
@@ -110,8 +111,8 @@ class KernelMachine:
         values, vectors = torch.linalg.eigh((gram + gram.T) / 2)
         if values[0] <= m * k * torch.finfo(gram.dtype).eps * values[-1]:
             raise InputError(
-                f"The Gram matrix of {m} points and {k} outputs is singular to rounding (its eigenvalues go from "
-                f"{values[0]:.2g} to {values[-1]:.2g}): give a jitter such as 1e-8."
+                f"The Gram matrix of {m} points and {k} outputs is singular to rounding (its eigenvalues go "
+                f"from {values[0]:.2g} to {values[-1]:.2g}): give a jitter such as 1e-8."
             )
         rest = (targets - self.path.start(self.path.run.x)).flatten()
         return replace(self, coefficients=(vectors @ ((vectors.T @ rest) / values)).view(m, k))
