@@ -42,6 +42,7 @@ CENTRES = (
 CLASSES = len(CENTRES)
 STEPS = 24  # of the runs under sliders
 TRAINED = 45  # points that they see
+SPREAD = "posterior standard deviation of $p$"
 WEIGHTS = np.linspace(0, 2, 9)  # of a training point that is weighed anew
 
 
@@ -64,10 +65,12 @@ def digits(count: int, others: int, seed: int) -> tuple[Data, Data]:
     return (images[first], labels[first]), (images[second], labels[second])
 
 
-def perceptron(d: int, width: int, classes: int, activation: nn.Module, seed: int) -> nn.Module:
+def perceptron(
+    d: int, width: int, classes: int, activation: nn.Module, seed: int, gain: float = 1.0
+) -> nn.Module:
     """A hidden layer, and outputs that are logarithms of probabilities."""
     layers = (nn.Linear(d, width), activation, nn.Linear(width, classes), nn.LogSoftmax(1))
-    return drawn(nn.Sequential(*layers), seed)
+    return drawn(nn.Sequential(*layers), seed, gain)
 
 
 def convolutional(channels: int, seed: int) -> nn.Module:
@@ -79,13 +82,13 @@ def convolutional(channels: int, seed: int) -> nn.Module:
     return drawn(nn.Sequential(*layers), seed)
 
 
-def drawn(net: nn.Module, seed: int) -> nn.Module:
-    """The network in float64 with weights of variance 2 / fan-in and no biases."""
+def drawn(net: nn.Module, seed: int, gain: float = 1.0) -> nn.Module:
+    """The network in float64 with weights of variance 2 gain^2 / fan-in and no biases."""
     generator = generator_for("weights", seed)
     for p in net.double().parameters():
         fan = p[0].numel() if p.ndim > 1 else 1
         noise = torch.randn(p.shape, generator=generator, dtype=torch.float64)
-        p.data = noise * (2 / fan) ** 0.5 if p.ndim > 1 else torch.zeros_like(p)
+        p.data = noise * gain * (2 / fan) ** 0.5 if p.ndim > 1 else torch.zeros_like(p)
     return net
 
 
@@ -106,7 +109,7 @@ def exact(run: Record, rule: Quadrature | None = None) -> ExactPathKernel:
 @lru_cache(maxsize=8)
 def run_in_plane(rate: float, steps: int = STEPS) -> Record:
     data = gaussians(TRAINED // CLASSES, 2, 0)
-    return trained(perceptron(2, 16, CLASSES, nn.ReLU(), 0), data, rate, steps)
+    return trained(perceptron(2, 16, CLASSES, nn.ReLU(), 0, gain=0.25), data, rate, steps)
 
 
 @dataclass(frozen=True)
@@ -311,9 +314,15 @@ def posterior_maps(run: Record, square: Square, jitter: float, draws: int, seed:
     top = found.mean.argmax(1, keepdim=True)
     maps = {
         "kernel value, mean over training points": mean_kernel(exact(run), x, run.x).mean(1),
-        "posterior standard deviation of $p$": found.spread.gather(1, top)[:, 0],
+        SPREAD: found.spread.gather(1, top)[:, 0],
     }
     return plane_maps(run, square, maps)
+
+
+def from_data(one: PlaneMaps) -> Array:
+    """How far each place of the grid is from the nearest training point, (count, count)."""
+    across, up = np.meshgrid(one.line, one.line)
+    return np.hypot(across[..., None] - one.points[:, 0], up[..., None] - one.points[:, 1]).min(2)
 
 
 @dataclass(frozen=True, eq=False)

@@ -94,6 +94,7 @@ def figure_planes(one: PlaneMaps, signed: bool) -> Figure:
         if signed:
             most = np.quantile(np.abs(values), 0.95)
             look = {"cmap": SIGNED, "vmin": -most, "vmax": most}
+        look |= {"interpolation": "bilinear", "interpolation_stage": "data"}
         image = axes.imshow(values, origin="lower", extent=extent, aspect="auto", **look)
         if signed:
             axes.contour(one.line, one.line, values, [0.0], colors=INK, linewidths=1.2)
@@ -293,8 +294,8 @@ def draw_weighed(axes: Sequence[Axes], now: WeighedPoint) -> Caption:
     return Caption(r"f(q) \approx f(1) + (q - 1)\,\partial f/\partial q_i", numbers)
 
 
-RATES, NODES, LENGTHS = (0.02, 0.05, 0.1, 0.2, 0.5), (1, 2, 5, 10, 100), (6, 12, 24, 48)
-RATE = Slider("rate", "ε", 0.02, 0.5, 0.01, 0.2, "step size", above=0, most=1.0, ticks=RATES)
+RATES, NODES, LENGTHS = (0.01, 0.03, 0.1, 0.2, 0.5), (1, 2, 5, 10, 100), (6, 12, 24, 48)
+RATE = Slider("rate", "ε", 0.01, 0.5, 0.01, 0.1, "step size", above=0, most=1.0, ticks=RATES)
 X1 = Slider("x1", "x₁", -1.0, 7.0, 0.5, 3.0, "test point", least=-1e3, most=1e3)
 X2 = Slider("x2", "x₂", -1.0, 7.0, 0.5, 3.0, "test point", least=-1e3, most=1e3)
 PANEL = Look(
