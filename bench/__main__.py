@@ -10,13 +10,17 @@ from bench import (
     imports,
     learned,
     log_volume,
+    path_kernel,
+    path_recording,
     relu,
     sliders,
     splines,
+    tangents,
 )
 
 BENCHMARKS = (
-    imports, catalogue, geometry, log_volume, gram, learned, splines, relu, sliders,
+    imports, catalogue, geometry, log_volume, gram, tangents, learned, splines, relu, path_recording,
+    path_kernel, sliders,
 )  # fmt: skip
 
 

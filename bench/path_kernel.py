@@ -7,64 +7,146 @@ Jacobians by `torch.func`, vectorised over points and as many at a time as a gig
 
 from __future__ import annotations
 
+import contextlib
+import copy
+import io
 import resource
 import time
 from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, jacrev, vmap
 
+from bench.clock import seconds
 from numeric import path_kernel
 
 MEANS = ((1.0, 4.0), (4.0, 1.0), (5.0, 5.0))  # in the first two dimensions; the paper's section 4.1
 WIDTH, TESTED, NODES = 128, 100, 100
+MIDPOINTS = 10  # the usual number of nodes of explaind
+TIMED = 20  # pairs of its accelerated path
 BUDGET = 2**29  # bytes for the Jacobians of Algorithm 1, and as many for their products
 
 
-def run(points: int = 1000, d: int = 100, steps: int = 4, rate: float = 0.1) -> Iterator[str]:
+def run(points: int = 1000, d: int = 100, steps: int = 10, rate: float = 0.1) -> Iterator[str]:
     x, y = gaussians(points, d, seed=0)
     test, _ = gaussians(TESTED // 3 + 1, d, seed=1)
     test = test[torch.randperm(len(test), generator=torch.Generator().manual_seed(2))[:TESTED]]
-    net = network(d)
     sgd = partial(torch.optim.SGD, lr=rate)
     record = path_kernel.record(
-        net, nn.NLLLoss(), sgd, (x, y), steps=steps, device="cpu", progress=False
+        network(d), nn.NLLLoss(), sgd, (x, y), steps=steps, device="cpu", progress=False
     )
-    kernel = path_kernel.ExactPathKernel(record, progress=False)
+    kernel = path_kernel.ExactPathKernel(record, memory=2**28, progress=False)
     outputs = kernel.network(test)
-
-    def timed(job, repeats: int = 3):
-        best, result = float("inf"), None
-        for _ in range(repeats):
-            begun = time.perf_counter()
-            result = job()
-            best = min(best, time.perf_counter() - begun)
-        return result, best / steps
-
-    scores, ours = timed(lambda: kernel.attributions(test))
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    rebuilt, alone = timed(lambda: kernel.predict(test))
+    scores = kernel.attributions(test)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024  # before any rival has run
+    ours = seconds(lambda: kernel.attributions(test), 3) / steps
+    alone = seconds(lambda: kernel.predict(test), 5) / steps
     begun = time.perf_counter()
-    one_step = algorithm_1(record, test, rate, steps=1)
+    printed = algorithm_1(record, test, rate)
     rival = time.perf_counter() - begun
-    exact_step = kernel.during(0).attributions(test)
+    yield (
+        f"{len(x)} points, d = {d}, {TESTED} test points, all attributions: {ours * 1e3:.0f} ms a step, "
+        f"Algorithm 1 with T = {NODES} {rival:.1f} s, {rival / ours:.0f} times; "
+        f"prediction alone {alone * 1e3:.1f} ms, {rival / alone:.0f} times; this process {peak / 1e9:.2f} GB"
+    )
     error = (kernel.start(test) + scores.sum(2) + kernel.decay(test) - outputs).abs().max()
     left = path_kernel.ExactPathKernel(record, path_kernel.LeftRiemann(NODES), progress=False)
-    printed = left.residual(test).abs().max()
-    same = (left.during(0).attributions(test) - one_step).abs().max()
-    moved = kernel.defects(test).abs().max()
+    first = kernel.during(0).attributions(test)
+    same = (left.during(0).attributions(test) - printed).abs().max()
     yield (
-        f"{len(x)} points, d = {d}, {TESTED} test points, all attributions: ours {ours:.3f} s a step, Algorithm 1 "
-        f"{rival:.2f} s, {rival / ours:.0f} times faster; prediction alone {alone * 1e3:.1f} ms, "
-        f"{rival / alone:.0f} times"
+        f"error of the rebuilt outputs after {steps} steps: ours {error:.0e}, predicted "
+        f"{(kernel.predict(test) - outputs).abs().max():.0e}, Algorithm 1 "
+        f"{left.residual(test).abs().max():.0e}; its attributions of a step are off by "
+        f"{(first - printed).abs().max():.0e}, and from our own left sum by {same:.0e}"
     )
+    yield from against_explaind(record, test, rate, first, ours)
+
+
+def against_explaind(
+    record: path_kernel.Record, test: Tensor, rate: float, exact: Tensor, ours: float
+) -> Iterator[str]:
+    """Its vectorised path and its accelerated one, in float32 as they are, for the first step."""
+    try:
+        from explaind.model_paths import ModelPath
+        from explaind.optimizer_paths import SGDOptimizerPath
+    except ImportError as error:
+        yield f"explaind 0.1.0 is not installed ({error}): no comparison"
+        return
+    net = copy.deepcopy(record.model).float()
+    states = [{k: v.float() for k, v in record.parameters(s).items()} for s in (0, 1)]
+    single, points, labels = test.float(), record.x.float(), record.y
+    with contextlib.redirect_stdout(io.StringIO()):
+        model = ModelPath(net, device="cpu", checkpoints=states, output_dim=3)
+        sgd = SGDOptimizerPath(
+            model, lr=rate, weight_decay=0.0, momentum=0.0, checkpoints=[], device="cpu"
+        )
+        model.get_target_mask = lambda target, device: nn.functional.one_hot(target, 3).float()
+    middles = [(j + 0.5) / MIDPOINTS for j in range(MIDPOINTS)]
+
+    def vectorised() -> Tensor:
+        train, _ = sgd.train_feature_map(
+            model.step_gradient_feature_map(points, labels, 0), None, 0
+        )
+        tested = model.gradient_step_integral(single, None, 0, 1, torch.eye(3), middles)
+        parts, _ = sgd.get_step_kernel(tested, train, 0, None, None)
+        found = sum(parts.values())  # (test points, 1, outputs, training points)
+        return rate / len(points) * found.reshape(len(test), 3, len(points))
+
+    found = vectorised()
+    taken = seconds(vectorised, 2)
     yield (
-        f"error of the rebuilt outputs: ours {error:.0e} (prediction {(rebuilt - outputs).abs().max():.0e}, worst "
-        f"step {moved:.0e}), Algorithm 1 {printed:.0e}; its own numbers for one step differ from our left sum by "
-        f"{same:.0e} and from the exact ones by {(exact_step - one_step).abs().max():.0e}; "
-        f"peak of this process {peak / 2**30:.2f} GB"
+        f"explaind 0.1.0, vectorised, midpoint rule of {MIDPOINTS}: {taken * 1e3:.0f} ms a step, ours "
+        f"{taken / ours:.0f} times faster; its attributions are off by "
+        f"{(found.double() - exact).abs().max():.0e}"
+    )
+    try:
+        from explaind.accelerated.explainer import ReplicatedModel
+    except ImportError as error:
+        yield f"its accelerated path does not import ({error})"
+        return
+    yield _accelerated(ReplicatedModel, net, states, (single, points, labels), rate, exact, ours)
+
+
+def _accelerated(
+    kind: Any,
+    net: nn.Module,
+    states: list[dict[str, Tensor]],
+    data: tuple[Tensor, Tensor, Tensor],
+    rate: float,
+    exact: Tensor,
+    ours: float,
+) -> str:
+    """One pair of a test output and a training point at a time, of which a few are timed."""
+    test, points, labels = data
+    before, after = copy.deepcopy(net), copy.deepcopy(net)
+    before.load_state_dict(states[0])
+    after.load_state_dict(states[1])
+    names = [name for name, _ in net.named_parameters()]
+    one = {"lr": rate, "weight_decay": 0.0, "betas": (0.0, 0.0)}
+    moments = {n: {**one, "exp_avg": 0 * p, "exp_avg_sq": 1 + 0 * p} for n, p in states[0].items()}
+    pair = kind("net", before, after, {n: moments[n] for n in names}, 1.0, 1, num_steps=MIDPOINTS)
+    begun = time.perf_counter()
+    for _ in range(MIDPOINTS):
+        pair.interpolated_model(test[:1])[0, 0].backward()
+        pair.update_test_gradient_integral()
+    integral = time.perf_counter() - begun
+    begun, found = time.perf_counter(), []
+    for i in range(TIMED):
+        pair.reset_gradients()
+        nn.functional.nll_loss(before(points[i : i + 1]), labels[i : i + 1]).backward()
+        _, sums = pair.compute_influence_score()
+        found.append(sum(part["sum"] for part in sums.values()) / len(points))
+    product = (time.perf_counter() - begun) / TIMED
+    off = (torch.tensor(found, dtype=torch.float64) - exact[0, 0, :TIMED]).abs().max()
+    outputs = exact.shape[0] * exact.shape[1]
+    total = outputs * (integral + len(points) * product)
+    return (
+        f"explaind 0.1.0, accelerated: {product * 1e3:.1f} ms a pair of an output and a training point, "
+        f"{total:.0f} s a step for all of them (counted from {TIMED}), {total / ours:.0f} times ours; off by "
+        f"{off:.0e}"
     )
 
 
@@ -84,8 +166,8 @@ def network(d: int) -> nn.Sequential:
     ).double()
 
 
-def algorithm_1(record: path_kernel.Record, test: Tensor, rate: float, steps: int) -> Tensor:
-    """What the first steps add to the sums of Algorithm 1, (n, k, M), with J^x set to 0 at each step."""
+def algorithm_1(record: path_kernel.Record, test: Tensor, rate: float) -> Tensor:
+    """What the first step adds to the sums of Algorithm 1, (n, k, M)."""
     net, x, y = record.model, record.x, record.y
     size = sum(p.numel() for p in net.parameters())
 
@@ -97,18 +179,16 @@ def algorithm_1(record: path_kernel.Record, test: Tensor, rate: float, steps: in
         return torch.cat([value.flatten(2) for value in found.values()], 2)
 
     total = test.new_zeros(len(test), 3, len(x))
-    for s in range(steps):
-        start, stop = record.parameters(s), record.parameters(s + 1)
-        averaged = test.new_zeros(len(test), 3, size)
-        for j in range(NODES):
-            at = {name: w + j / NODES * (stop[name] - w) for name, w in start.items()}
-            averaged += jacobians(at, test) / NODES
-        for rows in torch.arange(len(x)).split(max(1, BUDGET // (8 * 3 * size))):
-            ours = jacobians(start, x[rows])  # J^X
-            outputs = functional_call(net, start, (x[rows],)).detach().requires_grad_()
-            (slope,) = torch.autograd.grad(
-                nn.functional.nll_loss(outputs, y[rows], reduction="sum"), outputs
-            )  # L'
-            gram = torch.einsum("ijw,akw->aijk", ours, averaged)
-            total[:, :, rows] -= rate / len(x) * torch.einsum("ij,aijk->aki", slope, gram)
+    start, stop = record.parameters(0), record.parameters(1)
+    averaged = test.new_zeros(len(test), 3, size)
+    for j in range(NODES):
+        at = {name: w + j / NODES * (stop[name] - w) for name, w in start.items()}
+        averaged += jacobians(at, test) / NODES
+    for rows in torch.arange(len(x)).split(max(1, BUDGET // (8 * 3 * size))):
+        trained = jacobians(start, x[rows])  # J^X
+        outputs = functional_call(net, start, (x[rows],)).detach().requires_grad_()
+        loss = nn.functional.nll_loss(outputs, y[rows], reduction="sum")
+        (slope,) = torch.autograd.grad(loss, outputs)  # L'
+        gram = torch.einsum("ijw,akw->aijk", trained, averaged)
+        total[:, :, rows] = -rate / len(x) * torch.einsum("ij,aijk->aki", slope, gram)
     return total

@@ -1,4 +1,4 @@
-"""Learned kernels, training and experiments run on an accelerator, or on the trial device.
+"""Learned and tangent kernels, training and experiments run on an accelerator, or on the trial device.
 
 Numbers are those of the CPU, results are where the inputs are, and copies to the host do not grow with the
 problem; `HOST`, `DRAWN` and `GROWS` name the calls that differ, and why.
@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from analytic import activations as A
 from analytic.splines import INITIALISATIONS
 from device_checks import CPU, F64, Call, Device, check, named, network, normal
-from numeric import infinite, learned
+from numeric import infinite, learned, path_kernel, tangents
 from numeric.experiments import decision_boundaries
 from numeric.experiments.bayes import PosteriorVolume, Problem
 from numeric.experiments.deep_width import KernelSweep
@@ -68,7 +68,33 @@ def spline(device: Device, n: int) -> Any:
     return fitted.norm, fitted.predict(new).tolist()
 
 
+def tangent(device: Device, n: int) -> Any:
+    """A convolution, an embedding, norms and a parameter without a rule; x and y grow."""
+    net = Tokens().to(device)
+    x, y = (normal(device, m * n, 4, seed=m).abs() for m in (3, 2))
+    with pytest.warns(tangents.WithoutRule):
+        grams = tangents.ntk(net, x, y), tangents.ntk(net, x, trace=True)
+    found = tangents.gradients(net, x, modules=("line", "read"))
+    directions = {name: value[0] for name, value in found.dense().items()}
+    return grams, found.along(directions), found.sum(), found.squares()
+
+
+class Tokens(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.line = nn.Embedding(9, 3, **F64), nn.Conv1d(3, 2, 2, **F64)
+        self.norm, self.read = nn.LayerNorm(3, **F64), nn.Linear(3, 2, **F64)
+        self.scale = nn.Parameter(normal(CPU, 2))
+        for k, value in enumerate(self.parameters()):
+            value.data = normal(CPU, *value.shape, seed=k)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.norm(self.table(x.long()))
+        return self.read(self.line(h.mT).tanh().sum(1)) * self.scale
+
+
 LEARNED: dict[str, Call] = {
+    "tangents": tangent,
     "FeatureMachine": machine, "AmariWuClassifier": classifier,
     "SelfSupervisedKernel": self_supervised, "SplineInterpolant": spline,
     "Mahalanobis, distance": partial(mahalanobis, learned.SmoothedLaplace(2.0, 0.5)),
@@ -151,10 +177,55 @@ def resumed(device: Device, n: int) -> Any:
         return trained(device, 1 + n, **kind)
 
 
+def recorded(make: Any, device: Device, n: int) -> Any:
+    data = normal(CPU, 7, 2), (normal(CPU, 7, seed=1) > 0).long()
+    kind = {"steps": 2, "batch_size": 3, "device": named(device), "progress": False}
+    return path_kernel.record(network(CPU, 2, 4, 2), F.cross_entropy, make, data, **kind)
+
+
+def recorded_steps(make: Any, device: Device, n: int) -> Any:
+    """Weights are for the file; what is read is where the model is."""
+    run = recorded(make, device, n)
+    again = path_kernel.retrain(run, torch.ones(7), progress=False)
+    after = [part.detach() for part in again.parameters()]
+    return run.parameters(2), run.weights(0), run.batch(1), after
+
+
+def influences(device: Device, n: int) -> Any:
+    """Steps are as many; the points whose outputs are followed grow."""
+    run = recorded(partial(torch.optim.AdamW, lr=0.1), device, n)
+    return path_kernel.influence(run, normal(device, 3 * n, 2, seed=2), progress=False)
+
+
+def attributed(make: Any, device: Device, n: int) -> Any:
+    """Copies to the host are of sizes and of where refinement stops, which points do not add to."""
+    kernel = path_kernel.ExactPathKernel(recorded(make, device, n), progress=False)
+    x = normal(device, 3, 2, seed=2).repeat(n, 1)
+    top = kernel.top(x, 2)
+    return (
+        kernel.attributions(x),
+        kernel.decay(x),
+        kernel.predict(x),
+        kernel.residual(x),
+        top.attribution,
+    )
+
+
+def path_gram(device: Device, n: int) -> Any:
+    run = recorded(partial(torch.optim.SGD, lr=0.5), device, n)
+    kernel = path_kernel.ExactPathKernel(run, progress=False)
+    x = normal(device, 2, 2, seed=2).repeat(n, 1)
+    return kernel.gram(x), kernel.gram(x, run.x), kernel.during(0).coefficients(0)
+
+
 DYNAMICS: dict[str, Call] = {
     **{f"Flow, {delta}": partial(flow, delta) for delta in (-math.inf, None, math.inf)},
     "MeanField": cylinder, "Descent": descent, "runs from files": recalled, "clustering, variation": clusters,
     "Gathering": gathered, "train": trained, "train, resumed": resumed,
+    "record": partial(recorded_steps, partial(path_kernel.BackwardEuler, lr=0.1)), "influence": influences,
+    "ExactPathKernel": partial(attributed, partial(torch.optim.SGD, lr=0.5, weight_decay=0.1)),
+    "ExactPathKernel, AdamW": partial(attributed, partial(torch.optim.AdamW, lr=0.1)),
+    "ExactPathKernel.gram": path_gram,
 }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Wrong calls of geometry, geodesics and models end in an InputError, and in no error from the depths."""
+"""Wrong calls of geometry, geodesics, tangents and models end in an InputError, never in the depths."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from analytic.activations import erf, monomial
 from drawn_networks import WIDE, deep, drawn
-from numeric import geodesics, geometry, infinite, models
+from numeric import geodesics, geometry, infinite, models, tangents
 from numeric.geodesics import Search
 from numeric.models import Model, ShallowNetwork
 from refusals import require_refusals
@@ -77,6 +77,7 @@ CALLS: dict[str, Callable[..., Any]] = {
     "distances": lambda model, x: geodesics.distances(model, x, search=ONE, **QUIET),
     "mean": lambda model, x: geodesics.mean(model, x, search=ONE, **QUIET),
     "evaluate": lambda model, x: Model.of(model).evaluate(x, **QUIET),
+    "ntk": tangents.ntk,
     "require_separate_examples": lambda model, x: Model.of(model).require_separate_examples(x),
 }
 
@@ -114,6 +115,44 @@ OPTIONS: dict[str, Callable[[], Any]] = {
     "evaluate, memory of text": lambda: Model.of(NET).evaluate(X, memory="lots"),
     "evaluate, batch of text": lambda: Model.of(NET).evaluate(X, batch_size="all"),
     "evaluate, batch of none": lambda: Model.of(NET).evaluate(X, batch_size=0),
+    "ntk of a function": lambda: tangents.ntk(graph, X),
+    "ntk, y of text": lambda: tangents.ntk(NET, X, "y"),
+    "ntk, y of another dtype": lambda: tangents.ntk(NET, X, X.float()),
+    "ntk, y of another shape": lambda: tangents.ntk(NET, X, torch.ones(2, 3, **WIDE)),
+    "ntk, memory of text": lambda: tangents.ntk(NET, X, memory="lots"),
+    "ntk, memory below a point": lambda: tangents.ntk(NET, X, memory=8),
+    "ntk, no such modules": lambda: tangents.ntk(NET, X, modules="nine"),
+    "ntk, modules without parameters": lambda: tangents.ntk(NET, X, modules="1"),
+    "ntk, nothing to train": lambda: tangents.ntk(frozen(), X),
+    "ntk, parameters of text": lambda: tangents.ntk(NET, X, parameters="theta"),
+    "ntk, a parameter of text": lambda: tangents.ntk(NET, X, parameters={"0.bias": "0"}),
+    "ntk, no such parameter": lambda: tangents.ntk(NET, X, parameters={"nine": P}),
+    "ntk, a parameter of another shape": lambda: tangents.ntk(NET, X, parameters={"0.bias": P}),
+    "ntk, a parameter of another dtype": lambda: tangents.ntk(
+        NET, X, parameters={"0.bias": torch.ones(5)}
+    ),
+    "ntk, a model of two dtypes": lambda: tangents.ntk(
+        nn.Sequential(nn.Linear(2, 3, **WIDE), nn.Linear(3, 2)), X
+    ),
+    "EmpiricalNTK of a function": lambda: tangents.EmpiricalNTK(graph),
+    "EmpiricalNTK of text": lambda: tangents.EmpiricalNTK("network"),
+    "EmpiricalNTK, metric": lambda: tangents.EmpiricalNTK(NET).metric(X),
+    "gradients, memory below a point": lambda: tangents.gradients(NET, X, memory=8),
+    "gradients, signals of text": lambda: tangents.gradients(NET, X, "all"),
+    "gradients, signals of two axes": lambda: tangents.gradients(NET, X, torch.ones(2, 4, **WIDE)),
+    "gradients, signals of too few outputs": lambda: tangents.gradients(
+        NET, X, torch.ones(2, 1, 2, **WIDE)
+    ),
+    "gradients, no signals": lambda: tangents.gradients(NET, X, torch.ones(2, 0, 4, **WIDE)),
+    "gradients, signals of another dtype": lambda: tangents.gradients(NET, X, torch.ones(2, 1, 4)),
+    "inner, of text": lambda: tangents.gradients(NET, X).inner("g"),
+    "inner, of another model": lambda: tangents.gradients(NET, X).inner(
+        tangents.gradients(HIDDEN, X)
+    ),
+    "along text": lambda: tangents.gradients(NET, X).along("up"),
+    "along nothing": lambda: tangents.gradients(NET, X).along({}),
+    "along no such parameter": lambda: tangents.gradients(NET, X).along({"nine": X}),
+    "along another shape": lambda: tangents.gradients(NET, X).along({"0.bias": X}),
     "p of text": lambda: geodesics.between(graph, "p", Q),
     "q of text": lambda: geodesics.between(graph, P, "q"),
     "p and q of text": lambda: geodesics.distance(graph, "p", "q"),
@@ -220,6 +259,10 @@ OPTIONS: dict[str, Callable[[], Any]] = {
 def gaussian(**changes: Any) -> ShallowNetwork:
     arguments = {"width": 3, "d": 2, "sigma": 1.0, "zeta": 1.0, "generator": torch.Generator()}
     return ShallowNetwork.gaussian(erf, **{**arguments, **changes})
+
+
+def frozen() -> nn.Module:
+    return drawn(nn.Sequential(nn.Linear(2, 2))).requires_grad_(False)
 
 
 def resnet(**changes: Any) -> nn.Module:

@@ -54,9 +54,9 @@ def test_influence_is_the_slope_of_retrainings(name: str) -> None:
     assert (exact @ direction - slope).abs().amax() <= 1e-6 * slope.abs().amax()
 
 
-@pytest.mark.parametrize("name", ["steps", "amsgrad", "backward Euler"])
+@pytest.mark.parametrize("name", ["steps", "amsgrad"])
 def test_retrain_repeats_the_run_with_other_weights(name: str) -> None:
-    """To rounding, which 12 steps make larger; backward Euler solves to some ulps."""
+    """To rounding, which 12 steps make larger."""
     run = recorded(name)
     factors = torch.linspace(0, 2, 23, dtype=torch.float64)
     for weights in (torch.ones(23, dtype=torch.float64), factors):

@@ -129,6 +129,22 @@ def test_an_unsolved_step_leaves_the_weights() -> None:
         optimizer.step()
 
 
+def test_backward_euler_has_no_solution_across_a_kink() -> None:
+    """w = 0.1 - lr sign(w) has none for lr = 0.5: both sides lead to the other."""
+    w = nn.Parameter(torch.full((1,), 0.1, dtype=torch.float64))
+    optimizer = BackwardEuler([w], lr=0.5)
+
+    def closure() -> Tensor:
+        optimizer.zero_grad()
+        loss = w.abs().sum()
+        loss.backward()
+        return loss
+
+    with pytest.raises(InputError, match="kink of a ReLU"):
+        optimizer.step(closure)
+    assert w.item() == 0.1
+
+
 def test_decoupled_decay_enters_no_momentum() -> None:
     """Without gradients weights shrink by the same factor each step; by torch's coupled decay they do not."""
     made = {SGDW: {"decay": 0.5}, torch.optim.SGD: {"weight_decay": 0.5}}

@@ -40,11 +40,11 @@ class Clamped(nn.Module):
 
 
 class Unruled(nn.Module):
-    """A parameter is transposed before its use, so that rows cannot have a t of their own."""
+    """A square parameter is transposed before its use, so that rows cannot have a t of their own."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.first, self.last = nn.Linear(4, 6), nn.Parameter(torch.ones(2, 6).cumsum(1) / 9)
+        self.first, self.last = nn.Linear(4, 6), nn.Parameter(torch.ones(6, 6).cumsum(1) / 9)
 
     def forward(self, x: Tensor) -> Tensor:
         return torch.relu(self.first(x)) @ self.last.T

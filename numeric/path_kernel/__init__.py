@@ -1,4 +1,13 @@
-"""The exact path kernel of a recorded training run: what every training point did to a trained model."""
+"""The exact path kernel of a recorded training run: what every training point did to a trained model.
+
+run = path_kernel.record(model, loss, optimizer, (x, y), steps=200)
+kernel = path_kernel.ExactPathKernel(run)       # GaussLegendre(); LeftRiemann(T) for Algorithm 1 as printed
+kernel.attributions(x)                          # (n, k, M); with start(x) and decay(x) they are the outputs
+kernel.during(steps).within(modules).by_class() # parts of it, each again a path kernel
+kernel.top(x, 10), kernel.residual(x)           # a table, and the error, which needs no reference
+kernel.gram(x, y), kernel.kernel(), kernel.machine()    # plain SGD: as a kernel on two copies of the points
+kernel.influence(x)                             # what would have happened otherwise
+"""
 
 from numeric.path_kernel.exact import ExactPathKernel, Top
 from numeric.path_kernel.influence import influence

@@ -18,13 +18,14 @@ from torch import Tensor
 from numeric.inputs import InputError
 from numeric.models import Meter, Model
 from numeric.path_kernel.integrals import Integral, dense_as, integrals, joined
-from numeric.path_kernel.quadrature import Nodes, Quadrature
+from numeric.path_kernel.quadrature import MOST, Nodes, Quadrature
 from numeric.path_kernel.record import Record
 from numeric.path_kernel.segments import Segment
-from numeric.tangents import Gradients
-from numeric.tangents.differentiation import Differentiation, differentiation
+from numeric.tangents import Differentiation, Gradients, differentiation
 
 ByName = dict[str, Tensor]
+COPIES = 4  # of covectors, that are held at once where the optimiser has a memory
+ARRAYS = 4  # of the size of a pass forwards, that the search for nodes holds at once
 SHARE = 8  # of the memory, for each of the arrays that are held at once
 
 State = dict[str, Any]  # sums so far, and the buffer of covectors
@@ -89,7 +90,12 @@ class Computation:
 
     def nodes(self, segment: Segment) -> Nodes:
         """The nodes, first tried with as many as the last step needed."""
-        found = self.choices.quadrature.nodes(segment, self.guess[0])
+        size = max(1, self.choices.memory // SHARE // ((MOST + 2) * self.bytes_of_a_pass))
+        parts = [
+            self.choices.quadrature.nodes(segment.at_points(rows), self.guess[0])
+            for rows in torch.arange(len(segment.x), device=self.x.device).split(size)
+        ]
+        found = Nodes.cat(parts)
         self.guess[0] = found.count
         return found
 
@@ -97,6 +103,15 @@ class Computation:
         """psi_s at all points, in their order."""
         segment = self.segment(s)
         return joined(list(integrals(self.test, segment, self.nodes(segment), self.rows)))
+
+    @property
+    def decays(self) -> bool:
+        """Whether there is weight decay in any step."""
+        return any(
+            one.coupled or one.decoupled
+            for s in range(self.run.steps)
+            for one in self.run.rule.coefficients(s).values()
+        )
 
     def counts(self, s: int) -> bool:
         """Whether what a step did counts."""
@@ -121,37 +136,51 @@ class Computation:
         if scalar is None or state["buffer"]:
             on_gradient = self._pulled_back(s, state)[0]
             if self.counts(s):
-                self._add(state, s, lambda train: _along(train, on_gradient))
+                every = torch.arange(len(self.x), device=self.x.device)
+                self._add(state, s, 1.0, every, lambda train: _along(train, on_gradient))
             return
         if not self.counts(s):
             return
         psi = self.psi(s)
-        back = psi.points.argsort()
 
         def products(train: Gradients) -> Tensor:
-            found = psi.gradients.inner(dense_as(train, psi.gradients))[..., 0]
-            return (scalar * found)[back]
+            return psi.gradients.inner(dense_as(train, psi.gradients))[..., 0]
 
-        self._add(state, s, products)
+        self._add(state, s, scalar, psi.points, products)
 
-    def _add(self, state: State, s: int, products: Callable[[Gradients], Tensor]) -> None:
-        """Add what the examples of a step contributed, some examples at a time."""
+    def _add(
+        self,
+        state: State,
+        s: int,
+        scale: float,
+        order: Tensor,
+        products: Callable[[Gradients], Tensor],
+    ) -> None:
+        """Add what the examples of a step contributed, some examples at a time.
+
+        `products` of their gradients are (n, k, m), for points in the given order.
+        """
         batch = self.run.batch(s)
         signals, opened = self.signals(s, batch)
         groups = self.choices.groups
         n, k = state["points"].shape[:2]
         size = max(1, self.choices.memory // SHARE // (8 * n * k * 4))
+        every = torch.arange(len(self.run.x), device=batch.device)
+        in_order = groups is None and len(batch) <= size and torch.equal(batch, every)
         for rows in torch.arange(len(batch), device=batch.device).split(size):
-            train = opened.gradients(self.train.points[batch[rows]], signals[rows, None])
-            places = batch[rows] if groups is None else groups[batch[rows]]
-            state["points"].index_add_(2, places, products(train))
+            train = opened.gradients(self.train.points[batch[rows]], scale * signals[rows, None])
+            found = products(train)
+            if in_order:
+                state["points"].index_add_(0, order, found)
+            else:
+                places = batch[rows] if groups is None else groups[batch[rows]]
+                state["points"].index_add_(2, places, found[order.argsort()])
 
     def signals(self, s: int, batch: Tensor) -> tuple[Tensor, Differentiation]:
         """The derivative of the step's loss by its examples' outputs, (m, k), and the model that was at."""
         parameters = self.run.parameters(self.run.rule.gradient_at(s))
+        outputs = self.model.functional_call(parameters, self.run.x[batch]).requires_grad_()
         with torch.enable_grad():
-            outputs = self.model.functional_call(parameters, self.run.x[batch].clone()).detach()
-            outputs.requires_grad_()
             value = self.run.loss(outputs, self.run.y[batch])
             (signals,) = torch.autograd.grad(value, outputs)
         return signals.flatten(1), self.train.at(parameters)
@@ -218,6 +247,13 @@ class Computation:
         segment = self.segment(s)
         nodes = self.nodes(segment)
         n, k = len(self.x), self.outputs
+        size = sum(value.numel() for value in self.test.leaves.values())
+        needed = COPIES * n * k * size * self.x.element_size()
+        if needed > self.choices.memory:
+            raise InputError(
+                f"memory = {self.choices.memory} bytes was given, but the covectors of {n} points with {k} "
+                f"outputs need {needed}: give at least that, ask about fewer points, or choose fewer modules."
+            )
         psi = {
             name: v.new_empty(n, k, *v.shape)
             for name, v in segment.start.items()
@@ -229,6 +265,13 @@ class Computation:
         on_gradient, on_decay, buffer = self.run.rule.pull_back(s, psi, state["buffer"])
         state["buffer"] = buffer
         return on_gradient, on_decay
+
+    @cached_property
+    def bytes_of_a_pass(self) -> int:
+        """At one point, with both ends of a step, the derivatives by t, and the choices at kinks."""
+        with Meter() as meter:
+            self.model.functional_call(self.run.parameters(0), self.x[:1].clone())
+        return ARRAYS * max(1, meter.peak)
 
     @cached_property
     def rows(self) -> int:

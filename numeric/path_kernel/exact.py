@@ -30,6 +30,7 @@ from numeric.models.memory import GIGABYTE
 from numeric.models.model import plain_attention
 from numeric.models.output_checks import run_or_explain
 from numeric.path_kernel.computation import Choices, Computation, State
+from numeric.path_kernel.influence import influence
 from numeric.path_kernel.quadrature import GaussLegendre, Quadrature
 from numeric.path_kernel.record import Record
 from numeric.path_kernel.segments import rows_have_rules
@@ -166,6 +167,8 @@ class ExactPathKernel:
     def decay(self, x: ArrayLike, store: str | Path | None = None) -> Tensor:
         """What weight decay added to each output: (n, ...) -> (n, k)."""
         with self._open(x) as work:
+            if not work.decays:
+                return work.x.new_zeros(len(work.x), work.outputs)
             return self._finished("decay", work, store, work.decay_only)["decay"]
 
     def predict(self, x: ArrayLike, store: str | Path | None = None) -> Tensor:
@@ -208,6 +211,13 @@ class ExactPathKernel:
         own = scores[rows, which]  # (n, M)
         order = own.abs().sort(dim=1, descending=True, stable=True).indices[:, :count]
         return Top(which, outputs[rows, which], order, own.gather(1, order))
+
+    def influence(self, x: ArrayLike, signals: ArrayLike | None = None) -> Tensor:
+        """What would change if a training point had more weight, (n, ...) -> (n, k, M): see `influence`.
+
+        Attributions say what a point did, and influence what would have happened otherwise: they differ.
+        """
+        return influence(self.run, x, signals, memory=self.memory, progress=self.progress)
 
     # As a kernel machine.
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from numeric.inputs import InputError
+from numeric.inputs import InputError, shown
 from numeric.runs.result import Loss
 
 __all__ = ["content", "digests", "is_mean", "spread"]
@@ -77,8 +77,8 @@ def is_mean(loss: Loss, outputs: Tensor, targets: Tensor) -> bool:
 
 def spread(part: Tensor) -> Tensor:
     """Some of the examples, (n, ...) -> (m, ...), evenly spaced."""
-    places = torch.linspace(0, len(part) - 1, min(len(part), CHECKED)).long()
-    return part[places.to(part.device)]
+    count = min(len(part), CHECKED)
+    return part[torch.linspace(0, len(part) - 1, count, device=part.device).long()]
 
 
 def _slope(loss: Callable[[Tensor, Tensor], Tensor], outputs: Tensor, targets: Tensor) -> Tensor:
@@ -87,8 +87,8 @@ def _slope(loss: Callable[[Tensor, Tensor], Tensor], outputs: Tensor, targets: T
         value = loss(outputs, targets)
     if not isinstance(value, Tensor) or value.ndim or not value.requires_grad:
         raise InputError(
-            f"The loss gave {value!r}, but one number that depends on the outputs is needed: take a mean or "
-            "a sum, and detach nothing."
+            f"The loss gave {shown(value)}, but one number that depends on the outputs is needed: take a "
+            "mean or a sum, and detach nothing."
         )
     return torch.autograd.grad(value, outputs)[0]
 

@@ -159,7 +159,7 @@ class Files:
 
     def require_room(self, steps: int) -> None:
         """Refuse before anything is computed if the disk cannot take so many steps."""
-        needed = self.bytes_per_step * steps
+        needed = self.bytes_per_step * (steps + 1)
         free = shutil.disk_usage(self.place.path).free
         if needed > free:
             raise InputError(

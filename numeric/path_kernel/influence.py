@@ -35,11 +35,10 @@ def influence(
     d f_k(x; w_N) / d q_i at q = 1, where every step minimises the sum over its batch of q_i w_i loss_i
 
     and w_i is 1/|B| for a mean and 1 for a sum. Positive: more weight on the training point i raises output
-    k. Leaving
-    the point out changes the output by about minus this number, which is first order: `retrain` gives the
-    change itself. Nothing is approximated: all steps are followed backwards through the record, momentum
-    and Adam's moments included, with Hessian-vector products of each step's loss. That answers what would
-    have happened; what each point did add to the outputs is another question, which attributions answer.
+    k. Leaving the point out changes the output by about minus this number, which is first order: `retrain`
+    gives the change itself. Nothing is approximated: all steps are followed backwards through the record,
+    momentum and Adam's moments included, with Hessian-vector products of each step's loss. That answers what
+    would have happened; what each point did add to the outputs is another question, of attributions.
 
     record: the run.
     x: points (n, ...) as the model takes them.
@@ -69,12 +68,12 @@ def influence(
         count = ends.count
         size = _rows_at_once(record, ends, memory)
         result = ends.new_zeros(count, len(record.x))
-        chunks = torch.arange(count).split(size)
-        total = len(chunks) * record.steps
+        starts = range(0, count, size)
+        total = len(starts) * record.steps
         with progress_bar(of="steps", show=progress, total=total) as bar:
-            for rows in chunks:
-                adjoint = _Adjoint(record, ends.covectors(rows))
-                shares = result[rows[0] : rows[-1] + 1]
+            for start in starts:
+                shares = result[start : start + size]
+                adjoint = _Adjoint(record, ends.covectors(start, len(shares)))
                 for step in reversed(range(record.steps)):
                     adjoint.step_back(step, shares)
                     bar.update(1)
@@ -102,10 +101,10 @@ class _Ends:
     def new_zeros(self, *shape: int) -> Tensor:
         return self.outputs.detach().new_zeros(shape)
 
-    def covectors(self, rows: Tensor) -> ByName:
-        """The gradients of some outputs by the weights, (r, *shape) by name."""
-        signals = self.new_zeros(len(rows), self.count)
-        signals[torch.arange(len(rows)), rows] = 1
+    def covectors(self, start: int, count: int) -> ByName:
+        """The gradients of so many outputs from one on by the weights, (r, *shape) by name."""
+        signals = self.new_zeros(count, self.count)
+        signals.diagonal(start).fill_(1)
         made = batched_gradient([self.outputs], list(self.at.values()), [signals])
         return dict(zip(self.at, made, strict=True))
 
@@ -128,7 +127,7 @@ def _rows_at_once(record: Record, ends: _Ends, memory: int) -> int:
 def _peak(record: Record, ends: _Ends, count: int) -> int:
     """The memory of the last step, in bytes, for so many outputs."""
     with Meter() as meter:
-        adjoint = _Adjoint(record, ends.covectors(torch.arange(count)))
+        adjoint = _Adjoint(record, ends.covectors(0, count))
         adjoint.step_back(record.steps - 1, ends.new_zeros(count, len(record.x)))
     return meter.peak
 

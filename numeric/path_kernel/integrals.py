@@ -15,12 +15,12 @@ from torch import Tensor
 
 from numeric.path_kernel.quadrature import Nodes
 from numeric.path_kernel.segments import Segment, groups_of
-from numeric.tangents.differentiation import Differentiation
+from numeric.tangents import Differentiation, Gradients
+from numeric.tangents.factored import Part, concatenated
 from numeric.tangents.factors import Dense, Factor, Outer
-from numeric.tangents.gradients import Gradients, Part, concatenated
 
 ELEMENTWISE = 64  # multiplications of matrices in the time of one that is not
-SPREAD = 2  # times as many nodes as another point: then the two are not padded to the same number
+SPREAD = 4  # times as many nodes as another point: then the two are not padded to the same number
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,8 +106,10 @@ def _alike(counts: Tensor, rows: int) -> Iterator[Tensor]:
 def _gradients(opened: Differentiation, segment: Segment, index: Tensor, t: Tensor) -> Gradients:
     flat = segment.x.flatten(1)
     if segment.by_rows and not opened.fallbacks:
-        with segment.row_parameters(segment.start, index, t):
-            return opened.at(segment.start).gradients(flat[index], None)
+        here = opened.at(segment.start)
+        start = {name: ({**here.fixed, **here.leaves})[name] for name in segment.start}
+        with segment.row_parameters(start, index, t):
+            return here.gradients(flat[index], None)
     groups = groups_of(t)
     found = [
         opened.at(segment.at(value)).gradients(flat[index[rows]], None) for value, rows in groups

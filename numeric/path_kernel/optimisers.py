@@ -68,6 +68,8 @@ class BackwardEuler(torch.optim.Optimizer):
 
     `step` needs a closure that clears the gradients, computes the loss and its gradients, and returns the
     loss: it is called several times. Refused is a step whose equation is not solved after so many iterations.
+    Gradients of ReLU networks jump, and then it may have no solution: the iterates go from one side of a kink
+    to the other for ever, at small steps too.
 
     >>> w = torch.nn.Parameter(torch.ones(1, dtype=torch.float64))
     >>> optimizer = BackwardEuler([w], lr=1.0)
@@ -120,7 +122,8 @@ class BackwardEuler(torch.optim.Optimizer):
         _place([p for p, _ in moving], _flat(start))
         raise InputError(
             f"The equation of a step of backward Euler was not solved in {self.iterations} iterations: lower "
-            "lr, or allow more iterations; the weights are as before the step."
+            "lr, allow more iterations, or take a smooth activation, since across the kink of a ReLU there "
+            "may be no solution; the weights are as before the step."
         )
 
 

@@ -54,6 +54,24 @@ class Nodes:
     def __len__(self) -> int:
         return len(self.t)
 
+    @staticmethod
+    def cat(parts: list[Nodes]) -> Nodes:
+        """The nodes of points that follow each other."""
+        if len(parts) == 1:
+            return parts[0]
+        counts = [len(part.integral) for part in parts]
+        shifts = [sum(counts[:k]) for k in range(len(parts))]
+        return Nodes(
+            torch.cat([part.index + shift for part, shift in zip(parts, shifts, strict=True)]),
+            torch.cat([part.t for part in parts]),
+            torch.cat([part.weight for part in parts]),
+            torch.cat([part.integral for part in parts]),
+            torch.cat([part.defect for part in parts]),
+            max(part.count for part in parts),
+            max(part.most for part in parts),
+            torch.cat([part.ends for part in parts]).unique(),
+        )
+
 
 class Quadrature(Protocol):
     """Whatever places nodes on a segment: for each point, and the same for pairs of points."""

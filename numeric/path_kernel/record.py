@@ -8,11 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from numeric.inputs import InputError, whole
+from numeric.inputs import InputError, shown, whole
 from numeric.models import Model
 from numeric.path_kernel.examples import digests
 from numeric.path_kernel.files import FIXED, Files, Place, outline
@@ -51,7 +52,7 @@ class Record:
     @property
     def losses(self) -> Tensor:
         """(N,), of each batch before its step."""
-        return torch.from_numpy(self.files.table[:, 0].copy())
+        return torch.tensor(self.files.table[:, 0], device="cpu")
 
     def parameters(self, step: int) -> dict[str, Tensor]:
         """The weights w_s by name, s from 0 to N: those that training moved."""
@@ -62,8 +63,7 @@ class Record:
         """Which examples step s saw, s from 0 to N - 1: (|B|,)."""
         self._require_step(step, self.steps - 1)
         start, end = (int(one) for one in self.files.table[step, 1:FIXED])
-        index = torch.from_numpy(self.files.batches.rows()[start:end].copy())
-        return index.to(self.x.device)
+        return torch.tensor(self.files.batches.rows()[start:end], device=self.x.device)
 
     def weights(self, step: int) -> Tensor:
         """The factor of each example's loss in the loss of step s, (|B|,): 1/|B| for a mean, 1 for a sum."""
@@ -114,7 +114,7 @@ def load(
     ...     again.steps, torch.equal(again.parameters(3)["weight"], run.parameters(3)["weight"])
     (3, True)
     """
-    return opened(Files.opened(Place(store)), model, loss, data)
+    return opened(Files.opened(Place(store)), require_model(model), loss, require_pair(data))
 
 
 def opened(files: Files, model: nn.Module, loss: Loss, data: tuple[Tensor, Tensor]) -> Record:
@@ -127,6 +127,22 @@ def opened(files: Files, model: nn.Module, loss: Loss, data: tuple[Tensor, Tenso
     _set(record.model, record.parameters(0))
     require_same_losses(record)
     return record
+
+
+def require_model(model: Any) -> nn.Module:
+    if not isinstance(model, nn.Module):
+        raise InputError(f"model = {shown(model)} was given, but a torch.nn.Module is needed.")
+    return model
+
+
+def require_pair(data: Any) -> tuple[Tensor, Tensor]:
+    if not (
+        isinstance(data, tuple | list)
+        and len(data) == 2
+        and all(isinstance(d, Tensor) for d in data)
+    ):
+        raise InputError("data must be a pair of tensors (inputs, targets), examples first.")
+    return data[0], data[1]
 
 
 def _set(model: nn.Module, parameters: Mapping[str, Tensor]) -> None:

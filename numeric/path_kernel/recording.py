@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,18 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from numeric.inputs import InputError, resolve, whole
+from numeric.inputs import InputError, resolve, shown, whole
 from numeric.models import Model
 from numeric.path_kernel.examples import digests, is_mean, spread
 from numeric.path_kernel.files import Files, Head, Place, outline
-from numeric.path_kernel.record import Record, opened, require_same_losses, require_same_model
+from numeric.path_kernel.record import (
+    Record,
+    opened,
+    require_model,
+    require_pair,
+    require_same_losses,
+    require_same_model,
+)
 from numeric.path_kernel.update_rules import Group, kind_of, numbers_of
 from numeric.runs import Batch, train
 from numeric.runs.result import Loss
@@ -71,9 +79,10 @@ def record(
     (3, -0.1, [0.05, 0.05])
     """
     whole("steps", steps)
+    _require_loss_function(loss)
     where, place = resolve(device), Place(store)
     place.path.mkdir(parents=True, exist_ok=True)
-    x, y = _require_pair(data)
+    x, y = require_pair(data)
     modes = [part.training for part in model.modules()] if isinstance(model, nn.Module) else []
     step = _RecordedStep(place, loss, (x.to(where), y.to(where)), steps, every, modes)
     run = train(
@@ -110,7 +119,7 @@ class _RecordedStep:
                 model, self.loss, optimizer, self.place, steps=self.steps, resume=batch.step
             )
             x, y = self.data
-            self.new = self.recorder.new_examples(x, y, torch.arange(len(x)))
+            self.new = self.recorder.new_examples(x, y, range(len(x)))
             if batch.step:
                 files = self.recorder.files
                 require_same_losses(Record(model, self.loss, x, y, files.steps, files))
@@ -128,14 +137,17 @@ class _RecordedStep:
 class Recorder:
     """Records the steps of a training loop of one's own.
 
-    recorder = Recorder(model, loss, optimizer, store); then recorder.step(x, y, index) for every batch, in
-    place of zero_grad, backward and step; then run = recorder.record((x, y)).
+    `step(x, y, index)` takes the place of zero_grad, backward and step; `record((x, y))` is what there is.
 
-    model, loss: as `record` takes them. optimizer: a torch optimiser of the model's parameters, with a
-    rule, that has made no step yet. store: a folder, or None for a temporary one. steps: how many are
-    planned, if that is known: then room on the disk is required in advance. resume: the step from which to
-    go on with a record in the folder; later ones are dropped. Model and optimiser must have been restored
-    to that step. Without it, a folder that holds a record is refused.
+    model, loss: as `record` takes them.
+    optimizer: a torch optimiser of the model's parameters, with a rule, that has made no step yet.
+    store: a folder, or None for a temporary one that is removed when nothing uses it.
+    steps: how many are planned, if that is known: room on the disk is then required in advance.
+    resume: the number of steps after which to go on with a record in the folder; later ones are dropped.
+        Model and optimiser must have been restored to that step.
+
+    Refused are what `record` refuses, a folder that holds a record unless it is resumed, and weights other
+    than those of the step to resume.
 
     >>> x = torch.linspace(-1, 1, 20, dtype=torch.float64)[:, None]
     >>> net = nn.Linear(1, 1).double()
@@ -156,7 +168,8 @@ class Recorder:
         steps: int | None = None,
         resume: int = 0,
     ) -> None:
-        self.model, self.loss, self.optimizer = model, loss, optimizer
+        _require_loss_function(loss)
+        self.model, self.loss, self.optimizer = require_model(model), loss, optimizer
         self.kind = kind_of(optimizer)
         self.place = store if isinstance(store, Place) else Place(store)
         self.planned = 0 if steps is None else whole("steps", steps)
@@ -164,11 +177,12 @@ class Recorder:
         self.known: dict[int, bytes] = {}
         self._files: Files | None = None
         self._names = {p: name for name, p in model.named_parameters()}
-        self._last = torch.empty(0)  # the weights after the last step, one after another
+        self._last = torch.empty(0, device="cpu")  # all weights after the last step
         self._moments: Tensor | None = None
         self._thread = ThreadPoolExecutor(1, "record")  # writes while the next step is computed
         self._pending: Future[None] | None = None
-        if self.done:
+        self._reopened = self.done > 0
+        if self._reopened:
             self._reopen()
         elif optimizer.state:
             raise InputError(
@@ -193,20 +207,24 @@ class Recorder:
         Returned is the loss before the step. Refused are parameters that something else has changed since
         the last step, and an example that differs from what it was before, as augmented ones do.
         """
+        if not isinstance(index, Tensor) or index.ndim != 1 or index.is_floating_point():
+            raise InputError(
+                f"index = {shown(index)} was given, but a tensor of whole numbers (n,) is needed."
+            )
         if not len(x) == len(y) == len(index):
             raise InputError(
                 f"{len(x)} inputs, {len(y)} targets and {len(index)} indices were given: give as "
                 "many of each."
             )
-        return self.recorded(x, y, index, self.new_examples(x, y, index))
+        return self.recorded(x, y, index, self.new_examples(x, y, index.tolist()))
 
     def record(self, data: tuple[Tensor, Tensor]) -> Record:
         """What has been recorded so far, with all training points (x, y), (M, ...) each."""
-        return opened(self.files, self.model, self.loss, _require_pair(data))
+        return opened(self.files, self.model, self.loss, require_pair(data))
 
-    def new_examples(self, x: Tensor, y: Tensor, index: Tensor) -> dict[int, bytes]:
+    def new_examples(self, x: Tensor, y: Tensor, index: Iterable[int]) -> dict[int, bytes]:
         """The hashes of examples that are new; those that have changed are refused."""
-        now = {i: row.tobytes() for i, row in zip(index.tolist(), digests(x, y), strict=True)}
+        now = {i: row.tobytes() for i, row in zip(index, digests(x, y), strict=True)}
         changed = [i for i, digest in now.items() if self.known.get(i, digest) != digest]
         if changed:
             raise InputError(
@@ -219,6 +237,8 @@ class Recorder:
         """`step` for examples that were looked at; `new` has the hashes of those that are not written yet."""
         if self._files is None:
             self.begin(x, y)
+        elif self._reopened:
+            self._go_on()
         self._require_unmoved()
         numbers = [numbers_of(self.kind, group) for group in self.optimizer.param_groups]
         value = self._move(x, y)
@@ -251,7 +271,7 @@ class Recorder:
         self.place.path.mkdir(parents=True, exist_ok=True)
         head.write(self.place.path)
         self._files = Files(self.place, head)
-        self._files.require_room(self.planned + 1)
+        self._files.require_room(self.planned)
         self._remember()
         self._fixed = {name: before[name] for name in self._versions(set(self._moving))}
         self._files.weights.append(self._last)
@@ -315,12 +335,17 @@ class Recorder:
                 f"The model's weights are not those of step {self.done} in {self.place.path}: restore them "
                 "first."
             )
-        files.truncate(self.done)
         files.require_room(max(self.planned - self.done, 0))
-        if self.planned > files.head.steps:
-            files.head = Head.from_fields(files.head.fields() | {"steps": self.planned})
-            files.head.write(self.place.path)
         self._files, self._head, self.known = files, files.head, files.digests()
+
+    def _go_on(self) -> None:
+        """Drop the steps that come after those that were done, when the first of them is made again."""
+        self._reopened = False
+        files = self.files
+        files.truncate(self.done)
+        if self.planned > files.head.steps:
+            files.head = replace(files.head, steps=self.planned)
+            files.head.write(self.place.path)
 
     def _remember(self) -> None:
         """Keep the weights as they are now."""
@@ -340,7 +365,7 @@ class Recorder:
         now = self._versions(set(self._moving))
         changed = [name for name, version in self._fixed.items() if now.get(name) != version]
         for p, last in zip(self._moving, self._split(self._last), strict=True):
-            if not torch.equal(p.detach().flatten(), last):
+            if not _equal(p.detach().flatten(), last):
                 changed.append(self._names[p])
         if changed:
             raise InputError(
@@ -382,8 +407,8 @@ class Recorder:
     def _require_loss(self, value: Tensor) -> Tensor:
         if not isinstance(value, Tensor) or value.ndim or not value.requires_grad:
             raise InputError(
-                f"The loss gave {value!r}, but one number that depends on the parameters is needed: take a "
-                "mean or a sum, and detach nothing."
+                f"The loss gave {shown(value)}, but one number that depends on the parameters is needed: "
+                "take a mean or a sum, and detach nothing."
             )
         return value
 
@@ -421,16 +446,19 @@ class Recorder:
         return state["max_exp_avg_sq"] if "max_exp_avg_sq" in state else state["exp_avg_sq"]
 
 
+def _equal(one: Tensor, other: Tensor) -> bool:
+    if one.device.type == "cpu":  # where torch.equal takes five times as long
+        return np.array_equal(one.numpy(), other.numpy())
+    return torch.equal(one, other)
+
+
 def _set_modes(model: nn.Module, modes: list[bool]) -> None:
     for part, training in zip(model.modules(), modes, strict=True):
         part.training = training
 
 
-def _require_pair(data: Any) -> tuple[Tensor, Tensor]:
-    if not (
-        isinstance(data, tuple | list)
-        and len(data) == 2
-        and all(isinstance(d, Tensor) for d in data)
-    ):
-        raise InputError("data must be a pair of tensors (inputs, targets), examples first.")
-    return data[0], data[1]
+def _require_loss_function(loss: Any) -> None:
+    if not callable(loss):
+        raise InputError(
+            f"loss = {shown(loss)} was given, but a function of outputs and targets is needed."
+        )

@@ -48,16 +48,8 @@ ELEMENTWISE = {
 MATRIX_PRODUCTS = {torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.mm, Tensor.mm}
 NORMALISATIONS = {"layer_norm", "group_norm", "batch_norm", "instance_norm", "rms_norm"}
 
-PROPERTIES = {
-    "__get__",
-    "size",
-    "dim",
-    "numel",
-    "is_floating_point",
-    "detach",
-    "requires_grad_",
-    "data_ptr",
-}
+PROPERTIES = {"__get__", "size", "dim", "numel", "is_floating_point"}
+SAME_MEMORY = {"detach", "requires_grad_", "flatten", "view", "reshape"}
 
 
 class NoRowRule(Exception):
@@ -83,6 +75,13 @@ class Segment:
     def of(cls, model: Model, start: Parameters, stop: Parameters, x: Tensor) -> Segment:
         """The segment, after a pass at two points that tells whether rows can have a t of their own."""
         return cls(model, start, stop, x, rows_have_rules(model, start, x))
+
+    def at_points(self, rows: Tensor) -> Segment:
+        """The same segment at some of the points."""
+        if len(rows) == len(self.x):
+            return self
+        end = self.outputs_at_end[rows]
+        return Segment(self.model, self.start, self.stop, self.x[rows], self.by_rows, end)
 
     @cached_property
     def step(self) -> Parameters:
@@ -258,19 +257,28 @@ class RowParameters(TorchFunctionMode):
         recorder: SwitchRecorder | None = None,
     ) -> None:
         super().__init__()
-        self.t, self.rows, self.recorder = t, rows, recorder
-        self.moves = {_key(value): step[name] for name, value in start.items()}
+        self.t, self.rows, self.recorder, self.step = t, rows, recorder, step
+        # By identity, with the tensor itself, so that no other one gets its number.
+        self.names = {id(value): (name, value) for name, value in start.items()}
+        self.views: dict[int, Tensor] = {}  # the batch, and views of all of it
 
     @cached_property
     def batch(self) -> Tensor:
         """The rows x[index], of which the model may overwrite this copy."""
-        return self.rows.x[self.rows.index]
+        batch = self.rows.x[self.rows.index]
+        self.views[id(batch)] = batch
+        return batch
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if self.recorder is not None:
             self.recorder.note(func, args, kwargs)
-        if _only_reads(func) or not self._uses_parameters(args, kwargs):
+        name = getattr(func, "__name__", "")
+        if name in PROPERTIES or name in SAME_MEMORY:
+            return self._alias(func, args, kwargs, name in SAME_MEMORY)
+        if name == "hardsigmoid":  # whose slope torch has as 1/6 in float32, also in float64
+            return F.relu6(args[0] + 3) / 6
+        if not self._uses_parameters(args, kwargs):
             return func(*args, **kwargs)
         if func in LINEAR_IN_PARAMETERS:
             return self._linear(func, args, kwargs)
@@ -279,20 +287,20 @@ class RowParameters(TorchFunctionMode):
         if (
             func in MATRIX_PRODUCTS
             and not kwargs
-            and _key(args[0]) not in self.moves
+            and not self._moves(args[0])
             and args[1].ndim == 2
         ):
             left, right = args
-            return func(left, right) + self._scaled(func(left, self.moves[_key(right)]))
-        if getattr(func, "__name__", "") in NORMALISATIONS:
+            return func(left, right) + self._scaled(func(left, self.step[self.names[id(right)][0]]))
+        if name in NORMALISATIONS:
             return self._normalised(func, args, kwargs)
-        if getattr(func, "__name__", "") == "prelu":
+        if name == "prelu":
             return self._prelu(*args, **kwargs)
         raise NoRowRule
 
     def _uses_parameters(self, args: Any, kwargs: Mapping[str, Any]) -> bool:
         for value in (*args, *kwargs.values()):
-            if isinstance(value, Tensor) and _key(value) in self.moves:
+            if self._moves(value):
                 return True
             if isinstance(value, list | tuple) and self._uses_parameters(value, {}):
                 return True
@@ -306,80 +314,90 @@ class RowParameters(TorchFunctionMode):
         bound = dict(zip(LINEAR_IN_PARAMETERS[func], args, strict=False)) | kwargs
         rest = args[3:]
         x, weight, bias = bound.pop("input"), bound.pop("weight"), bound.pop("bias", None)
-        if _key(x) in self.moves or len(x) != len(self.t):
+        if self._moves(x) or len(x) != len(self.t):
             raise NoRowRule
-        move = self.moves.get(_key(weight))
-        shift = None if bias is None else self.moves.get(_key(bias))
-        if move is None and shift is None:
-            return func(x, weight, bias, *rest, **bound)
+        names = tuple(self._name(part) for part in (weight, bias))
+        move, shift = (None if name is None else self.step[name] for name in names)
         move = torch.zeros_like(weight) if move is None else move
-        return self._affine(
-            partial(_call_with, func, rest, bound), x, (weight, bias), (move, shift)
-        )
+        call = partial(_call_with, func, rest, bound)
+        return self._affine(call, x, names, (weight, bias), (move, shift))
 
-    def _affine(self, call: Any, x: Tensor, start: tuple, step: tuple) -> Tensor:
+    def _affine(self, call: Any, x: Tensor, names: tuple, start: tuple, step: tuple) -> Tensor:
         """call(x, start) + t call(x, step), and its derivative in forward mode, which torch's own would take
         four times as long for."""
+        at_points = self._is_batch(x)
         (x, x_dot), (t, t_dot) = forward_mode.unpack_dual(x), forward_mode.unpack_dual(self.t)
         start, start_dot = zip(
             *((None, None) if p is None else forward_mode.unpack_dual(p) for p in start),
             strict=True,
         )
-        at_points = self._is_batch(x)
-        of = partial(self._at_points, call, x) if at_points else partial(call, x)
-        moved = of(*step)
+
+        def of(key: str | None, *parameters: Tensor | None) -> Tensor:
+            return (
+                self._at_points(call, x, (key, *names), parameters)
+                if at_points
+                else call(x, *parameters)
+            )
+
+        moved = of("step", *step)
         t = t.reshape(-1, *(1,) * (moved.ndim - 1))
-        value = torch.addcmul(of(*start), t, moved)
+        value = torch.addcmul(of("start", *start), t, moved)
         tangents = []
         if t_dot is not None:
             tangents.append(t_dot.view_as(t) * moved)
         if x_dot is not None:
             tangents += [call(x_dot, start[0], None), t * call(x_dot, step[0], None)]
         if start_dot[0] is not None:
-            tangents.append(of(*start_dot))
+            tangents.append(of(None, *start_dot))
         elif start_dot[1] is not None:
-            tangents.append(of(torch.zeros_like(start[0]), start_dot[1]))
+            tangents.append(of(None, torch.zeros_like(start[0]), start_dot[1]))
         return forward_mode.make_dual(value, sum(tangents)) if tangents else value
 
-    def _is_batch(self, x: Tensor) -> bool:
-        """Whether x is the batch as it was given, or a view of all of it."""
-        return (
-            "batch" in vars(self)
-            and x.data_ptr() == self.batch.data_ptr()
-            and x._version == self.batch._version == 0
-            and len(x) == len(self.batch)
-            and x.numel() == self.batch.numel()
-            and x.is_contiguous()
-        )
+    def _alias(self, func: Any, args: tuple, kwargs: dict, same: bool) -> Any:
+        """A function that reads a property, or gives the `same` memory back: then it is the same tensor."""
+        value = func(*args, **kwargs)
+        if not isinstance(value, Tensor) or not isinstance(args[0], Tensor):
+            return value
+        if self._moves(args[0]):
+            if not same or value.shape != args[0].shape:  # such as its transpose
+                raise NoRowRule
+            self.names[id(value)] = (self.names[id(args[0])][0], value)
+        elif same and id(args[0]) in self.views and value.is_contiguous():
+            self.views[id(value)] = value
+        return value
 
-    def _at_points(self, call: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        """call(x, weight, bias) from the points that the rows of x repeat."""
-        points = self.rows.x
-        if len(self.batch) <= len(points) and torch.is_grad_enabled():
-            return call(x, weight, bias)
-        key = (_key(weight), None if bias is None else _key(bias), x.shape[1:])
-        value = None if torch.is_grad_enabled() else self.rows.known.get(key)
+    def _is_batch(self, x: Tensor) -> bool:
+        """Whether x is the batch as it was given, or a view of all of it with its rows."""
+        return id(x) in self.views and x._version == 0 and len(x) == len(self.t)
+
+    def _at_points(self, call: Any, x: Tensor, key: tuple, parameters: tuple) -> Tensor:
+        """call(x, *parameters) from the points that the rows of x repeat."""
+        points, (kind, *_) = self.rows.x, key
+        key = (*key, x.shape[1:])
+        known = kind is not None and not torch.is_grad_enabled()
+        value = self.rows.known.get(key) if known else None
         if value is None:
-            value = call(points.reshape(len(points), *x.shape[1:]), weight, bias)
-            if not torch.is_grad_enabled():
+            value = call(points.reshape(len(points), *x.shape[1:]), *parameters)
+            if known:
                 self.rows.known[key] = value
         return value[self.rows.index]
 
     def _expanded(self, args: tuple) -> list[Any]:
         """Parameters among the two arguments of an elementwise operation, with a row axis."""
-        ndims = [
-            part.ndim for part in args if isinstance(part, Tensor) and _key(part) not in self.moves
-        ]
+        ndims = [part.ndim for part in args if isinstance(part, Tensor) and not self._moves(part)]
         if len(args) != 2 or not ndims:
             raise NoRowRule
         return [self._rows_of(part, max(ndims)) if self._moves(part) else part for part in args]
 
     def _moves(self, value: Any) -> bool:
-        return isinstance(value, Tensor) and _key(value) in self.moves
+        return id(value) in self.names
+
+    def _name(self, value: Any) -> str | None:
+        return self.names[id(value)][0] if id(value) in self.names else None
 
     def _rows_of(self, value: Tensor, ndim: int) -> Tensor:
         """start + t step of a parameter that meets tensors (e, ...) of so many axes."""
-        move = self.moves[_key(value)]
+        move = self.step[self.names[id(value)][0]]
         if value.ndim == ndim and value.shape[0] == 1:
             value, move = value[0], move[0]
         if value.ndim >= ndim:
@@ -423,13 +441,3 @@ class RowParameters(TorchFunctionMode):
         slope = rows.reshape(len(rows), -1, *(1,) * (x.ndim - 2))
         above = F.relu(x)
         return above + slope * (x - above)
-
-
-def _key(value: Tensor) -> tuple[int, torch.Size]:
-    """What a tensor shares with its detached copies and duals, and with no other parameter."""
-    return value.data_ptr(), value.shape
-
-
-def _only_reads(func: Any) -> bool:
-    """Whether a function reads a property, such as a shape, or gives the same memory back."""
-    return getattr(func, "__name__", "") in PROPERTIES

@@ -6,9 +6,9 @@ g = tangents.gradients(model, x, signals)       # g.inner(h), g.along(directions
 with tangents.differentiation(model, x) as run: run.at(parameters).gradients(run.points)    # many times
 """
 
-from numeric.tangents.differentiation import Differentiation, differentiation, gradients
-from numeric.tangents.gradients import Gradients
-from numeric.tangents.ntk import EmpiricalNTK, WithoutRule, ntk
+from numeric.tangents.differentiated import Differentiation, differentiation, gradients
+from numeric.tangents.factored import Gradients
+from numeric.tangents.kernel import EmpiricalNTK, WithoutRule, ntk
 
 __all__ = [
     "Differentiation", "EmpiricalNTK", "Gradients", "WithoutRule", "differentiation", "gradients", "ntk",

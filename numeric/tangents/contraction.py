@@ -16,9 +16,9 @@ from torch import Tensor
 
 from numeric.inputs import InputError
 from numeric.kernels.threads import each, sharing
-from numeric.tangents.factors import Dense, Factor, Outer, Picked
+from numeric.tangents.factors import Dense, Factor, Outer, Picked, outer_products
 
-ROWS = 400  # of a tile: its product and its sum stay in the cache
+ROWS, COLUMNS = 256, 1024  # of a tile: its product and its sum stay in the cache
 Pair = tuple[Factor, Factor]
 F = TypeVar("F", Outer, Dense)
 
@@ -37,7 +37,7 @@ def inner(pairs: Sequence[Pair], memory: int) -> Tensor:
             dense.append((a, b))
         elif isinstance(a, Outer) and isinstance(b, Outer) and a.is_single and b.is_single:
             single.append((a, b))
-        else:
+        elif a.positions and b.positions:
             others.append((a, b))
     if dense or single:
         values = [_both(lambda side: _rows(side.values), a, b) for a, b in dense]
@@ -95,11 +95,12 @@ def _add_tiles(
     """Add S S'^T times A A'^T, and D D'^T, to a result (c n, e m); with `first`, it is overwritten."""
     n, m = points
     signals = [_both(lambda side: _rows(side.signals), a, b) for a, b in singles]
-    rows, columns = _tiles(len(result), n), _tiles(result.shape[1], m)
+    wide = COLUMNS if m <= ROWS else ROWS  # where points are split, columns start as rows do
     pairs = [
         (r, q)
-        for (i, r), (j, q) in product(enumerate(rows), enumerate(columns))
-        if not symmetric or i <= j
+        for r in _tiles(len(result), n, ROWS)
+        for q in _tiles(result.shape[1], m, wide, r.start - r.start % m if symmetric else 0)
+        if not symmetric or q.start >= r.start
     ]
     with sharing(result.device) as threads:
         grams: list[Tensor] = [result.new_empty(0)] * len(singles)
@@ -113,30 +114,37 @@ def _add_tiles(
         def tile(k: int, _: int) -> None:
             r, q = pairs[k]
             block = result[r, q]
-            total = block.new_zeros(block.shape) if first else block.contiguous()
+            total = None if first else block.clone(memory_format=torch.contiguous_format)
             for (a, b), both in zip(signals, grams, strict=True):
-                part = (a[r] @ b[q].T).view(-1, min(n, len(block)), *_split(block.shape[1], m))
+                part = a[r] @ b[q].T
+                by_point = part.view(-1, min(n, len(part)), *_split(part.shape[1], m))
                 scale = both[_within(r, n), None, _within(q, m)]
-                total.view_as(part).addcmul_(part, scale)
+                if total is None:
+                    by_point.mul_(scale)
+                    total = part
+                else:
+                    total.view_as(by_point).addcmul_(by_point, scale)
             for a, b in dense:
-                total.addmm_(a[r], b[q].T)
+                total = a[r] @ b[q].T if total is None else total.addmm_(a[r], b[q].T)
+            assert total is not None
             block.copy_(total)
-            if symmetric and r != q:
-                result[q, r] = block.T
+            if symmetric:
+                result[q, r] = total.T
 
         each(gram, len(grams), threads)
         each(tile, len(pairs), threads)
 
 
-def _tiles(count: int, points: int) -> list[slice]:
-    """Rows (c, n) in tiles: all points of some signals, or some points of one signal."""
-    if points <= ROWS:
-        step = points * max(1, ROWS // points)
-        return [slice(k, min(k + step, count)) for k in range(0, count, step)]
-    step = math.ceil(points / math.ceil(points / ROWS))
+def _tiles(count: int, points: int, size: int, start: int = 0) -> list[slice]:
+    """Rows (c, n) from a signal's first on, in tiles: all points of some signals, or some of one signal."""
+    if points <= size:
+        signals = (count - start) // points
+        step = points * math.ceil(signals / math.ceil(signals / (size // points)))
+        return [slice(k, min(k + step, count)) for k in range(start, count, step)]
+    step = math.ceil(points / math.ceil(points / size))
     return [
-        slice(start + k, start + min(k + step, points))
-        for start in range(0, count, points)
+        slice(first + k, first + min(k + step, points))
+        for first in range(start, count, points)
         for k in range(0, points, step)
     ]
 
@@ -225,7 +233,7 @@ def _dense_blocks(one: Outer, other: Outer, memory: int) -> Iterator[tuple[Tenso
     for k in range(0, outputs, step):
         some = slice(k, k + step)
         yield _both(
-            lambda side, some=some: _rows(side.signals[..., some].mT @ side.inputs[:, None]),
+            lambda side, some=some: _rows(outer_products(side.signals[..., some], side.inputs)),
             one, other,
         )  # fmt: skip
     if one.bias:
@@ -278,7 +286,7 @@ def squares(pairs: Sequence[Pair], memory: int) -> Tensor:
     """The sum over pairs and signals of the inner products at equal points, (n,)."""
     positions = max(factor.positions for pair in pairs for factor in pair)
     (n, c), like = pairs[0][0].counts, pairs[0][0].like
-    step = max(1, memory // (4 * like.element_size() * c * positions**2))
+    step = max(1, memory // (4 * like.element_size() * c * max(1, positions) ** 2))
     return torch.cat(
         [
             sum((_squares(a[k : k + step], b[k : k + step]) for a, b in pairs), like.new_zeros(()))

@@ -62,9 +62,15 @@ class Outer:
         return replace(self, signals=self.signals[rows], inputs=self.inputs[rows])
 
     def dense(self) -> Dense:
-        weight = (self.signals.mT @ self.inputs[:, None]).flatten(2)
-        values = torch.cat([weight, self._bias_gradient()], 2) if self.bias else weight
-        return Dense(values, self.shape, self.bias)
+        (n, c), size = self.counts, math.prod(self.shape)
+        if not self.bias:
+            values = outer_products(self.signals, self.inputs).flatten(2)
+            return Dense(values, self.shape, bias=False)
+        values = self.like.new_empty(n, c, size + self.groups * self.signals.shape[4])
+        for k in range(c):  # one after the other, so that two copies of all are not held
+            values[:, k, :size] = outer_products(self.signals[:, k, None], self.inputs).flatten(1)
+        values[:, :, size:] = self._bias_gradient()
+        return Dense(values, self.shape, bias=True)
 
     def _bias_gradient(self) -> Tensor:
         return self.signals.sum(3).flatten(2)  # (n, c, g o)
@@ -208,6 +214,20 @@ class Dense:
 
 
 Factor = Outer | Picked | Dense
+
+
+def outer_products(signals: Tensor, inputs: Tensor) -> Tensor:
+    """The sums over positions of (n, c, g, P, o) times (n, g, P, a): (n, c, g, o, a).
+
+    Signals are taken one by one: a product of all would copy the inputs for each of them.
+    """
+    if inputs.shape[2] == 1:
+        return signals.mT * inputs[:, None]
+    n, c, g, _, o = signals.shape
+    result = inputs.new_empty(n, c, g, o, inputs.shape[3])
+    for k in range(c):
+        result[:, k] = signals[:, k].mT @ inputs
+    return result
 
 
 def nothing(shape: torch.Size, bias: int | None, counts: torch.Size, like: Tensor) -> Outer:

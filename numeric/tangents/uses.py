@@ -115,9 +115,12 @@ def _convolution(arguments: Mapping[str, Any], inputs: Tensor, signals: Tensor) 
     for k in range(d):
         reach = dilation[k] * (kernel[k] - 1) + 1
         windows = windows.unfold(3 + k, reach, stride[k])[..., :: dilation[k]]
-    # (n, r, channels, *out, *kernel) -> (n, g, r, *out, channels / g, *kernel)
-    windows = windows.unflatten(2, (groups, channels // groups)).movedim(2, 1).movedim(3, 3 + d)
-    positions = windows.reshape(n, groups, -1, channels // groups * math.prod(kernel))
+    # (n, r, g, channels / g, *out, *kernel) -> (n, g, channels / g, *kernel, r, *out): positions last in
+    # memory, as they are in the input
+    windows = windows.unflatten(2, (groups, channels // groups))
+    axes = range(windows.ndim)
+    windows = windows.permute(0, 2, 3, *axes[4 + d :], 1, *axes[4 : 4 + d])
+    positions = windows.reshape(n, groups, channels // groups * math.prod(kernel), -1).mT
     by_group = signals.unflatten(3, (groups, -1)).movedim(3, 2).movedim(4, -1)
     return _outer(by_group.flatten(3, -2), positions, arguments)
 

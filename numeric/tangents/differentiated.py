@@ -20,14 +20,15 @@ from torch.func import vjp, vmap
 
 from numeric.inputs import ArrayLike, InputError, as_numbers, shown, whole
 from numeric.models import Meter, Model, ModelLike
-from numeric.models.memory import GIGABYTE
+from numeric.models.memory import GIGABYTE, keep_memory
 from numeric.models.output_checks import farthest
 from numeric.tangents import contraction
+from numeric.tangents.factored import Gradients, Part, concatenated, formed
 from numeric.tangents.factors import Dense, Factor, Outer, merged, nothing
-from numeric.tangents.gradients import Gradients, Part, concatenated, formed
 from numeric.tangents.uses import Recorder, Use, batch_axis, by_example
 
 AGREEMENT = 1e3  # roundings by which the square of a gradient may differ from autograd's
+GENEROUS = 16  # what is needed at a point in units of the factors of all signals
 STEP = 1e-3  # to a second point, if all points are equal
 
 K = TypeVar("K")
@@ -61,7 +62,7 @@ def gradients(
     """
     whole("memory", memory)
     count = signals.shape[1] if isinstance(signals, Tensor) and signals.ndim == 3 else None
-    with differentiation(model, x, parameters, modules, count) as run:
+    with differentiation(model, x, parameters, modules, count, memory) as run:
         signals = run.require_signals(signals)
         return concatenated(
             [
@@ -78,24 +79,26 @@ def differentiation(
     parameters: Mapping[str, Tensor] | None = None,
     modules: str | Iterable[str] | None = None,
     signals: int | None = None,
+    memory: int = 2 * GIGABYTE,
 ) -> Iterator[Differentiation]:
     """Open a model at points x (n, ...), to be differentiated by its trainable parameters.
 
     Inside, `run.gradients(points, signals)` may be called many times, also `run.at(parameters)` at other
-    values; `signals` is the number of signals for which memory is planned, by default that of the outputs.
+    values; `signals` is the number of signals for which `memory` is planned, by default that of the outputs.
 
     >>> net = torch.nn.Linear(3, 2).double()
     >>> with differentiation(net, torch.ones(5, 3, dtype=torch.float64)) as run:
     ...     run.gradients(run.points[:4]).inner(run.gradients(run.points)).shape
     torch.Size([4, 2, 5, 2])
     """
+    keep_memory()
     model, x = Model.of(model), as_numbers("x", x)
     own, chosen = model.parameters(trainable=False), model.parameters(modules=modules)
     with model.on(x) as f:
         fixed = {name: value.detach() for name, value in own.items() if name not in chosen}
         values = _leaves(chosen)
         run = Differentiation(model, f.points, x.shape[1:], f.count, values, fixed)
-        yield run.at(parameters or {}).with_rules(f.count if signals is None else signals)
+        yield run.at(parameters or {}).with_rules(signals or f.count, memory)
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +140,19 @@ class Differentiation:
 
     def gradients(self, points: Tensor, signals: Tensor | None = None) -> Gradients:
         """The gradients at points (n, d) of signals (n, c, k), by default of all outputs."""
-        return self._from(self.trace(points), points, signals)
+        if signals is None:
+            one = torch.eye(self.outputs, device=points.device, dtype=points.dtype)
+            signals = one.expand(len(points), -1, -1)
+        run = self.trace(points)
+        ruled = [name for name in self.leaves if name not in self.fallbacks]
+        with torch._C.DisableTorchFunction():
+            back = run.backwards(signals.transpose(0, 1)) if ruled else []
+            parts = run.parts(ruled, self.leaves, self.axes, back, signals.shape[:2])
+        if self.fallbacks:
+            dense = self._per_example(points, signals)
+            parts += tuple(formed(name, value) for name, value in dense.items())
+        shapes = {name: value.shape for name, value in self.leaves.items()}
+        return Gradients(parts, len(points), signals.shape[1], self.fallbacks, shapes)
 
     def trace(self, points: Tensor) -> Trace:
         """Run the model at points (n, d), and record where the parameters are used."""
@@ -149,31 +164,26 @@ class Differentiation:
         batch = points.reshape(-1, *self.shape).clone()  # which the model may overwrite
         return self.model.functional_call({**self.fixed, **values}, batch).flatten(1)
 
-    def _from(self, run: Trace, points: Tensor, signals: Tensor | None) -> Gradients:
-        if signals is None:
-            one = torch.eye(self.outputs, device=points.device, dtype=points.dtype)
-            signals = one.expand(len(points), -1, -1)
-        ruled = [name for name in self.leaves if name not in self.fallbacks]
-        back = run.backwards(signals.transpose(0, 1)) if ruled else []
-        parts = run.parts(ruled, self.leaves, self.axes, back, signals.shape[:2])
-        if self.fallbacks:
-            dense = self._per_example(points, signals)
-            parts += tuple(formed(name, value) for name, value in dense.items())
-        shapes = {name: value.shape for name, value in self.leaves.items()}
-        return Gradients(parts, len(points), signals.shape[1], self.fallbacks, shapes)
+    def with_rules(self, signals: int, memory: int) -> Differentiation:
+        """The same after it was tried which parameters have a rule, and how much memory a point needs.
 
-    def with_rules(self, signals: int) -> Differentiation:
-        """The same after it was tried which parameters have a rule, and how much memory a point needs."""
+        Memory is measured, unless all layers keep their signals and a generous estimate from the factors of
+        one signal fits.
+        """
         pair = torch.stack(_two_points(self.points))
-        meter = Meter()
-        with meter:
-            one = self.trace(pair[:1])
-        two = self.trace(pair)
-        axes = _batch_axes(one, two)
-        fallbacks = tuple(self.leaves) if axes is None else two.without_rule(self.leaves, axes)
-        ruled = replace(self, axes=axes or (), fallbacks=fallbacks)
-        with meter:
-            kept = ruled._from(one, pair[:1], pair.new_ones(1, signals, self.outputs)).bytes
+        one, two = self.trace(pair[:1]), self.trace(pair)
+        with torch._C.DisableTorchFunction():  # what is computed here needs no repaired operations
+            axes = _batch_axes(one, two)
+            checked = (
+                Check((), tuple(self.leaves)) if axes is None else two.check(self.leaves, axes)
+            )
+        kept = peak = GENEROUS * signals * sum(f.bytes for p in checked.parts for f in p.factors)
+        ruled = replace(self, axes=axes or (), fallbacks=checked.fallbacks, peak=peak, kept=kept)
+        factored = all(isinstance(f, Outer) for p in checked.parts for f in p.factors)
+        if factored and not ruled.fallbacks and peak * len(self.points) <= memory // 4:
+            return ruled
+        with Meter() as meter:
+            kept = ruled.gradients(pair[:1], pair.new_ones(1, signals, self.outputs)).bytes
         return replace(ruled, peak=meter.peak, kept=kept)
 
     def _per_example(self, points: Tensor, signals: Tensor) -> dict[str, Tensor]:
@@ -238,6 +248,14 @@ class Differentiation:
 
 
 @dataclass(frozen=True, eq=False)
+class Check:
+    """Gradients of one signal at two points by rules, and the parameters without a rule."""
+
+    parts: tuple[Part, ...]
+    fallbacks: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
 class Trace:
     """A pass forwards: outputs, and where parameters were used."""
 
@@ -273,10 +291,8 @@ class Trace:
         )
         return dict(zip(leaves, found, strict=True))
 
-    def without_rule(
-        self, leaves: Mapping[str, Tensor], axes: tuple[int | None, ...]
-    ) -> tuple[str, ...]:
-        """The parameters, in a trace of two points, whose gradients the rules do not give."""
+    def check(self, leaves: Mapping[str, Tensor], axes: tuple[int | None, ...]) -> Check:
+        """Try, in a trace of two points, for which parameters the rules give the gradient."""
         back = torch.zeros_like(self.outputs)
         back[1] = torch.arange(1, back.shape[1] + 1, device=back.device).to(back).sin()
         without = {k for k, value in self.unrecorded(leaves, back).items() if value is not None}
@@ -287,7 +303,7 @@ class Trace:
         ruled = [name for name in leaves if name not in without]
         parts = self.parts(ruled, leaves, axes, self.backwards(back[None]), torch.Size((2, 1)))
         without |= {name for part in _wrong(parts, self._recorded(back)) for name in part.names}
-        return tuple(name for name in leaves if name in without)
+        return Check(parts, tuple(name for name in leaves if name in without))
 
     def _recorded(self, back: Tensor) -> dict[str, Tensor]:
         """The gradients of back . outputs by the recorded uses, as autograd finds them."""

@@ -15,8 +15,8 @@ from numeric.inputs import ArrayLike, InputError, as_numbers, whole
 from numeric.kernels import Kernel
 from numeric.models import Model, ModelLike
 from numeric.models.memory import GIGABYTE
-from numeric.tangents.differentiation import Differentiation, differentiation
-from numeric.tangents.gradients import Gradients, concatenated
+from numeric.tangents.differentiated import Differentiation, differentiation
+from numeric.tangents.factored import Gradients, concatenated
 
 
 class WithoutRule(UserWarning):
@@ -54,11 +54,13 @@ def ntk(
     """
     whole("memory", memory)
     with ExitStack() as stack:
-        one = stack.enter_context(differentiation(model, x, parameters, modules))
+        one = stack.enter_context(differentiation(model, x, parameters, modules, None, memory))
         other = one
         if y is not None:
             _require_like(y, one)
-            other = stack.enter_context(differentiation(model, y, parameters, modules))
+            other = stack.enter_context(
+                differentiation(model, y, parameters, modules, None, memory)
+            )
             without = tuple(k for k in one.leaves if k in {*one.fallbacks, *other.fallbacks})
             one, other = replace(one, fallbacks=without), replace(other, fallbacks=without)
         _warn_of(one.fallbacks)
@@ -98,7 +100,9 @@ class EmpiricalNTK(Kernel):
         return ntk(self.model, x, y, True, self.parameters, self.modules, self.memory)
 
     def diagonal(self, x: ArrayLike) -> Tensor:
-        with differentiation(self.model, x, self.parameters, self.modules) as run:
+        with differentiation(
+            self.model, x, self.parameters, self.modules, None, self.memory
+        ) as run:
             _warn_of(run.fallbacks)
             squares = [
                 run.gradients(run.points[rows]).squares(self.memory)
