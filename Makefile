@@ -14,6 +14,7 @@ run: ledger
 figures: $(READY)  # the only target that writes tracked figures
 	$(BIN)/python -m notebooks run --jobs 2 --figures figures
 	$(BIN)/python -m notebooks index --output build
+	$(BIN)/python -m notebooks screenshot 06 figures/panel.png
 
 ledger: $(READY)
 	$(BIN)/python -m analytic ledger

@@ -69,7 +69,7 @@ catalogue["nngp.erf.ricci"]
 #
 # - Choose `monomial` and raise $q$: the dip of the curvature moves inwards and deepens.
 # - Take the biases away, $\zeta = 0$: monomials are cones, which are flat but for their tip; erf is not.
-# - Raise $d$ with the axes locked: curvature grows, and where it is strongest hardly moves.
+# - Lock the axes and raise $d$: curvature grows about as $d^2$, and soon leaves the picture.
 
 # %% jupyter={"source_hidden": true} tags=["play"]
 from notebooks.panels import open_panel

@@ -79,7 +79,7 @@ acts = {"erf": erf, "tanh": tanh}
 #
 # - Drag the point upwards across the red line: the volume of ten layers vanishes below it and explodes above.
 # - Let the depth run in order, say $\sigma = 0.7$: curvature grows without bound as volume vanishes.
-# - Rest on the red line and add layers: volume hardly changes, which is why networks are started there.
+# - Rest on the red line and add layers: volume changes little, which is why networks are started there.
 
 # %% jupyter={"source_hidden": true} tags=["play"]
 from notebooks.panels import open_panel

@@ -22,11 +22,7 @@
 # %% tags=["parameters"]
 profile = "quick"  # quick: seconds; full: minutes, more and larger draws of the data
 seed = 0
-bandwidth, tau, rounds = (
-    0.3,
-    0.2,
-    2,
-)  # Amari and Wu: of the kernel, reach of magnification, how often
+bandwidth, tau, rounds = 0.3, 0.2, 2  # Amari and Wu; tau: reach of a magnification
 laplace_bandwidth, ridge, iterations = 3.0, 1e-3, 6  # feature machine
 pairs_bandwidth, components = 0.5, 2  # self-supervised kernel
 
@@ -35,6 +31,33 @@ from itertools import pairwise
 
 import numpy as np
 import torch
+from IPython.display import Markdown
+from mpmath import mp, mpf
+from scipy.special import stdtrit
+from sklearn.base import clone
+
+from notebooks.panels.refusals import quote, refusals
+from notebooks.panels.style import save
+from notebooks.running.numbers import record
+from notebooks.topics import learned
+from notebooks.topics import learned_figures as figures
+from notebooks.topics.learned import DIRECTION, INPUTS, KernelMap, moons, single_index, wave
+from notebooks.topics.statistics import Chart, Mean, PowerLaw
+from notebooks.topics.statistics_figures import figure_charts, figure_laws
+from numeric.estimate import Estimate
+from numeric.learned import (
+    AmariWuClassifier,
+    FeatureMachine,
+    Gaussian,
+    Laplace,
+    Mahalanobis,
+    Polynomial,
+    SelfSupervisedKernel,
+    SmoothedLaplace,
+)
+from numeric.learned.feature_machine import solve
+
+# isort: split
 
 # %% [markdown]
 # ## Claim
@@ -52,6 +75,7 @@ import torch
 # In the figures colour is $\log_{10}\sqrt{\det g}$, less its median, since a kernel's scale is a convention: red is
 # magnified, white all over is flat. An ellipse is a ball of one and the same radius in the metric, so that it is small
 # where space is magnified, and thin across the direction that counts.
+
 # %% [markdown]
 # ## Play
 #
@@ -61,44 +85,13 @@ import torch
 # - Let the rounds of Amari and Wu run: volume gathers along the boundary, and then at single support vectors.
 # - Raise the iterations of the feature machine: the ellipses turn until only the direction $w$ counts, everywhere alike.
 # - Keep one component of the self-supervised kernel, then six: a metric of rank one has no area, two fold, six unfold.
+
 # %% jupyter={"source_hidden": true} tags=["play"]
-from IPython.display import Markdown, display
-from mpmath import mp, mpf
-from scipy.special import stdtrit
-from sklearn.base import clone
+from IPython.display import display
 
 from notebooks.panels import open_panel
-from notebooks.panels.refusals import quote, refusals
-from notebooks.panels.style import save
-from notebooks.running.numbers import record
-from notebooks.topics import learned
-from notebooks.topics import learned_figures as figures
-from notebooks.topics.learned import (
-    DIRECTION,
-    INPUTS,
-    KernelMap,
-    feature_learning,
-    magnified_kernel,
-    moons,
-    self_supervision,
-    single_index,
-    wave,
-)
+from notebooks.topics.learned import feature_learning, magnified_kernel, self_supervision
 from notebooks.topics.learned_figures import FEATURES, MAGNIFIED, PAIRS
-from notebooks.topics.statistics import Chart, Mean, PowerLaw
-from notebooks.topics.statistics_figures import figure_charts, figure_laws
-from numeric.estimate import Estimate
-from numeric.learned import (
-    AmariWuClassifier,
-    FeatureMachine,
-    Gaussian,
-    Laplace,
-    Mahalanobis,
-    Polynomial,
-    SelfSupervisedKernel,
-    SmoothedLaplace,
-)
-from numeric.learned.feature_machine import solve
 
 display(
     open_panel(magnified_kernel, MAGNIFIED, globals()),

@@ -137,7 +137,10 @@ save(figures.figure_local(paths), "09-figure-2")
 # length and only $c$ trained, or all $|c|$ equal and only $(a,b)$ trained. Green dots are knots.
 
 # %%
-deltas = (-math.inf, -10.0, -1.0, 0.0, 1.0, 10.0, math.inf)
+deltas = {
+    "quick": (-math.inf, -1.0, 0.0, 1.0, math.inf),
+    "full": (-math.inf, -10.0, -1.0, 0.0, 1.0, 10.0, math.inf),
+}[profile]
 regimes = {delta: dynamics.train(start, sinusoid, delta, SPAN, tolerance) for delta in deltas}
 states = {delta: NetworkState.of(run.final, sinusoid) for delta, run in regimes.items()}
 save(figures.figure_regimes(states), "09-figure-5")
@@ -205,7 +208,9 @@ save(figures.figure_field(state, fields), "09-figure-9")
 
 # %%
 hundred = Neurons.drawn(100, seed, antisymmetric=True)
-sizes, short = (5.0, 10.0, 20.0, 40.0), {"quick": 5.0, "full": 10.0}[profile]
+sizes, short = {"quick": ((10.0, 20.0, 40.0), 5.0), "full": ((5.0, 10.0, 20.0, 40.0), 10.0)}[
+    profile
+]
 
 
 def fitted(net, delta, time):

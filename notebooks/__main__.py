@@ -1,4 +1,4 @@
-"""Notebooks on the command line: list, run, sweep, report, index, lab."""
+"""Notebooks on the command line: list, run, sweep, report, index, screenshot, lab."""
 
 from __future__ import annotations
 
@@ -47,6 +47,9 @@ def main(argv: Sequence[str] | None = None, folder: Path = FOLDER) -> int:
         "--output", type=Path, metavar="DIR",
         help="take pictures and verdicts from what has been run into DIR (as they are)",
     )  # fmt: skip
+    sub = add_command(commands, "screenshot", _screenshot, "a picture of a panel in JupyterLab")
+    sub.add_argument("name", metavar="NAME", help="such as 06_finite_networks, or 06")
+    sub.add_argument("file", type=Path, metavar="FILE", help="such as figures/panel.png")
     sub = add_command(commands, "lab", _lab, "open JupyterLab on the index, on this machine only")
     sub.add_argument("--port", help="(any that is free)")
     sub.add_argument("--no-browser", action="store_true", help="print the address instead")
@@ -183,6 +186,15 @@ def _index(args: argparse.Namespace) -> int:
         reason = error.strerror or error
         raise InputError(f"The gallery in {args.folder} cannot be written ({reason}).") from None
     print(f"gallery of {len(sources)} notebooks written to {index}")
+    return 0
+
+
+def _screenshot(args: argparse.Namespace) -> int:
+    from notebooks.running import browser, runner
+
+    (path,) = runner.find([args.name], args.folder)
+    browser.screenshot(path, args.file)
+    print(f"picture of {path.stem} written to {args.file}")
     return 0
 
 

@@ -144,7 +144,7 @@ def test_readme_quotes_the_headline() -> None:
 
 def test_readme_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
     readme = (Path(__file__).parents[1] / "README.md").read_text("utf-8")
-    example = readme.partition("```python\n")[2].partition("```")[0]
+    example = "\n".join(re.findall(r"```python\n(.*?)```", readme, re.DOTALL))
     exec(compile(example, "README.md", "exec"), {})
     quoted = re.findall(r"^print\(.*# ([-\d.]+)", example, re.MULTILINE)
     assert len(quoted) == 3

@@ -1,4 +1,4 @@
-"""The form of notebooks: Play follows the claim, runs alone, and starts at parameters that nothing else binds."""
+"""The form of notebooks: Play follows the claim, runs alone, starts at parameters that nothing else binds."""
 
 import ast
 import re
@@ -8,38 +8,22 @@ from typing import Any
 
 import pytest
 
+from analytic import InputError
 from notebooks.__main__ import _parameters
-from notebooks.panels import Panel
 from notebooks.panels.controls import Choice, Slider
 from notebooks.report import anatomy
 from notebooks.running import runner
+from play_cells import SOURCES, movable, played
 
-PATHS = [path for path in runner.find(()) if not path.stem.startswith("00")]
 SCOPES = (
     ast.FunctionDef, ast.ClassDef, ast.Lambda,
     ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp,
 )  # fmt: skip
 
 
-@pytest.fixture(params=PATHS, ids=lambda path: path.stem[:2])
+@pytest.fixture(params=SOURCES, ids=lambda path: path.stem[:2])
 def source(request: pytest.FixtureRequest) -> runner.Source:
     return runner.read(request.param)
-
-
-def played(source: runner.Source, **values: Any) -> list[Panel]:
-    """The panels that the Play cell shows, run alone; `values` are what cells before it would have set."""
-    shown: list[Panel] = []
-    (cell,) = anatomy.tagged(source.node, "play")
-    *first, last = ast.parse(cell["source"]).body
-    space = {**values, "display": lambda *some: shown.extend(some)}
-    exec(compile(ast.Module(first, []), source.name, "exec"), space)
-    space["display"] = lambda *some: shown.extend(some)  # not IPython's
-    shown.append(eval(compile(ast.Expression(last.value), source.name, "eval"), space))
-    return [panel for panel in shown if panel is not None]
-
-
-def movable(panel: Panel) -> list[Slider | Choice]:
-    return [one for one in panel._controls if isinstance(one, Slider | Choice)]
 
 
 def test_play_follows_the_claim_and_says_what_is_seen_and_what_to_try(
@@ -53,6 +37,7 @@ def test_play_follows_the_claim_and_says_what_is_seen_and_what_to_try(
     assert headings[:2] == ["Claim", "Play"]
     assert headings[-1] == "Verdict"
     (play,) = anatomy.tagged(source.node, "play")
+    assert len(play["source"].splitlines()) < 15  # a merge of imports would have made it long
     assert play["metadata"]["jupyter"] == {"source_hidden": True}
     prose = cells[cells.index(play) - 1]["source"]
     sentence, _, list_ = prose.removeprefix("## Play\n\n").partition("\n\n")
@@ -97,7 +82,9 @@ def test_play_runs_alone_and_starts_at_parameters(source: runner.Source) -> None
     for panel in panels:
         assert {k: v for k, v in panel.values.items() if k in moved}.items() <= moved.items()
         assert panel.message == ""
-    words = shlex.split(" ".join(panel.as_parameters() for panel in panels))  # what a panel gives back,
+    words = shlex.split(
+        " ".join(panel.as_parameters() for panel in panels)
+    )  # what a panel gives back,
     given = _parameters(words[1::2], None)  # `run` takes
     runner.check([source], given)
     assert given.items() <= moved.items()
@@ -107,7 +94,28 @@ def test_defaults_are_where_sliders_may_start(source: runner.Source) -> None:
     runner.check([source], source.defaults)
 
 
+@pytest.mark.parametrize(
+    ("number", "given", "reason"),
+    [
+        ("01", {"activation": "tanhh"}, "activation must be one of erf"),
+        ("01", {"sigma": 1e9}, "sigma must be a number at least 0.001 and at most 1000 here"),
+        ("03", {"depth": 1000}, "depth must be a whole number at least 1 and at most 60 here"),
+        ("04", {"sigma_w": 0}, "sigma_w must be a number above 0"),
+        ("05", {"rho": 1.5}, "rho must be a number from -1 to 1"),
+        ("07", {"ridge": -1.0}, "ridge must be a number above 0"),
+        ("09", {"delta": float("nan")}, "delta"),
+        ("10", {"task": "moons"}, "task must be one of xor"),
+    ],
+)
+def test_what_no_slider_takes_is_refused_before_a_kernel_starts(
+    number: str, given: dict[str, Any], reason: str
+) -> None:
+    (path,) = runner.find([number])
+    with pytest.raises(InputError, match=reason):
+        runner.check([runner.read(path)], given)
+
+
 def _elsewhere(control: Slider | Choice) -> Any:
-    """Another stop than the start, near it: far ones take long to compute."""
+    """The next stop after the start, or the first."""
     stops = control.stops()
-    return stops[stops.index(control.start) - 1]
+    return stops[(stops.index(control.start) + 1) % len(stops)]

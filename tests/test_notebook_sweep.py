@@ -3,12 +3,8 @@
 import csv
 import fcntl
 import json
-import os
 import pickle
-import signal
-import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,6 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from analytic import InputError
+from interrupts import interrupt
 from notebooks.__main__ import main
 from notebooks.running import runner, sweep
 
@@ -297,24 +294,8 @@ def test_an_interrupt_stops_kernels_and_the_rest_is_resumed(
 ) -> None:
     marker, output = notebook(tmp_path, SLEEPS), tmp_path / "out"
     command = ["sweep", "01", "seed=0:3", "--jobs", "2", "--output", str(output)]
-    code = (
-        "import signal, sys; from pathlib import Path; from notebooks.__main__ import main;"
-        "signal.signal(signal.SIGINT, signal.default_int_handler);"
-        f"sys.exit(main({command!r}, Path({str(tmp_path)!r})))"
-    )
-    process = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
     first = output / "settings" / "seed=0" / "notebooks" / "01_square.json"
-    try:
-        while not (runs(marker) and first.exists()) and process.poll() is None:
-            time.sleep(0.05)
-        process.send_signal(signal.SIGINT)
-        assert process.communicate(timeout=60)[1] == "stopped\n"
-    finally:
-        process.kill()
-        process.communicate()
-    assert process.returncode == 130
-    with pytest.raises(ProcessLookupError):
-        os.kill(int(marker.read_text()), 0)
+    interrupt(command, tmp_path, marker, first.exists)
     assert not list(output.glob("settings/*/notebooks/.*"))
     written = first.stat().st_mtime_ns
 

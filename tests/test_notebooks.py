@@ -13,9 +13,8 @@ from report_pages import check_page
 def test_notebook_runs_and_passes_its_verdict(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(
-        "KERNEL_GEOMETRY_FRAMES", "8"
-    )  # every eighth stop of a panel; `make sweep` sees them all
+    # Of each control its first stop and its start; `make sweep` sees all of them.
+    monkeypatch.setenv("KERNEL_GEOMETRY_FRAMES", "1000")
     source = runner.read(path)
     assert source.defaults["profile"] == "quick"
     assert anatomy.tagged(source.node, "verdict")

@@ -2,19 +2,17 @@
 
 import json
 import os
-import signal
-import subprocess
 import sys
-import time
 from pathlib import Path
 
 import nbformat
 import pytest
 
 from analytic import InputError
+from interrupts import interrupt
 from notebooks.__main__ import main
 from notebooks.report import anatomy
-from notebooks.running import runner
+from notebooks.running import browser, runner
 
 GOOD = """
 # %% [markdown]
@@ -183,13 +181,32 @@ def test_bad_input_is_refused_in_a_sentence(
 
 
 def test_an_output_that_cannot_be_written_is_refused(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    folder: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     (tmp_path / "file").touch()
     assert main(["run", "01", "--output", str(tmp_path / "file" / "build")], folder) == 2
     error = capsys.readouterr().err
     assert "cannot be written (Not a directory)" in error
     assert error.count("\n") == 1
+
+    def read_only(*_: object, **__: object) -> None:
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr(Path, "mkdir", read_only)  # root may write anywhere
+    assert main(["run", "01", "--output", str(tmp_path / "build")], folder) == 2
+    assert "cannot be written (Read-only file system)" in capsys.readouterr().err
+
+
+def test_a_picture_of_a_panel_needs_a_browser(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(browser, "chromium", lambda: None)
+    assert main(["screenshot", "06", str(tmp_path / "panel.png")]) == 2
+    assert "no Chromium here" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_disk_that_fills_during_a_run_is_told(
@@ -291,24 +308,7 @@ def test_an_interrupt_stops_kernels_and_leaves_no_output(tmp_path: Path) -> None
     marker = tmp_path / "pid"
     for name in ("01_sleeps", "02_sleeps"):
         (tmp_path / f"{name}.py").write_text(SLEEPS.format(marker=str(marker)), "utf-8")
-    code = (
-        "import signal, sys; from pathlib import Path; from notebooks.__main__ import main;"
-        # a job in the background of a script ignores interrupts, and so would all that it starts
-        "signal.signal(signal.SIGINT, signal.default_int_handler);"
-        f"sys.exit(main(['run', '--output', {str(tmp_path / 'build')!r}], Path({str(tmp_path)!r})))"
-    )
-    process = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
-    try:
-        while not (marker.exists() and marker.read_text()) and process.poll() is None:
-            time.sleep(0.05)
-        process.send_signal(signal.SIGINT)
-        assert process.communicate(timeout=120)[1] == "stopped\n"
-    finally:
-        process.kill()  # whatever happened, nothing runs beside the tests that follow
-        process.communicate()
-    assert process.returncode == 130
-    with pytest.raises(ProcessLookupError):
-        os.kill(int(marker.read_text()), 0)
+    interrupt(["run", "--output", str(tmp_path / "build")], tmp_path, marker)
     assert {path.name for path in (tmp_path / "build" / "notebooks").iterdir()} <= {
         "01_sleeps.failed.ipynb"
     }

@@ -69,6 +69,9 @@ class Number(anywidget.AnyWidget):
     whole = traitlets.Bool().tag(sync=True)
     playable = traitlets.Bool().tag(sync=True)
     moving = traitlets.Bool().tag(sync=True)  # in the midst of a drag
+    typed = traitlets.List().tag(
+        sync=True
+    )  # text, and the how-manieth: so it never overtakes a drag
     refusal = traitlets.Unicode()  # of what was typed last
 
     def __init__(self, control: Slider) -> None:
@@ -80,11 +83,7 @@ class Number(anywidget.AnyWidget):
             ticks=[_to_page(tick) for tick in control.ticks],
             **dict(zip(("low", "high"), ends, strict=False)),
         )  # fmt: skip
-        self.on_msg(self._on_message)
-
-    def _on_message(self, _: Any, content: dict[str, Any], __: Any) -> None:
-        if "typed" in content:
-            self.type(content["typed"])
+        self.observe(lambda change: self.type(change["new"][0]), "typed")
 
     def type(self, text: str) -> None:
         """What a person typed: taken as it is, or refused with the reason and the old value shown again."""

@@ -60,6 +60,7 @@ function number({ model, el }) {
     range.max = high;
     range.value = to(value);
     range.setAttribute("aria-valuetext", spell(value));
+    range.dataset.value = value; // with all its digits
     if (document.activeElement !== field) field.value = spell(value);
   }
 
@@ -98,9 +99,8 @@ function number({ model, el }) {
   function take() {
     if (field.value === asked || field.value.trim() === spell(model.get("value"))) return;
     asked = field.value;
-    model.set("moving", false);
+    model.set({ moving: false, typed: [asked, (model.get("typed")[1] ?? 0) + 1] });
     model.save_changes();
-    model.send({ typed: asked });
   }
   field.addEventListener("change", take);
   field.addEventListener("keydown", (event) => {

@@ -108,6 +108,7 @@ class Panel:
         sliders = W.GridBox([one for one in widgets if one not in pads], layout=columns)
         below = W.Box([*pads, self.picture], layout=W.Layout(flex_flow="row wrap"))
         self.view = W.VBox([sliders, self._formula, self._numbers, below])
+        self.view.add_class("panel")
         self.picture.observe(lambda _: self._rebuild(), ["dark", "density", "width"])
         self.picture.observe(lambda _: self._dress(), ["ghost", "locked", "logarithmic"])
         self.picture.on_msg(self._on_message)
@@ -137,6 +138,14 @@ class Panel:
     def message(self) -> str:
         """Why the last setting was refused; empty if it was not."""
         return self.picture.message
+
+    @property
+    def controls(self) -> tuple[Control, ...]:
+        return self._controls
+
+    def caption(self, **values: Any) -> Caption:
+        """What would stand above the figure at these values of all controls; nothing is shown."""
+        return self._draw(self._new_canvas(), self._compute(**values))
 
     @property
     def values(self) -> dict[str, Any]:
@@ -225,13 +234,15 @@ class Panel:
         caption = self._draw(canvas, arrays)
         canvas.settle(page.logarithmic)
         canvas.haunt(self._ghost if page.ghost else [])
-        self._formula.value = f"$\\displaystyle {caption.formula}$"
-        self._numbers.value = f'<code class="panel-numbers">{html.escape(caption.numbers)}</code>'
         with page.hold_sync():
             page.value, page.axes = canvas.png(), canvas.coordinates()
             page.shown_width, page.can_log = canvas.width, canvas.can_log
             page.alt = self._describe(values, caption)
             page.python, page.parameters = self.as_python(), self.as_parameters()
+        # Words last: who reads them can rely on the picture.
+        self._formula.value = f"$\\displaystyle {caption.formula}$"
+        style = 'class="panel-numbers" style="line-height: 1.4"'
+        self._numbers.value = f"<code {style}>{html.escape(caption.numbers)}</code>"
 
     def _draw(self, canvas: Canvas, arrays: Any) -> Caption:
         with canvas.colours():

@@ -1,9 +1,9 @@
-"""Drives a notebook in a real browser against a real JupyterLab on loopback, as a person would."""
+"""Drives notebooks in a real browser against a real JupyterLab on loopback, as a person would."""
 
 from __future__ import annotations
 
+import io
 import os
-import re
 import secrets
 import shutil
 import subprocess
@@ -13,8 +13,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+from PIL import Image
+
+from analytic.expressions.arguments import InputError
 from notebooks.panels import FRAMES
 from notebooks.panels.style import FIGURES
 from notebooks.running.lab import ROOT, arguments, free_port
@@ -24,11 +28,32 @@ FLAGS = (
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
     "--disable-background-networking", "--disable-component-update",
 )  # fmt: skip
-RUN_ALL = """async () => {
+OPEN = """async (path) => {
+  const panel = await window.jupyterapp.commands.execute('docmanager:open', {path});
+  await panel.context.ready; await panel.sessionContext.ready;
+}"""
+READY = """
   const app = window.jupyterapp, panel = app.shell.currentWidget;
   await panel.context.ready; await panel.sessionContext.ready;
   await panel.sessionContext.session.kernel.info;
+"""
+RUN_ALL = f"""async () => {{{READY}
   return await app.commands.execute('notebook:run-all-cells');
+}}"""
+RUN_TAGGED = f"""async (tags) => {{{READY}
+  const cells = panel.content.widgets, tagsOf = (cell) => cell.model.getMetadata('tags') ?? [];
+  for (let k = 0; k < cells.length; k++) {{
+    if (!tagsOf(cells[k]).some((tag) => tags.includes(tag))) continue;
+    panel.content.activeCellIndex = k;
+    await app.commands.execute('notebook:run-cell');
+  }}
+}}"""
+CLOSE = """async (path) => {
+  const open = [...window.jupyterapp.shell.widgets('main')];
+  const panel = open.find((widget) => widget.context?.path === path);
+  await panel.context.save();
+  await panel.sessionContext.shutdown();
+  panel.dispose();
 }"""
 PICTURE = "() => document.querySelector('img.widget-image')?.src ?? null"
 PRESS_AND_TIME = """async ([handle, key]) => {
@@ -47,52 +72,61 @@ def chromium() -> str | None:
 
 
 @dataclass
-class NotebookPage:
-    """One notebook, opened and run; requests beyond loopback and errors are recorded."""
+class LabPage:
+    """JupyterLab in a browser, as a person drives it; requests beyond loopback and errors are recorded."""
 
     page: Any
     server: str
-    path: Path  # of the notebook, in a scratch folder
+    folder: Path  # that it serves
     foreign: list[str] = field(default_factory=list)  # requests beyond loopback
     errors: list[str] = field(default_factory=list)  # console errors and exceptions
 
     def watch(self) -> None:
         self.page.on("request", lambda request: self._note(request.url))
         self.page.on("pageerror", lambda error: self.errors.append(error.stack or str(error)))
-        self.page.on("console", lambda m: self.errors.append(m.text) if m.type == "error" else None)
+        self.page.on("console", self._hear)
+
+    def _hear(self, message: Any) -> None:
+        if message.type == "error":
+            self.errors.append(f"{message.text} ({message.location['url']})")
 
     def _note(self, url: str) -> None:
         if not url.startswith((self.server, self.server.replace("http", "ws"), "data:", "blob:")):
             self.foreign.append(url)
 
-    def run(self, timeout: float = 120.0) -> None:
-        """Run all cells and wait for the panel's figure."""
+    @contextmanager
+    def notebook(self, path: str) -> Iterator[LabPage]:
+        """A notebook with a kernel of its own; it is saved and closed at the end."""
+        self.page.evaluate(OPEN, path)
         self.page.wait_for_selector(".jp-NotebookPanel .jp-Cell", timeout=60_000)
-        self.page.evaluate(RUN_ALL)
+        try:
+            yield self
+        finally:
+            self.page.evaluate(CLOSE, path)
+
+    def run(self, *tags: str, timeout: float = 120.0) -> None:
+        """Run the cells with these tags, or all, and wait for the panel's figure."""
+        self.page.evaluate(*((RUN_TAGGED, list(tags)) if tags else (RUN_ALL,)))
         self.page.wait_for_selector("img.widget-image", timeout=timeout * 1000)
         self.page.wait_for_function(f"() => ({PICTURE})()", timeout=timeout * 1000)
-
-    def save(self) -> None:
-        """Save by JupyterLab's own command, wherever the focus is, and wait until it is written."""
-        written = re.compile(
-            rf"/api/contents/.*{re.escape(self.path.name)}"
-        )  # workspaces are put too
-        with self.page.expect_response(
-            lambda r: r.request.method == "PUT" and bool(written.search(r.url)), timeout=30_000
-        ) as put:
-            self.page.evaluate("() => window.jupyterapp.commands.execute('docmanager:save')")
-        assert put.value.ok, put.value.status_text
 
     def picture(self) -> str:
         return self.page.evaluate(PICTURE)
 
+    def wait_for_change(self, before: str) -> None:
+        """Until the picture is another one than before."""
+        self.page.wait_for_function(f"(b) => ({PICTURE})() !== b", arg=before, timeout=20_000)
+
+    def numbers(self) -> str:
+        return self.page.locator("code.panel-numbers").first.inner_text()
+
     def shows(self, numbers: str) -> bool:
-        """Whether the line of numbers shows this text, now or within ten seconds."""
+        """Whether the line of numbers shows this text, now or within twenty seconds."""
         from playwright.sync_api import TimeoutError
 
         says = "(text) => document.querySelector('code.panel-numbers')?.innerText === text"
         try:
-            self.page.wait_for_function(says, arg=numbers, timeout=10_000)
+            self.page.wait_for_function(says, arg=numbers, timeout=20_000)
         except TimeoutError:
             return False
         return True
@@ -105,12 +139,12 @@ class NotebookPage:
         """Move a slider by one step and wait until the figure has changed."""
         before = self.picture()
         self.slider(position).press(key)
-        self.page.wait_for_function(f"(b) => ({PICTURE})() !== b", arg=before, timeout=20_000)
+        self.wait_for_change(before)
 
     def choose(self, value: str) -> None:
         before = self.picture()
         self.page.locator(".widget-dropdown select").first.select_option(value)
-        self.page.wait_for_function(f"(b) => ({PICTURE})() !== b", arg=before, timeout=20_000)
+        self.wait_for_change(before)
 
     def redraw_milliseconds(
         self, control: Any, key: str = "ArrowRight", presses: int = 9
@@ -121,26 +155,29 @@ class NotebookPage:
 
 
 @contextmanager
-def open_notebook(name: str, folder: Path) -> Iterator[NotebookPage]:
-    """A notebook in a scratch folder, copied there if need be, opened in JupyterLab in a headless browser."""
+def open_browser(scratch: Path, root: Path | None = None) -> Iterator[LabPage]:
+    """JupyterLab in a headless browser, on a root folder or on the scratch folder.
+
+    The scratch folder holds settings and a log. Where no root is given and it has no notebooks, it gets
+    copies of all of them.
+    """
     from playwright.sync_api import sync_playwright
 
-    notebook = folder / f"{name}.py"
-    if not notebook.exists():
-        shutil.copy(ROOT / "notebooks" / notebook.name, folder)
-    shutil.copy(ROOT / "pyproject.toml", folder)  # what Jupytext writes
-    port, token = free_port(None), secrets.token_hex(16)
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(ROOT),
-        "JUPYTER_CONFIG_DIR": str(folder / "config"),
-        FIGURES: str(folder / "figures"),
-    }
+    environment = {**os.environ, "JUPYTER_CONFIG_DIR": str(scratch / "config")}
     environment.pop(FRAMES, None)
+    if root is None:
+        root = scratch
+        environment |= {"PYTHONPATH": str(ROOT), FIGURES: str(scratch / "figures")}
+        if not list(scratch.glob("[0-9]*.py")):
+            for notebook in (ROOT / "notebooks").glob("[0-9]*.py"):
+                shutil.copy(notebook, scratch)
+            shutil.copytree(ROOT / "notebooks" / "gallery", scratch / "gallery")
+        shutil.copy(ROOT / "pyproject.toml", scratch)  # what Jupytext writes
+    port, token = free_port(None), secrets.token_hex(16)
     url = f"http://127.0.0.1:{port}"
-    with (folder / "lab.log").open("w") as log:
+    with (scratch / "lab.log").open("w") as log:
         lab = subprocess.Popen(
-            arguments(port, browser=False, root=folder, token=token),
+            arguments(port, browser=False, root=root, token=token),
             env=environment,
             stdout=log,
             stderr=log,
@@ -152,9 +189,11 @@ def open_notebook(name: str, folder: Path) -> Iterator[NotebookPage]:
                 executable_path=chromium(), headless=True, args=list(FLAGS)
             )
             view = browser.new_page(viewport={"width": 1400, "height": 1000})
-            page = NotebookPage(view, url, notebook)
+            page = LabPage(view, url, root)
             page.watch()
-            page.page.goto(f"{url}/lab/tree/{notebook.name}?token={token}&reset")
+            view.goto(f"{url}/lab?token={token}&reset")
+            view.wait_for_function("() => window.jupyterapp?.started", timeout=60_000)
+            view.evaluate("() => window.jupyterapp.started")
             yield page
             browser.close()
     finally:
@@ -163,6 +202,29 @@ def open_notebook(name: str, folder: Path) -> Iterator[NotebookPage]:
             lab.wait(20)
         except subprocess.TimeoutExpired:
             lab.kill()
+
+
+def screenshot(notebook: Path, target: Path) -> None:
+    """The panels of a notebook as JupyterLab shows them, after a few moves, as a small PNG."""
+    if chromium() is None:
+        raise InputError("There is no Chromium here, which takes the picture: install it.")
+    with (
+        TemporaryDirectory() as folder,
+        open_browser(Path(folder)) as lab,
+        lab.notebook(notebook.name),
+    ):
+        lab.page.set_viewport_size({"width": 1280, "height": 900})
+        lab.page.evaluate("() => window.jupyterapp.shell.collapseLeft()")
+        lab.run("parameters", "play")
+        for _ in range(3):
+            lab.press(0)
+        panel = lab.page.locator(".panel").first
+        panel.scroll_into_view_if_needed()
+        lab.page.mouse.move(0, 0)
+        lab.page.wait_for_timeout(1000)  # until formulas are set
+        picture = Image.open(io.BytesIO(panel.screenshot())).convert("RGB")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    picture.quantize(256, dither=Image.Dither.NONE).save(target, "png", optimize=True)
 
 
 def _wait(url: str, lab: subprocess.Popen[bytes], seconds: float = 120.0) -> None:

@@ -6,15 +6,11 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
-from playwright.sync_api import sync_playwright
 
 from notebooks.report import ledger, markdown
 from notebooks.report.page import frame
-from notebooks.running.browser import FLAGS, chromium
+from notebooks.running.browser import LabPage
 
-pytestmark = pytest.mark.skipif(
-    chromium() is None, reason="no Chromium here: install it to see pages in a real browser"
-)
 WIDE = r"""# What is $\sqrt{2}$?
 
 $$a = \frac{1}{2}\left(1 + \sqrt{2} + \frac{1}{\sqrt{3 + \cos x}}\right)^{2} + b + c + d + e + f + g + h$$
@@ -41,19 +37,17 @@ def pages() -> dict[str, str]:
 
 
 def test_a_telephone_shows_every_page_without_overflow(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jupyter: LabPage
 ) -> None:
     monkeypatch.setattr(ledger, "all_routes", dict)  # seconds to import, for a few more words
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium(), args=list(FLAGS))
-        page = browser.new_page(viewport={"width": 390, "height": 844})
-        errors: list[str] = []
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        page.on("console", lambda message: errors.append(message.text))
-        for name, text in pages().items():
-            (tmp_path / f"{name}.html").write_text(text, "utf-8")
-            page.goto((tmp_path / f"{name}.html").as_uri())
-            assert page.evaluate("document.documentElement.scrollWidth") == 390, name
-            assert page.evaluate(FONT) == "loaded", name
-        browser.close()
+    page = jupyter.page.context.browser.new_page(viewport={"width": 390, "height": 844})
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("console", lambda message: errors.append(message.text))
+    for name, text in pages().items():
+        (tmp_path / f"{name}.html").write_text(text, "utf-8")
+        page.goto((tmp_path / f"{name}.html").as_uri())
+        assert page.evaluate("document.documentElement.scrollWidth") == 390, name
+        assert page.evaluate(FONT) == "loaded", name
+    page.close()
     assert errors == []

@@ -1,0 +1,256 @@
+"""A person opens each notebook in JupyterLab and plays: by key, by drag and by a typed number."""
+
+import math
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import jupytext
+import pytest
+from dragging import click_points_together, drag_weights
+from papermill.parameterize import parameterize_notebook
+
+from notebooks.panels import Panel
+from notebooks.panels.controls import Choice, Slider
+from notebooks.running import runner
+from notebooks.running.browser import LabPage
+from play_cells import SOURCES, played
+
+NUMBER = re.compile(r"-?\d+\.?\d*(?:e[+-]?\d+)?|-?inf")
+READ = """panel => [
+  [...panel.querySelectorAll('.panel-range')].map((range) => range.dataset.value),
+  [...panel.querySelectorAll('.widget-dropdown select')].map((menu) => menu.value),
+]"""
+BY_NUMBER = {path.stem[:2]: path for path in SOURCES}
+ELSEWHERE = {  # what -p gives
+    "03": {"activation": "gaussian", "depth": 5, "sigma": 2.25, "zeta": 0.75, "xi": 0.5, "d": 3},
+    "09": {"task": "square wave", "delta": -math.inf, "progress": 0.5},
+}
+
+
+class PanelOnPage:
+    """One panel of the page, beside its twin in this process."""
+
+    def __init__(self, lab: LabPage, panel: Panel, position: int = 0) -> None:
+        self.lab, self.panel = lab, panel
+        self.scope = lab.page.locator(".panel").nth(position)
+
+    def range(self, control: Slider) -> Any:
+        return self.scope.get_by_label(control.title, exact=True)
+
+    def sliders(self) -> list[Slider]:
+        """Those that matter now."""
+        sliders = [one for one in self.panel.controls if isinstance(one, Slider)]
+        return [one for one in sliders if self.range(one).is_visible()]
+
+    def values(self) -> dict[str, Any]:
+        """Of all controls, as the page has them."""
+        sliders, menus = map(iter, self.scope.evaluate(READ))
+        values = {}
+        for control in self.panel.controls:
+            if isinstance(control, Slider):
+                values[control.name] = control.accept(next(sliders))
+            elif isinstance(control, Choice):
+                values[control.name] = next(menus)
+            else:
+                values[control.name] = control.start
+        return values
+
+    def picture(self) -> str | None:
+        return self.scope.locator("img.panel-picture").get_attribute("src")
+
+    def numbers(self) -> str:
+        return self.scope.locator("code.panel-numbers").inner_text()
+
+    def check(self) -> None:
+        """The line of numbers is that of the controls, once it is computed."""
+        expected = self.panel.caption(**self.values()).numbers
+        self.until(lambda: _alike(self.numbers(), expected), expected)
+        assert self.scope.locator(".panel-message").is_hidden()
+
+    def until(self, holds: Callable[[], bool], what: str) -> None:
+        for _ in range(400):
+            if holds():
+                return
+            self.lab.page.wait_for_timeout(50)
+        raise AssertionError(f"{what} was waited for in vain; the page shows {self.numbers()}")
+
+    @contextmanager
+    def changes(self, control: Slider) -> Iterator[None]:
+        """What is done inside moves the control and changes the picture."""
+        before, picture = self.values()[control.name], self.picture()
+        yield
+        self.until(lambda: self.values()[control.name] != before, f"another {control.name}")
+        self.until(lambda: self.picture() != picture, "another picture")
+
+    def by_key(self, control: Slider) -> None:
+        with self.changes(control):
+            at_end = self.values()[control.name] == max(control.stops())
+            self.range(control).press("ArrowLeft" if at_end else "ArrowRight")
+
+    def by_drag(self, control: Slider) -> None:
+        handle, mouse = self.range(control), self.lab.page.mouse
+        with self.changes(control):
+            handle.scroll_into_view_if_needed()
+            box = handle.bounding_box()
+            middle = box["y"] + box["height"] / 2
+            share = float(handle.evaluate("e => (e.value - e.min) / (e.max - e.min)"))
+            way = (0.3, 0.45, 0.35) if share > 0.5 else (0.75, 0.6, 0.65)
+            mouse.move(box["x"] + box["width"] * way[0], middle)
+            mouse.down()
+            for part in way[1:]:
+                mouse.move(box["x"] + box["width"] * part, middle)
+            mouse.up()
+
+    def by_typing(self, control: Slider) -> None:
+        field = self.scope.get_by_label(f"{control.title}, typed")
+        value = _between(control, self.values()[control.name])
+        with self.changes(control):
+            field.fill(f"{value:g}")
+            field.press("Enter")
+        assert self.values()[control.name] == value  # as typed
+        assert control.accept(field.input_value().replace("∞", "inf")) == value
+
+
+def _alike(shown: str, expected: str) -> bool:
+    """The same words and, but for rounding in another process, the same numbers."""
+    if NUMBER.sub("#", shown) != NUMBER.sub("#", expected):
+        return False
+    pairs = zip(NUMBER.findall(shown), NUMBER.findall(expected), strict=True)
+    return all(math.isclose(float(a), float(b), rel_tol=1e-5, abs_tol=1e-12) for a, b in pairs)
+
+
+def _between(control: Slider, now: float) -> float:
+    """A number off the grid of a slider, in its range and not where it is."""
+    if control.ticks:
+        return 0.45 if now != 0.45 else -0.45
+    for share in (0.37, 0.63):
+        if control.log:
+            low, high = math.log10(control.low), math.log10(control.high)
+            value = 10 ** (low + share * (high - low))
+        else:
+            value = control.low + share * (control.high - control.low)
+        value = round(value) if control.whole else float(f"{value:.3g}")
+        if value != now:
+            return value
+    raise AssertionError(f"{control.name} has no room")
+
+
+WAYS = (PanelOnPage.by_key, PanelOnPage.by_drag, PanelOnPage.by_typing)
+
+
+@contextmanager
+def play_alone(lab: LabPage, number: str) -> Iterator[list[PanelOnPage]]:
+    """The panels of a notebook of which nothing but Play has run; at the end it is saved."""
+    path = BY_NUMBER[number]
+    panels, before = played(runner.read(path)), (lab.folder / path.name).read_bytes()
+    with lab.notebook(path.name):
+        lab.run("play")
+        lab.page.wait_for_function(
+            "count => document.querySelectorAll('img.panel-picture[src]').length === count",
+            arg=len(panels), timeout=60_000,
+        )  # fmt: skip
+        cell = lab.page.locator(".jp-CodeCell").filter(has=lab.page.locator(".panel"))
+        assert cell.locator(".jp-InputPlaceholder").is_visible()  # its code is folded
+        yield [PanelOnPage(lab, panel, k) for k, panel in enumerate(panels)]
+    assert (lab.folder / path.name).read_bytes() == before  # no trace of having run
+
+
+@pytest.mark.parametrize("number", [number for number in BY_NUMBER if number != "01"])
+def test_play_runs_alone_and_follows_every_kind_of_move(lab: LabPage, number: str) -> None:
+    """Each way once a panel; `make sweep` moves every slider in every way, test_sliders.py those of 01."""
+    with play_alone(lab, number) as panels:
+        for panel in panels:
+            sliders = panel.sliders()
+            for k, way in enumerate(WAYS):
+                way(panel, sliders[k % len(sliders)])
+            panel.check()
+        if number == "03":
+            check_play_button(panels[0])
+            check_point(panels[0])
+        if number == "06":
+            drag_weights(lab)
+        if number == "10":
+            check_stop(panels[0])
+            click_points_together(lab)
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("number", BY_NUMBER)
+def test_every_slider_follows_every_kind_of_move(lab: LabPage, number: str) -> None:
+    with play_alone(lab, number) as panels:
+        for panel in panels:
+            for control in panel.sliders():
+                for way in WAYS:
+                    way(panel, control)
+                    panel.check()
+                if control.play:
+                    check_play_button(panel, control)
+
+
+def check_play_button(panel: PanelOnPage, control: Slider | None = None) -> None:
+    """A press lets a slider run, another one stops it."""
+    control = control or next(one for one in panel.sliders() if one.play)
+    panel.range(control).press("Home")
+    first = panel.values()[control.name]
+    panel.scope.get_by_role("button", name=f"play {control.title}").click()
+    panel.until(lambda: panel.values()[control.name] > first, f"{control.name} that runs")
+    pause = panel.scope.get_by_role("button", name=f"pause {control.title}")
+    if pause.count():  # not at its end yet
+        pause.click()
+    panel.scope.get_by_role("button", name=f"play {control.title}").wait_for()
+    stopped = panel.values()[control.name]
+    panel.lab.page.wait_for_timeout(300)
+    assert panel.values()[control.name] == stopped
+
+
+def check_point(panel: PanelOnPage) -> None:
+    """The point of the phase diagram goes where it is dragged, and its sliders with it."""
+    image, mouse = panel.scope.locator("img.panel-picture"), panel.lab.page.mouse
+    image.scroll_into_view_if_needed()
+    box = image.bounding_box()
+    start = (box["x"] + box["width"] * 0.75, box["y"] + box["height"] * 0.5)  # on the third axes
+    before = panel.picture()
+    mouse.move(*start)
+    mouse.down()
+    mouse.move(start[0] + 10, start[1] - 20)
+    text = panel.scope.locator(".panel-reading").inner_text()
+    mouse.up()
+    x, y = map(float, re.fullmatch(r"x = (\S+)\s+y = (\S+)", text).groups())
+    panel.until(lambda: abs(panel.values()["zeta"] - x) < 0.006, f"zeta = {x}")
+    assert abs(panel.values()["sigma"] - y) < 0.006
+    panel.check()
+    assert panel.picture() != before
+
+
+def check_stop(panel: PanelOnPage) -> None:
+    """A long computation is given up: the picture before stays, and the panel says so."""
+    picture = panel.picture()
+    field = panel.scope.get_by_label("n, width, typed")
+    field.fill("1000")
+    field.press("Enter")
+    panel.scope.get_by_role("button", name="stop").click()  # waits until there is something to stop
+    panel.scope.locator(".panel-message").filter(has_text="Stopped").wait_for(timeout=20_000)
+    assert panel.picture() == picture
+
+
+@pytest.mark.parametrize("number", [pytest.param("03", marks=pytest.mark.sweep), "09"])
+def test_parameters_arrive_in_the_sliders(lab: LabPage, number: str) -> None:
+    """As `run -p` puts them into a notebook."""
+    source, given = runner.read(BY_NUMBER[number]), ELSEWHERE[number]
+    runner.check([source], given)
+    written = (lab.folder / BY_NUMBER[number].name).read_text("utf-8")
+    node = jupytext.reads(written, fmt="py:percent")
+    node.metadata["papermill"] = {}
+    for cell in node.cells:
+        cell.metadata.setdefault("tags", [])  # as papermill reads notebooks
+    name = f"{number}_given.py"
+    given_too = parameterize_notebook(node, given)
+    (lab.folder / name).write_text(jupytext.writes(given_too, fmt="py:percent"), "utf-8")
+    (panel,) = played(source, **given)
+    with lab.notebook(name):
+        lab.run("parameters", "injected-parameters", "play")
+        page = PanelOnPage(lab, panel)
+        assert page.values() == given
+        page.check()
