@@ -81,7 +81,7 @@ open_panel(weighed_point, WEIGHED, globals())
 
 # %%
 count, new, length, leave_out, subsets = {
-    "quick": (100, 10, 60, 50, 30),
+    "quick": (100, 10, 50, 40, 24),
     "full": (400, 40, 200, 400, 200),
 }[profile]
 (images, labels), (others, _) = topic.digits(count, new, seed)
@@ -134,7 +134,7 @@ Markdown(head + "\n".join(rows))
 lengths = (1, 2, 4, 8, 16, 32)
 apart = []
 for n in lengths:
-    scores = topic.scores_of(topic.trained(net, data, 0.5, n), fresh[:4], 1e3)
+    scores = topic.accounts(topic.trained(net, data, 0.5, n), fresh[:4])
     gap = np.linalg.norm(scores[DERIVATIVE] - scores[PATH]) / np.linalg.norm(scores[PATH])
     apart.append(gap)
 Markdown(

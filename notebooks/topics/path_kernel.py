@@ -43,7 +43,7 @@ CLASSES = len(CENTRES)
 STEPS = 24  # of the runs under sliders
 TRAINED = 45  # points that they see
 SPREAD = "posterior standard deviation of $p$"
-WEIGHTS = np.linspace(0, 2, 9)  # of a training point that is weighed anew
+WEIGHTS = np.linspace(0, 2, 5)  # of a training point that is weighed anew
 
 
 def gaussians(count: int, d: int, seed: int) -> Data:
@@ -209,7 +209,7 @@ def weighed_point(rate: float, steps: int, point: int, x1: float, x2: float) -> 
     outputs = kernel.network(new)[0]
     k = int(outputs.argmax())
     attributions = kernel.attributions(new)[0, k].numpy()
-    derivatives = influence(run, new, _signal(k, CLASSES), progress=False)[0, 0].numpy()
+    derivatives = influence(run, new, _signals(run, new), progress=False)[0, 0].numpy()
     values = []
     for weight in WEIGHTS:
         factors = torch.ones(len(run.x), dtype=torch.float64)
@@ -221,10 +221,6 @@ def weighed_point(rate: float, steps: int, point: int, x1: float, x2: float) -> 
         for name, slopes in (("attribution", attributions), ("derivative", derivatives))
     }
     return WeighedPoint(WEIGHTS, np.array(values), lines, attributions, derivatives, point, k)
-
-
-def _signal(k: int, classes: int) -> Tensor:
-    return nn.functional.one_hot(torch.tensor([[k]]), classes).double()
 
 
 # Figures 2, 4 and 7: how well outputs are rebuilt.
@@ -456,20 +452,37 @@ def _ranks(one: Array, other: Array) -> Array:
 PATH, TRACIN, DERIVATIVE = "path kernel", "TracIn", "exact derivative"
 
 
-def scores_of(run: Record, x: Tensor, damping: float) -> dict[str, Array]:
-    """What four methods say of every training point, (n, M), about the predicted output."""
-    k = exact(run).network(x).argmax(1)
-    rows = torch.arange(len(x))
-    signals = nn.functional.one_hot(k, exact(run).network(x).shape[1]).double()[:, None]
+def accounts(run: Record, x: Tensor) -> dict[str, Array]:
+    """Attributions and derivatives of the predicted output at x by every training point, (n, M)."""
+    rows, k = _predicted(run, x)
     found = {
         PATH: exact(run).attributions(x)[rows, k],
-        TRACIN: exact(run, LeftRiemann(1)).attributions(x)[rows, k],
-        f"influence function, λ = {damping:g}": influence_function(
-            run, x, signals, damping=damping
-        )[:, 0],
-        DERIVATIVE: influence(run, x, signals, progress=False)[:, 0],
+        DERIVATIVE: influence(run, x, _signals(run, x), progress=False)[:, 0],
     }
     return {name: one.numpy() for name, one in found.items()}
+
+
+def scores_of(run: Record, x: Tensor, damping: float) -> dict[str, Array]:
+    """What four methods say of every training point, (n, M), about the predicted output."""
+    rows, k = _predicted(run, x)
+    function = influence_function(run, x, _signals(run, x), damping=damping)
+    both = accounts(run, x)
+    return {
+        PATH: both[PATH],
+        TRACIN: exact(run, LeftRiemann(1)).attributions(x)[rows, k].numpy(),
+        f"influence function, λ = {damping:g}": function[:, 0].numpy(),
+        DERIVATIVE: both[DERIVATIVE],
+    }
+
+
+def _predicted(run: Record, x: Tensor) -> tuple[Tensor, Tensor]:
+    """Rows 0 ... n - 1 and the largest output in each."""
+    return torch.arange(len(x)), exact(run).network(x).argmax(1)
+
+
+def _signals(run: Record, x: Tensor) -> Tensor:
+    outputs = exact(run).network(x)
+    return nn.functional.one_hot(outputs.argmax(1), outputs.shape[1]).double()[:, None]
 
 
 def retrainings(
@@ -478,8 +491,7 @@ def retrainings(
     """Train again without each of some points, and on random halves of the points."""
     kernel, m = exact(run), len(run.x)
     network = kernel.network(x)
-    k = network.argmax(1)
-    rows = torch.arange(len(x))
+    rows, k = _predicted(run, x)
     generator = generator_for("retrainings", seed)
     out = torch.randperm(m, generator=generator)[:leave_out]
     masks = torch.zeros(subsets, m, dtype=torch.float64)

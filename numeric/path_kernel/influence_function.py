@@ -73,7 +73,7 @@ def influence_function(
 
 
 def _hessian(record: Record, at: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
-    """The Hessian by the weights of the loss of all points, (P, P), and its slopes by their outputs, (M, k)."""
+    """The Hessian of the loss of all points, (P, P), and its slopes by their outputs, (M, k)."""
     with twice_differentiable():
         leaves = {name: value.detach().clone().requires_grad_() for name, value in at.items()}
         outputs = Model.of(record.model).functional_call(leaves, record.x)
