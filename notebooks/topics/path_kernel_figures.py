@@ -189,7 +189,7 @@ def figure_left_out(one: Retrainings) -> Figure:
     """Changes of outputs by leaving points out, against what scores say, a column for each method."""
     figure = new_figure(2.75 * len(one.scores) + 0.4, 3.3)
     row = figure.subplots(1, len(one.scores), sharey=True)
-    for axes, (name, scores), colour in zip(row, one.scores.items(), LINES, strict=True):
+    for axes, (name, scores), colour in zip(row, one.scores.items(), LINES, strict=False):
         said = -scores[:, one.left_out]
         axes.plot(
             said.ravel(), one.without.ravel(), "o", color=colour, ms=2.5, mfc="none", alpha=0.7

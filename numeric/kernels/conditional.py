@@ -68,7 +68,7 @@ def conditional(
     1.0
     """
     positive("jitter", jitter, zero=True)
-    unit = float(gram.diagonal().mean())
+    unit = float(gram.diagonal().mean()) or 1.0  # a kernel that is 0 has no unit
     spectrum = GramSpectrum.of((gram + gram.mT) / 2, jitter * unit)
     if spectrum.rank < len(gram):
         raise InputError(
