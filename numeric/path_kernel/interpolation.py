@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
@@ -83,5 +84,5 @@ def interpolation(
     return Interpolation(t, outputs, slopes / distance, loss, t.new_tensor(norm), distance)
 
 
-def _norm(parts: object) -> float:
+def _norm(parts: Iterable[Tensor]) -> float:
     return float(torch.cat([part.flatten() for part in parts]).norm())
