@@ -23,7 +23,7 @@
 profile = "quick"  # quick: seconds; full: minutes, more points, all of them left out once
 seed = 0
 rate = 0.1  # step size in Play
-steps = 24  # training steps in Play
+steps = 16  # training steps in Play
 point = 0  # training point in Play
 x1, x2 = 3.0, 3.0  # test point in Play
 
@@ -54,7 +54,7 @@ from torch import nn
 #
 # The network of 16 ReLU units in the plane. Left, the largest output at a test point after training again with the
 # weight of one training point between 0 (left out) and 2; blue is the tangent that the exact derivative gives, red what
-# one would expect if attributions were slopes. Right, both scores of all 45 training points, this one in red.
+# one would expect if attributions were slopes. Right, both scores of all 30 training points, this one in red.
 #
 # - Step through training points: red lines are steep, and the truth is nearly flat: the others make up for the point.
 # - Raise the number of steps $N$: attributions grow, since there is more to account for, and derivatives do not.
@@ -81,7 +81,7 @@ open_panel(weighed_point, WEIGHED, globals())
 
 # %%
 count, new, length, leave_out, subsets = {
-    "quick": (100, 10, 50, 40, 24),
+    "quick": (100, 8, 40, 30, 20),
     "full": (400, 40, 200, 400, 200),
 }[profile]
 (images, labels), (others, _) = topic.digits(count, new, seed)
@@ -131,7 +131,7 @@ Markdown(head + "\n".join(rows))
 # takes the Jacobian at the end of the step, the other its mean along the step. From the second step on they part.
 
 # %%
-lengths = (1, 2, 4, 8, 16, 32)
+lengths = (1, 2, 4, 8, 16)
 apart = []
 for n in lengths:
     scores = topic.accounts(topic.trained(net, data, 0.5, n), fresh[:4])

@@ -40,8 +40,8 @@ CENTRES = (
     (5.0, 5.0),
 )  # of the three Gaussians, in their first two coordinates
 CLASSES = len(CENTRES)
-STEPS = 24  # of the runs under sliders
-TRAINED = 45  # points that they see
+STEPS = 16  # of the runs under sliders
+TRAINED = 30  # points that they see
 SPREAD = "posterior standard deviation of $p$"
 WEIGHTS = np.linspace(0, 2, 5)  # of a training point that is weighed anew
 
@@ -205,11 +205,9 @@ def weighed_point(rate: float, steps: int, point: int, x1: float, x2: float) -> 
     """The largest output at (x1, x2), retrained with other weights of a training point."""
     run = run_in_plane(rate, steps)
     new = torch.tensor([[x1, x2]], dtype=torch.float64)
-    kernel = exact(run)
-    outputs = kernel.network(new)[0]
+    outputs = exact(run).network(new)[0]
     k = int(outputs.argmax())
-    attributions = kernel.attributions(new)[0, k].numpy()
-    derivatives = influence(run, new, _signals(run, new), progress=False)[0, 0].numpy()
+    attributions, derivatives = _both(rate, steps, x1, x2)
     values = []
     for weight in WEIGHTS:
         factors = torch.ones(len(run.x), dtype=torch.float64)
@@ -221,6 +219,13 @@ def weighed_point(rate: float, steps: int, point: int, x1: float, x2: float) -> 
         for name, slopes in (("attribution", attributions), ("derivative", derivatives))
     }
     return WeighedPoint(WEIGHTS, np.array(values), lines, attributions, derivatives, point, k)
+
+
+@lru_cache(maxsize=128)
+def _both(rate: float, steps: int, x1: float, x2: float) -> tuple[Array, Array]:
+    """Attributions and derivatives of the largest output by every training point, (M,) each."""
+    found = accounts(run_in_plane(rate, steps), torch.tensor([[x1, x2]], dtype=torch.float64))
+    return found[PATH][0], found[DERIVATIVE][0]
 
 
 # Figures 2, 4 and 7: how well outputs are rebuilt.

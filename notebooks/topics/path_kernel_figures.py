@@ -294,7 +294,7 @@ def draw_weighed(axes: Sequence[Axes], now: WeighedPoint) -> Caption:
     return Caption(r"f(q) \approx f(1) + (q - 1)\,\partial f/\partial q_i", numbers)
 
 
-RATES, NODES, LENGTHS = (0.01, 0.03, 0.1, 0.2, 0.5), (1, 2, 5, 10, 100), (6, 12, 24, 48)
+RATES, NODES, LENGTHS = (0.01, 0.03, 0.1, 0.2, 0.5), (1, 2, 5, 10, 100), (4, 8, 16, 32)
 RATE = Slider("rate", "ε", 0.01, 0.5, 0.01, 0.1, "step size", above=0, most=1.0, ticks=RATES)
 X1 = Slider("x1", "x₁", -1.0, 7.0, 0.5, 3.0, "test point", least=-1e3, most=1e3)
 X2 = Slider("x2", "x₂", -1.0, 7.0, 0.5, 3.0, "test point", least=-1e3, most=1e3)
@@ -317,7 +317,7 @@ WEIGHED = Look(
     draw_weighed,
     (
         RATE,
-        Slider("steps", "N", 6, 48, 1, STEPS, "training steps", least=1, most=200, ticks=LENGTHS),
+        Slider("steps", "N", 4, 32, 1, STEPS, "training steps", least=1, most=200, ticks=LENGTHS),
         Slider("point", "i", 0, TRAINED - 1, 1, 0, "training point", least=0, most=TRAINED - 1),
         X1,
         X2,
