@@ -32,6 +32,17 @@ from IPython.display import Markdown
 from scipy.stats import spearmanr
 from torch import nn
 
+from notebooks.panels.refusals import quote, refusals
+from notebooks.panels.style import save
+from notebooks.running.numbers import record
+from notebooks.topics import path_kernel as topic
+from notebooks.topics import path_kernel_figures as figures
+from notebooks.topics.statistics import PowerLaw
+from notebooks.topics.statistics_figures import figure_laws
+from numeric.path_kernel import GaussLegendre, LeftRiemann, posterior
+from numeric.path_kernel.support_vectors import mean_kernel
+from numeric.tangents import EmpiricalNTK
+
 # %% [markdown]
 # ## Claim
 #
@@ -51,6 +62,10 @@ from torch import nn
 # - The tangent kernel at the start or at the end, along the same path, is no approximation of a trained network.
 # - A sum over points is accounting: it says what happened. What would happen without a point is another question,
 #   which [the next notebook](12_accounting_or_counterfactual.py) asks.
+
+# %%
+topic.run_in_plane(rate).model  # of Play and of Figures 3, 5 and 6
+
 # %% [markdown]
 # ## Play
 #
@@ -59,23 +74,13 @@ from torch import nn
 # $s$ steps. Right, how far the outputs rebuilt up to each step are from the network: red by a left Riemann sum of $T$
 # nodes, blue by Gauss-Legendre nodes between kinks.
 #
-# - Drag the star from one class into another: other points become red, and far from all data the same few decide.
+# - Drag the star from one class into another: the points of that class turn red, the others blue.
 # - Raise $T$ from 1 to 100: the red curve falls by as much, and no further; the blue one was at rounding all along.
 # - Lower $\varepsilon$ to 0.01: the Riemann sums become good, as they would for a flow; at 0.5 they fail by far.
 # %% jupyter={"source_hidden": true} tags=["play"]
 from notebooks.panels import open_panel
-from notebooks.panels.refusals import quote, refusals
-from notebooks.panels.style import save
-from notebooks.running.numbers import record
-from notebooks.topics import path_kernel as topic
-from notebooks.topics import path_kernel_figures as figures
 from notebooks.topics.path_kernel import attribution_map
 from notebooks.topics.path_kernel_figures import PANEL
-from notebooks.topics.statistics import PowerLaw
-from notebooks.topics.statistics_figures import figure_laws
-from numeric.path_kernel import GaussLegendre, LeftRiemann, posterior
-from numeric.path_kernel.support_vectors import mean_kernel
-from numeric.tangents import EmpiricalNTK
 
 open_panel(attribution_map, PANEL, globals())
 

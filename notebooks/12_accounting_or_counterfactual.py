@@ -32,6 +32,14 @@ import numpy as np
 from IPython.display import Markdown
 from torch import nn
 
+from notebooks.panels.refusals import quote, refusals
+from notebooks.panels.style import save
+from notebooks.running.numbers import record
+from notebooks.topics import path_kernel as topic
+from notebooks.topics import path_kernel_figures as figures
+from notebooks.topics.path_kernel import DERIVATIVE, PATH, TRACIN
+from numeric.path_kernel import influence_function, retrain
+
 # %% [markdown]
 # ## Claim
 #
@@ -49,6 +57,10 @@ from torch import nn
 # - Influence functions use the last weights alone, suppose a minimum that training has not reached, and need a damping.
 # - Where steps are so large that training is unstable, small changes grow from step to step, and the derivative, which
 #   is still exact, says nothing about removal.
+
+# %%
+topic.run_in_plane(rate, steps).model  # of Play
+
 # %% [markdown]
 # ## Play
 #
@@ -61,14 +73,8 @@ from torch import nn
 # - Raise $\varepsilon$ to 0.5: the retrained output is no line any more, and the tangent holds close to 1 only.
 # %% jupyter={"source_hidden": true} tags=["play"]
 from notebooks.panels import open_panel
-from notebooks.panels.refusals import quote, refusals
-from notebooks.panels.style import save
-from notebooks.running.numbers import record
-from notebooks.topics import path_kernel as topic
-from notebooks.topics import path_kernel_figures as figures
-from notebooks.topics.path_kernel import DERIVATIVE, PATH, TRACIN, weighed_point
+from notebooks.topics.path_kernel import weighed_point
 from notebooks.topics.path_kernel_figures import WEIGHED
-from numeric.path_kernel import influence_function, retrain
 
 open_panel(weighed_point, WEIGHED, globals())
 

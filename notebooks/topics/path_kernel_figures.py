@@ -278,7 +278,7 @@ def draw_weighed(axes: Sequence[Axes], now: WeighedPoint) -> Caption:
         left.set_xlabel("weight of the training point")
         right.plot([], [], "o", color=GREY, ms=4)
         right.plot([], [], "o", color=RED, ms=8)
-        right.set(xlabel="attribution", ylabel="derivative")
+        right.set_xlabel("attribution")
     for line, values in zip(left.lines, (*now.lines.values(), now.retrained), strict=True):
         line.set_data(now.weights, values)
     right.lines[0].set_data(now.attributions, now.derivatives)
@@ -322,6 +322,6 @@ WEIGHED = Look(
         X1,
         X2,
     ),
-    ("the output, trained again", "all training points"),
+    ("the output, trained again", "derivative against attribution"),
     heavy=True,
 )
