@@ -218,6 +218,21 @@ def path_gram(device: Device, n: int) -> Any:
     return kernel.gram(x), kernel.gram(x, run.x), kernel.during(0).coefficients(0)
 
 
+def path_uses(device: Device, n: int) -> Any:
+    run = recorded(partial(torch.optim.SGD, lr=0.5), device, n)
+    kernel = path_kernel.ExactPathKernel(run, progress=False)
+    x = normal(device, 2, 2, seed=2).repeat(n, 1)
+    found = path_kernel.posterior(kernel, x, jitter=0.1)
+    line = path_kernel.interpolation(run, (x, run.y[:2].repeat(n)), count=3)
+    return (
+        (found.mean, found.std, found.softmax(5, seed=0).spread),
+        (line.slopes, line.loss, line.norm, line.accuracy(run.y[:2].repeat(n))),
+        path_kernel.tangent_defects(run, x),
+        path_kernel.influence_function(run, x, damping=10.0),
+        path_kernel.mislabelled(kernel).others,
+    )
+
+
 DYNAMICS: dict[str, Call] = {
     **{f"Flow, {delta}": partial(flow, delta) for delta in (-math.inf, None, math.inf)},
     "MeanField": cylinder, "Descent": descent, "runs from files": recalled, "clustering, variation": clusters,
@@ -225,7 +240,7 @@ DYNAMICS: dict[str, Call] = {
     "record": partial(recorded_steps, partial(path_kernel.BackwardEuler, lr=0.1)), "influence": influences,
     "ExactPathKernel": partial(attributed, partial(torch.optim.SGD, lr=0.5, weight_decay=0.1)),
     "ExactPathKernel, AdamW": partial(attributed, partial(torch.optim.AdamW, lr=0.1)),
-    "ExactPathKernel.gram": path_gram,
+    "ExactPathKernel.gram": path_gram, "uses of path kernels": path_uses,
 }  # fmt: skip
 
 

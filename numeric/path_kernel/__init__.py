@@ -11,14 +11,22 @@ kernel.influence(x)                             # what would have happened other
 
 from numeric.path_kernel.exact import ExactPathKernel, Top
 from numeric.path_kernel.influence import influence
+from numeric.path_kernel.influence_function import influence_function
+from numeric.path_kernel.interpolation import Interpolation, interpolation
+from numeric.path_kernel.mislabelled import Suspects, mislabelled
 from numeric.path_kernel.optimisers import SGDW, BackwardEuler, Leapfrog
+from numeric.path_kernel.posterior import posterior
 from numeric.path_kernel.quadrature import GaussLegendre, LeftRiemann
 from numeric.path_kernel.record import Record, load
 from numeric.path_kernel.recording import Recorder, record
+from numeric.path_kernel.support_vectors import SupportVectorMachine, support_vectors
+from numeric.path_kernel.tangent_defects import tangent_defects
 from numeric.path_kernel.two_copies import Copy, KernelMachine, TwoCopyKernel
 from numeric.path_kernel.weighted_steps import retrain
 
 __all__ = [
-    "SGDW", "BackwardEuler", "Copy", "ExactPathKernel", "GaussLegendre", "KernelMachine", "Leapfrog",
-    "LeftRiemann", "Record", "Recorder", "Top", "TwoCopyKernel", "influence", "load", "record", "retrain",
+    "SGDW", "BackwardEuler", "Copy", "ExactPathKernel", "GaussLegendre", "Interpolation", "KernelMachine",
+    "Leapfrog", "LeftRiemann", "Record", "Recorder", "SupportVectorMachine", "Suspects", "Top",
+    "TwoCopyKernel", "influence", "influence_function", "interpolation", "load", "mislabelled", "posterior",
+    "record", "retrain", "support_vectors", "tangent_defects",
 ]  # fmt: skip
