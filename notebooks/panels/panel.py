@@ -143,10 +143,6 @@ class Panel:
     def controls(self) -> tuple[Control, ...]:
         return self._controls
 
-    def caption(self, **values: Any) -> Caption:
-        """What would stand above the figure at these values of all controls; nothing is shown."""
-        return self._draw(self._new_canvas(), self._compute(**values))
-
     @property
     def values(self) -> dict[str, Any]:
         return {name: widget.value for name, widget in self.widgets.items()}

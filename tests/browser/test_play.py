@@ -11,11 +11,10 @@ import pytest
 from dragging import click_points_together, drag_weights
 from papermill.parameterize import parameterize_notebook
 
-from notebooks.panels import Panel
 from notebooks.panels.controls import Choice, Slider
 from notebooks.running import runner
 from notebooks.running.browser import LabPage
-from play_cells import SOURCES, played
+from play_cells import SOURCES, Twin, twins
 
 NUMBER = re.compile(r"-?\d+\.?\d*(?:e[+-]?\d+)?|-?inf")
 READ = """panel => [
@@ -32,7 +31,7 @@ ELSEWHERE = {  # what -p gives
 class PanelOnPage:
     """One panel of the page, beside its twin in this process."""
 
-    def __init__(self, lab: LabPage, panel: Panel, position: int = 0) -> None:
+    def __init__(self, lab: LabPage, panel: Twin, position: int = 0) -> None:
         self.lab, self.panel = lab, panel
         self.scope = lab.page.locator(".panel").nth(position)
 
@@ -144,7 +143,7 @@ WAYS = (PanelOnPage.by_key, PanelOnPage.by_drag, PanelOnPage.by_typing)
 def play_alone(lab: LabPage, number: str) -> Iterator[list[PanelOnPage]]:
     """The panels of a notebook of which nothing but Play has run; at the end it is saved."""
     path = BY_NUMBER[number]
-    panels, before = played(runner.read(path)), (lab.folder / path.name).read_bytes()
+    panels, before = twins(runner.read(path)), (lab.folder / path.name).read_bytes()
     with lab.notebook(path.name):
         lab.run("play")
         lab.page.wait_for_function(
@@ -248,7 +247,7 @@ def test_parameters_arrive_in_the_sliders(lab: LabPage, number: str) -> None:
     name = f"{number}_given.py"
     given_too = parameterize_notebook(node, given)
     (lab.folder / name).write_text(jupytext.writes(given_too, fmt="py:percent"), "utf-8")
-    (panel,) = played(source, **given)
+    (panel,) = twins(source)
     with lab.notebook(name):
         lab.run("parameters", "injected-parameters", "play")
         page = PanelOnPage(lab, panel)
