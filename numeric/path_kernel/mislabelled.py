@@ -34,6 +34,8 @@ def mislabelled(path: ExactPathKernel, batch_size: int = 32) -> Suspects:
     A point's own attribution $A_i(x_i)$ is taken off the outputs at it: what is left is what the start,
     weight decay and all other points made of it. A right label is then still ahead; a wrong one is far
     behind, since the others speak against it and only the point itself for it.
+    On digits with a tenth of the labels wrong the area under the ROC curve was 0.93 to 0.99, that of the
+    plain loss after training 0.98 to 1.00: this explains a suspicion, and finds no more than the loss does.
 
     path: an ExactPathKernel of a run whose targets are class numbers (M,). batch_size: points at a time.
 
