@@ -118,7 +118,7 @@ class Slider:
     label: str  # a letter
     low: float
     high: float
-    step: float
+    step: float  # between ticks, if there are any, 1
     start: float
     words: str = ""  # what the letter means
     above: float = -math.inf  # the number itself is not taken

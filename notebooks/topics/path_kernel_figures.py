@@ -295,7 +295,7 @@ def draw_weighed(axes: Sequence[Axes], now: WeighedPoint) -> Caption:
 
 
 RATES, NODES, LENGTHS = (0.01, 0.03, 0.1, 0.2, 0.5), (1, 2, 5, 10, 100), (4, 8, 16, 32)
-RATE = Slider("rate", "ε", 0.01, 0.5, 0.01, 0.1, "step size", above=0, most=1.0, ticks=RATES)
+RATE = Slider("rate", "ε", 0.01, 0.5, 1, 0.1, "step size", above=0, most=1.0, ticks=RATES)
 X1 = Slider("x1", "x₁", -1.0, 7.0, 0.5, 3.0, "test point", least=-1e3, most=1e3)
 X2 = Slider("x2", "x₂", -1.0, 7.0, 0.5, 3.0, "test point", least=-1e3, most=1e3)
 PANEL = Look(

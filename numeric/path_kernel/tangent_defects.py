@@ -45,9 +45,7 @@ def tangent_defects(record: Record, x: ArrayLike, at: int = 0, *, memory: int = 
     size = max(1, memory // (16 * sum(v.numel() for v in record.parameters(0).values())))
     found = []
     for start in range(0, record.steps, size):
-        states = [
-            record.parameters(s) for s in range(start, min(start + size, record.steps) + 1)
-        ]
+        states = [record.parameters(s) for s in range(start, min(start + size, record.steps) + 1)]
         weights = {name: torch.stack([state[name] for state in states]) for name in states[0]}
         tangent = moved.along({name: value.diff(dim=0) for name, value in weights.items()})
         with torch.no_grad():
