@@ -158,7 +158,7 @@ def play_alone(lab: LabPage, number: str) -> Iterator[list[PanelOnPage]]:
 
 @pytest.mark.parametrize("number", [number for number in BY_NUMBER if number != "01"])
 def test_play_runs_alone_and_follows_a_move(lab: LabPage, number: str) -> None:
-    """One way a panel, in turns; `make sweep` tries every slider in every way, test_sliders.py those of 01."""
+    """One way a panel, in turns; `make sweep` moves every slider in every way."""
     with play_alone(lab, number) as panels:
         for k, panel in enumerate(panels, int(number)):
             sliders = panel.sliders()
