@@ -53,6 +53,11 @@ def write(notebook: LabPage, name: str, text: str) -> None:
     notebook.page.get_by_label(f"{name}, typed").press("Enter")
 
 
+def settles(notebook: LabPage, holds: Callable[[], bool]) -> bool:
+    """Whether something holds soon: what a kernel sends reaches the page piece by piece."""
+    return any(holds() or notebook.page.wait_for_timeout(50) for _ in range(200))
+
+
 def tool(notebook: LabPage, name: str) -> None:
     """A press on a button of the panel, until the picture has changed."""
     before = notebook.picture()
@@ -108,11 +113,11 @@ def test_a_typed_number_is_taken_as_typed_or_refused_in_words(notebook: LabPage)
     }.items():
         write(notebook, sigma, text)
         message.filter(has_text=reason).wait_for(timeout=10_000)
-        assert field(notebook, sigma) == "7"
+        assert settles(notebook, lambda: field(notebook, sigma) == "7")
         assert notebook.shows(expected("erf", d=2, sigma=7, zeta=1))
     write(notebook, "d, input dimension", "2.5")
     message.filter(has_text="d must be a whole number at least 1").wait_for(timeout=10_000)
-    assert field(notebook, "d, input dimension") == "2"
+    assert settles(notebook, lambda: field(notebook, "d, input dimension") == "2")
     write(notebook, sigma, "2")
     assert notebook.shows(expected("erf", d=2, sigma=2, zeta=1))
     message.wait_for(state="hidden")
@@ -137,26 +142,22 @@ def test_change_can_be_seen_read_and_copied(notebook: LabPage) -> None:
         text = page.locator(".panel-reading").inner_text()
         return tuple(map(float, re.fullmatch(r"x = (\S+)\s+y = (\S+)", text).groups()))
 
-    def settles(holds: Callable[[], bool]) -> bool:
-        """Soon: a picture and its coordinates reach the page one after the other."""
-        return any(holds() or page.wait_for_timeout(50) for _ in range(100))
-
     free = reading(0.2, 0.5)
     assert 0 < free[0] < 5
     page.get_by_role("button", name="lock axes").click()
     write(notebook, "ζ, bias std", "3")
     assert notebook.shows(expected("erf", d=2, sigma="1.1", zeta=3))
-    assert reading(0.2, 0.5) == pytest.approx(free)
+    assert settles(notebook, lambda: reading(0.2, 0.5) == pytest.approx(free))
     tool(notebook, "lock axes")
     # volumes are smaller, and the axes follow them again
-    assert settles(lambda: reading(0.2, 0.5)[1] < free[1])
+    assert settles(notebook, lambda: reading(0.2, 0.5)[1] < free[1])
     tool(notebook, "log:")
 
     def is_logarithmic() -> bool:
         high, middle, low = (reading(0.2, y)[1] for y in (0.2, 0.5, 0.8))
         return middle == pytest.approx((high * low) ** 0.5, rel=0.01)
 
-    assert settles(is_logarithmic)
+    assert settles(notebook, is_logarithmic)
     tool(notebook, "log:")
 
     copy = page.locator(".panel-copy")
