@@ -3,13 +3,14 @@
 import math
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import jupytext
 import pytest
 from dragging import click_points_together, drag_weights
 from papermill.parameterize import parameterize_notebook
+from playwright.sync_api import TimeoutError
 
 from notebooks.panels.controls import Choice, Slider
 from notebooks.running import runner
@@ -195,8 +196,10 @@ def check_play_button(panel: PanelOnPage, control: Slider | None = None) -> None
     panel.scope.get_by_role("button", name=f"play {control.title}").click()
     panel.until(lambda: panel.values()[control.name] > first, f"{control.name} that runs")
     pause = panel.scope.get_by_role("button", name=f"pause {control.title}")
-    if pause.count():  # not at its end yet
-        pause.click()
+    with suppress(
+        TimeoutError
+    ):  # at its end it has stopped by itself, and there is nothing to press
+        pause.click(timeout=1_000)
     panel.scope.get_by_role("button", name=f"play {control.title}").wait_for()
     stopped = panel.values()[control.name]
     panel.lab.page.wait_for_timeout(300)
