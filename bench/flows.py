@@ -17,8 +17,8 @@ from torch import Tensor, nn
 
 from bench.clock import interleaved
 from numeric import flows
-from numeric.flows.flow import factorisations
 from numeric.flows.output_map import OutputMap, output_map
+from numeric.flows.ranges import factorisations
 
 WIDTHS, POINTS = (24, 150, 150, 10), 50  # QN = 500, K = 27 910
 MEMORY = 2**31

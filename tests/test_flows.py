@@ -1,6 +1,7 @@
 """Flows of smooth models: straight lines, rank loss, kernels that move outputs, times, costs, resuming."""
 
 import math
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 
 from analytic import InputError
 from numeric import flows
-from numeric.flows import flow as flow_module
+from numeric.flows import integration, ranges
 from numeric.flows.output_map import output_map
 from numeric.flows.ranges import Factorisations, conjugate_gradients
 
@@ -230,19 +231,32 @@ def test_products_with_the_jacobian_agree_with_it() -> None:
         torch.testing.assert_close(map.gram(theta), jacobian @ jacobian.T)
 
 
-def test_the_matrix_free_flow_is_the_same() -> None:
-    net, x, y = small()
-    run = flows.integrate(net, x, y, until=0.3, tolerance=1e-5, method=RK45, memory=2_000, **QUIET)
+def convolutional() -> tuple[nn.Module, Tensor, Tensor]:
+    """QN = 10 outputs, K = 50 parameters."""
+    net = nn.Sequential(nn.Conv2d(1, 2, 3), nn.Tanh(), nn.Flatten(), nn.Linear(8, 2)).double()
+    for seed, p in enumerate(net.parameters()):
+        p.data = normal(*p.shape, seed=seed) / 2
+    return net, normal(5, 1, 4, 4, seed=7), normal(5, 2, seed=8)
+
+
+@pytest.mark.parametrize("problem", [small, convolutional])
+def test_the_matrix_free_flow_is_the_same(
+    problem: Callable[[], tuple[nn.Module, Tensor, Tensor]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    net, x, y = problem()
+    monkeypatch.setattr(ranges, "BLOCK", 4)  # several blocks, of which the last may be smaller
+    settings = {"until": 0.3, "tolerance": 1e-5, "method": RK45}
+    run = flows.integrate(net, x, y, memory=2_000, **settings, **QUIET)
     assert not run.range(0.3).certified
     assert largest_deviation(run, 3) < 1e-4
     with output_map(net, x, 2**30) as map:
         theta = map.pack(map.run.leaves)
-        ranges = [
+        both = [
             Factorisations(map, 1e-7, 1e-10, dense).at(theta, map.graph(theta))
             for dense in (False, True)
         ]
-        v = normal(8, seed=3)
-        free, dense = (found.lift(v) for found in ranges)
+        v = normal(map.count, seed=3)
+        free, dense = (one.lift(v) for one in both)
     torch.testing.assert_close(free, dense, rtol=1e-6, atol=1e-8)
 
 
@@ -299,4 +313,4 @@ def test_the_model_is_left_as_it_is() -> None:
     flows.integrate(net, x, y, until=0.1, tolerance=1e-3, **QUIET)
     assert all(torch.equal(one, other) for one, other in zip(before, net.parameters()))
     assert net.training
-    assert flow_module.NEAR <= 1e14  # what is reported as near rank loss includes 1e14
+    assert integration.NEAR <= 1e14  # what is reported as near rank loss includes 1e14

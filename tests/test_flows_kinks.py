@@ -6,7 +6,11 @@ import torch.nn.functional as F
 from scipy.integrate import RK45
 from torch import Tensor, nn
 
+from analytic import InputError
 from numeric import flows
+from numeric.flows import sliding
+from numeric.flows.costs import Objective
+from numeric.flows.output_map import output_map
 from test_flows import F64, QUIET, network, normal
 
 
@@ -37,7 +41,7 @@ def packed(parameters: dict[str, Tensor]) -> Tensor:
 def test_sliding_is_the_limit_of_smooth_activations_and_keeps_to_straight_lines() -> None:
     net, x, y = shallow()
     run = flows.slide(net, x, y, until=0.8, tolerance=1e-7, **QUIET)
-    assert any(event.slides for event in run.events)
+    assert max(run.sliding) > 1  # several kinks at once
     assert max(run.deviation(t).norm() for t in (0.1, 0.4, 0.8)) < 1e-6
     moved = packed(run.parameters(0.8)) - packed(run.parameters(0.0))
     gaps = []
@@ -55,6 +59,7 @@ def test_sliding_through_two_hidden_layers() -> None:
     x, y = normal(5, 2, seed=5), normal(5, 2, seed=6)
     run = flows.slide(net, x, y, until=0.6, tolerance=1e-6, **QUIET)
     assert {event.layer for event in run.events if event.slides} == {0, 1}
+    assert max(run.sliding) > 1
     assert max(run.deviation(t).norm() for t in (0.2, 0.4, 0.6)) < 1e-5
 
 
@@ -124,3 +129,16 @@ def test_filippovs_rate_at_one_kink() -> None:
     held = flows.slide(OneKink(), x, y, until=0.1, **QUIET)
     assert held.deviation(0.1).norm() < 1e-6
     assert held.sliding[-1] == 1
+
+
+def test_kinks_and_outputs_that_are_not_independent_are_refused() -> None:
+    """Two equal points with equal labels lose rank; and kinks may hold more than there are parameters."""
+    net, x, y = shallow()
+    with pytest.raises(InputError, match="do not move independently"):
+        flows.slide(net, torch.cat([x[:2], x[:1]]), torch.cat([y[:2], y[:1]]), **QUIET)
+    x, y = torch.ones(1, 1, **F64), torch.ones(1, 2, **F64)
+    with output_map(OneKink(), x, 2**30) as map:
+        run = sliding._Slide(map, Objective(flows.half_mean_squared_error, y), 0.5, 1e-6)
+        run.kinks = [(0, 0), (0, 0)]
+        with pytest.raises(InputError, match="on 2 kinks at once, which with 2 outputs are more"):
+            run.velocity(0.0, run.state)

@@ -17,7 +17,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from numeric.inputs import ArrayLike, InputError, as_numbers, require_finite, shown
+from numeric.inputs import (
+    ArrayLike,
+    InputError,
+    as_numbers,
+    number,
+    positive,
+    require_finite,
+    shown,
+)
 from numeric.models import Model
 
 __all__ = ["Cost", "half_mean_squared_error"]
@@ -75,6 +83,19 @@ class Clock:
     def speed(self, time: float) -> float:
         """ds / d(time)."""
         return 1.0 if self.in_s else self.examples / (1 - time)
+
+
+def require_end(until: float, duration: float | None) -> tuple[float, bool]:
+    if duration is not None:
+        return positive("duration", duration), True
+    if number("until", until) == 1:
+        raise InputError(
+            "until = 1 was given, but t = 1 is s = infinity, where the flow only tends to: give until below "
+            "1, such as 0.999."
+        )
+    if not 0 < until < 1:
+        raise InputError(f"until = {until!r} was given, but t is between 0 and 1.")
+    return float(until), False
 
 
 def require_objective(cost: Cost | None, y: ArrayLike, outputs: Tensor, model: Model) -> Objective:

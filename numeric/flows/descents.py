@@ -16,24 +16,27 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from pathlib import Path
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 from numeric.flows.costs import Cost, Objective, require_objective
-from numeric.flows.flow import factorisations
 from numeric.flows.output_map import OutputMap, output_map
+from numeric.flows.ranges import factorisations
 from numeric.inputs import ArrayLike, InputError, as_numbers, positive, require_instance, whole
 from numeric.models import Model, ModelLike
 from numeric.models.memory import GIGABYTE
 from numeric.progress import progress_bar
+from numeric.runs.store import checkpoint, fingerprint
 
 __all__ = [
     "Descent", "GaussNewton", "GradientDescent", "LevenbergMarquardt", "NaturalGradient", "descend",
     "gaussian_fisher", "softmax_fisher",
 ]  # fmt: skip
 
+SETTINGS = "another model, data, rule, steps, batch size, seed, device, torch or `key`"
 HALVINGS = 30  # of a line search
 SUFFICIENT = 1e-4  # share of the predicted decrease that a step must reach
 Fisher = Callable[[Tensor], Tensor]  # outputs (N, Q) -> (N, Q, Q)
@@ -181,6 +184,8 @@ def descend(
     batch_size: int | None = None,
     seed: int = 0,
     memory: int = 2 * GIGABYTE,
+    store: str | Path | None = None,
+    key: str = "",
     progress: bool = True,
 ) -> Descent:
     """Steps of a rule on the cost of `integrate`, with the CPU time of each.
@@ -188,6 +193,8 @@ def descend(
     model, x, y, cost, memory: as in `integrate`; kinks do not matter here.
     rule: GradientDescent, GaussNewton, LevenbergMarquardt or NaturalGradient, with its settings.
     batch_size: of minibatches, drawn in shuffled epochs; None: all points in each step.
+    store: a file for a checkpoint, from which the same call goes on, to the same bits but for seconds.
+    key: text that names what the checkpoint cannot compare, such as the code of the cost or of a rule.
     Returned is a Descent: losses of all points, seconds, and the last parameters.
     Refused are what `integrate` refuses of labels and costs, and other rules.
 
@@ -215,26 +222,67 @@ def descend(
         theta = map.pack(map.run.leaves)
         objective = require_objective(cost, y, map.outputs(theta).detach(), model)
         everything = Problem(map, objective)
-        losses, seconds, spent = [everything.value(theta)], [0.0], 0.0
-        order, carried = torch.empty(0, dtype=torch.long, device="cpu"), None
-        for _ in progress_bar(range(count), of="steps", show=progress):
-            problem = everything
-            if size < len(x):
-                if len(order) < size:
-                    order = torch.randperm(len(x), generator=generator, device="cpu")
-                rows, order = order[:size].to(x.device), order[size:]
-                problem = _of_batch(everything, rows)
-            begin = time.process_time()
-            theta, carried = rule.update(problem, theta, carried)
-            spent += time.process_time() - begin
-            losses.append(everything.value(theta))
-            seconds.append(spent)
-        parameters = {name: value.clone() for name, value in map.unpack(theta).items()}
+        losses, seconds = [everything.value(theta)], [0.0]
+        run = _Run(theta, generator.get_state())
+        choices = (map.structure, _settings(rule), count, size, seed, memory, key)
+        tensors = (theta, x, objective.labels, map.outputs(theta).detach())
+        file = checkpoint(store, fingerprint("descent", *choices, *tensors), SETTINGS)
+        if (state := file.read(theta.device)) is not None:
+            losses, seconds = state.pop("losses"), state.pop("seconds")
+            run = _Run(**state)
+            generator.set_state(run.random)
+
+        def state_of_run() -> dict[str, Any]:
+            made = slice(run.steps + 1)
+            return vars(run) | {"losses": losses[made], "seconds": seconds[made]}
+
+        with progress_bar(of="steps", show=progress, total=count, initial=run.steps) as bar:
+            try:
+                while run.steps < count:
+                    problem, order = everything, run.order
+                    if size < len(x):
+                        if len(order) < size:
+                            order = torch.randperm(len(x), generator=generator, device="cpu")
+                        rows, order = order[:size].to(x.device), order[size:].clone()
+                        problem = _of_batch(everything, rows)
+                    begin = time.process_time()
+                    theta, carried = rule.update(problem, run.theta, run.carried)
+                    seconds.append(seconds[-1] + time.process_time() - begin)
+                    losses.append(everything.value(theta))
+                    run = _Run(theta, generator.get_state(), run.steps + 1, carried, order)
+                    bar.update()
+                    file.write_when_due(state_of_run)
+            finally:
+                if run.steps:
+                    file.write(state_of_run())
+        parameters = {name: value.clone() for name, value in map.unpack(run.theta).items()}
     return Descent(
         torch.tensor(losses, dtype=torch.float64, device="cpu"),
         torch.tensor(seconds, dtype=torch.float64, device="cpu"),
         parameters,
     )
+
+
+@dataclass(frozen=True, eq=False)
+class _Run:
+    """Where a descent is after a step; a checkpoint holds it with losses and seconds until then."""
+
+    theta: Tensor  # (K,)
+    random: Tensor  # state of the generator of batches
+    steps: int = 0
+    carried: float | None = None  # by the rule
+    order: Tensor = field(  # of points in this epoch that are still to come
+        default_factory=lambda: torch.empty(0, dtype=torch.long, device="cpu")
+    )
+
+
+def _settings(rule: Rule) -> list[Any]:
+    """The class of a rule and its numbers; functions by name, as their repr differs between processes."""
+    parts = sorted(vars(rule).items())
+    return [
+        type(rule).__qualname__,
+        *((name, getattr(value, "__qualname__", value)) for name, value in parts),
+    ]
 
 
 def _of_batch(problem: Problem, rows: Tensor) -> Problem:

@@ -12,73 +12,39 @@ the contractive form of (2.59) and (2.60), integrated beside the parameters from
 
 from __future__ import annotations
 
-import math
-import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
-from scipy.integrate import DOP853, DenseOutput, OdeSolver, solve_ivp
-from scipy.optimize import brentq
+from scipy.integrate import DOP853, OdeSolver, solve_ivp
 from torch import Tensor
 
-from numeric.flows.costs import Clock, Cost, Objective, require_consistent_labels, require_objective
-from numeric.flows.kinks import require_smooth
-from numeric.flows.output_map import Graph, OutputMap, output_map
-from numeric.flows.ranges import (
-    MATRICES,
-    Factorisations,
-    Range,
-    SpectralRange,
+from numeric.flows.costs import (
+    Clock,
+    Cost,
+    Objective,
+    require_consistent_labels,
+    require_end,
+    require_objective,
 )
-from numeric.flows.trajectory import DEGREE, Trajectory
-from numeric.inputs import ArrayLike, InputError, as_numbers, between, number, positive, whole
+from numeric.flows.field import Field
+from numeric.flows.integration import Integration, RankEvent, require_method
+from numeric.flows.kinks import require_smooth
+from numeric.flows.output_map import OutputMap, output_map, require_enough_parameters
+from numeric.flows.ranges import Factorisations, Range, factorisations
+from numeric.flows.trajectory import Trajectory
+from numeric.inputs import ArrayLike, InputError, as_numbers, between, positive, whole
 from numeric.models import Model, ModelLike
 from numeric.models.memory import GIGABYTE
 from numeric.progress import progress_bar
-from numeric.runs.store import Checkpoint, GrowingArray, checkpoint, fingerprint
+from numeric.runs.store import checkpoint, fingerprint
 
-__all__ = ["Flow", "RankEvent", "integrate"]
+__all__ = ["Flow", "integrate"]
 
 SETTINGS = "another model, data, alpha, cost, tolerance, method, end, rcond, device, torch or `key`"
-REGAIN = (
-    10.0  # times the singular value at which it was lost: from here on a direction is used again
-)
-SHORT, OFTEN = 1e-6, 10  # steps below this share of the time that is left, so often: rank is lost
-EVENTS = 100  # changes of rank after which an integration stops
-
-
-@dataclass(frozen=True, eq=False)
-class RankEvent:
-    """A time at which D loses or regains directions of output space, or comes near to it."""
-
-    time: float
-    before: int  # rank
-    after: int
-    directions: Tensor = field(repr=False)  # (m, N, Q), orthonormal: lost, regained, or nearly lost
-    ratio: float  # of the smallest singular value of D concerned to the largest
-
-    def __str__(self) -> str:
-        change = self.after - self.before
-        what = "is nearly lost" if not change else "is lost" if change < 0 else "is regained"
-        count = len(self.directions)
-        examples = ", ".join(str(k) for k in self.examples)
-        directions = f"a direction {what}" if count == 1 else f"{count} directions: each {what}"
-        return (
-            f"at {self.time:.6g} {directions} (rank {self.before} to {self.after}, singular value "
-            f"{self.ratio:.1e} of the largest), mostly in examples {examples}"
-        )
-
-    @property
-    def examples(self) -> list[int]:
-        """Up to three examples with the largest share in the directions."""
-        share = self.directions.square().sum((0, 2))
-        return torch.argsort(share, descending=True)[:3].tolist()
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +66,9 @@ class Flow:
     names: Mapping[str, torch.Size] = field(repr=False)
     trajectory: Trajectory = field(repr=False)
     events: tuple[RankEvent, ...]  # of rank
-    evaluations: int  # of the field
+    counts: Tensor = field(
+        repr=False
+    )  # (steps + 1,), evaluations of the field until each of `times`, on the host
     seconds: Tensor = field(
         repr=False
     )  # (steps + 1,), CPU time spent until each of `times`, on the host
@@ -115,6 +83,11 @@ class Flow:
     def end(self) -> float:
         """The last time."""
         return float(self.trajectory.times[-1])
+
+    @property
+    def evaluations(self) -> int:
+        """Of the field, in all."""
+        return int(self.counts[-1])
 
     def parameters(self, t: float) -> dict[str, Tensor]:
         """The parameters at a time, by name."""
@@ -287,16 +260,15 @@ def integrate(
         if alpha and not rank_deficient:
             require_enough_parameters(map)
         clock = Clock(len(outputs), in_s)
-        run = _Integration(
+        run = Integration(
             Field(map, factorisations(map, rcond, tolerance), objective, clock, alpha, outputs),
             method,
             end,
             tolerance,
             most,
         )
-        structure = [(name, type(part).__qualname__) for name, part in model.layers.items()]
         choices = (
-            structure,
+            map.structure,
             alpha,
             end,
             in_s,
@@ -320,340 +292,9 @@ def integrate(
                     file.write(run.state())
     return Flow(
         model, x.detach(), objective, alpha, clock, tolerance, rcond, memory, outputs, map.shapes,
-        run.trajectory, tuple(run.events), run.field.evaluations,
+        run.trajectory, tuple(run.events), torch.tensor(run.counts, device="cpu"),
         torch.tensor(run.seconds, dtype=torch.float64, device="cpu"), run.stopped,
     )  # fmt: skip
-
-
-def factorisations(map: OutputMap, rcond: float, tolerance: float) -> Factorisations:
-    """How D is factorised: by matrices if some of them fit into the memory."""
-    size = torch.finfo(map.run.points.dtype).bits // 8
-    dense = MATRICES * size * map.count**2 <= map.memory
-    return Factorisations(map, rcond, min(1e-2 * tolerance, 1e-6), dense)
-
-
-class Field:
-    """The velocity of parameters, and behind them of the predicted deviation, as SciPy takes it."""
-
-    def __init__(
-        self,
-        map: OutputMap,
-        factorisations: Factorisations,
-        objective: Objective,
-        clock: Clock,
-        alpha: float,
-        start: Tensor,
-    ) -> None:
-        self.map, self.factorisations, self.objective = map, factorisations, objective
-        self.clock, self.alpha = clock, alpha
-        self.predicts = alpha == 1 and objective.squared
-        self.residual = (start - objective.labels).flatten() if self.predicts else None
-        self.rank: int | None = None  # directions that are kept; None: whatever D has
-        self.evaluations = 0
-        self._last: tuple[np.ndarray, Range] | None = None
-
-    def initial(self) -> np.ndarray:
-        theta = self.map.pack(self.map.run.leaves).double().cpu().numpy()
-        return np.concatenate([theta, np.zeros(self.map.count if self.predicts else 0)])
-
-    def tensor(self, values: np.ndarray) -> Tensor:
-        points = self.map.run.points
-        return torch.from_numpy(np.ascontiguousarray(values)).to(points.device, points.dtype)
-
-    def theta(self, state: np.ndarray) -> Tensor:
-        return self.tensor(state[: self.map.parameters])
-
-    def __call__(self, time: float, state: np.ndarray) -> np.ndarray:
-        self.evaluations += 1
-        theta = self.theta(state)
-        graph = self.map.graph(theta)
-        gradient = self.objective.gradient(graph.outputs.detach()).flatten()
-        if not bool(gradient.isfinite().all()):
-            return np.full(len(state), np.nan)  # a stage that went too far: SciPy shortens the step
-        speed = self.clock.speed(time)
-        velocity, found = torch.zeros_like(theta), None
-        if self.alpha < 1:
-            velocity = velocity - (1 - self.alpha) * graph.pull(gradient)
-        if self.alpha > 0:
-            found = self._range(state, theta, graph)
-            velocity = velocity - self.alpha * found.lift(gradient)
-        parts = [speed * velocity]
-        if self.residual is not None and found is not None:
-            deviation = self.tensor(state[self.map.parameters :])
-            source = (1 - self.clock.t(time)) * self.residual
-            change = source - found.project(deviation + source)
-            parts.append(speed / self.clock.examples * change)
-        return torch.cat(parts).double().cpu().numpy()
-
-    def _range(self, state: np.ndarray, theta: Tensor, graph: Graph) -> Range:
-        range = self.factorisations.at(theta, graph, self.rank)
-        self._last = (state, range)
-        return range
-
-    def range(self, state: np.ndarray) -> Range:
-        """The range of D at a state; that of the last evaluation is at hand."""
-        if self._last is not None and np.array_equal(self._last[0], state):
-            return self._last[1]
-        theta = self.theta(state)
-        return self._range(state, theta, self.map.graph(theta))
-
-    def norm(self, state: np.ndarray) -> float:
-        """The largest singular value of D, by power iteration."""
-        theta = self.theta(state)
-        graph = self.map.graph(theta)
-        v = torch.ones_like(graph.outputs)
-        size = 0.0
-        for _ in range(POWER_STEPS):
-            v = graph.push(graph.pull(v))
-            size = float(torch.linalg.vector_norm(v))
-            if not size:
-                return 1.0
-            v = v / size
-        return math.sqrt(size)
-
-
-POWER_STEPS = 12  # from a start of no structure: within some percent of the largest value
-
-
-class _Integration:
-    """Steps of SciPy's method, with a restart wherever the rank of D changes."""
-
-    def __init__(
-        self, field: Field, method: type[OdeSolver], end: float, tolerance: float, most: int
-    ) -> None:
-        self.field, self.method, self.end, self.tolerance = field, method, end, tolerance
-        self.most = most
-        self.trajectory = Trajectory()
-        self.events: list[RankEvent] = []
-        self.stopped: str | None = None
-        self.time = 0.0
-        self._step: float | None = None
-        self._solver: OdeSolver | None = None
-        self._warned = False  # of near rank loss, until it is over
-        self._norm: float | None = None  # of D at the start
-        self._regain = REGAIN * field.factorisations.rcond
-        self._short = 0  # steps in a row
-        self.seconds = [0.0]
-        self._since = time.process_time()
-
-    def resume(self, file: Checkpoint) -> None:
-        """Continue from a checkpoint, if there is one."""
-        if file.path is None:
-            return
-        state = file.read("cpu")
-        beside = file.path.with_name(f"{file.path.name}.steps")
-        if state is None:  # steps without their checkpoint belong to nothing
-            beside.unlink(missing_ok=True)
-        size = 2 + (DEGREE + 1) * len(self.field.initial())
-        self.trajectory.file = GrowingArray(beside, file.run, (size,))
-        if state is None:
-            return
-        self.trajectory.file.truncate(state["steps"])
-        self.trajectory.rows = [np.array(row) for row in self.trajectory.file.rows()]
-        self.time, self._step = float(self.trajectory.times[-1]), state["step"]
-        self.field.rank, self.field.evaluations = state["rank"], state["evaluations"]
-        self.stopped, self._warned = state["stopped"], state["warned"]
-        self.seconds, self._since = state["seconds"], time.process_time()
-        self._norm, self._regain, self._short = state["norm"], state["regain"], state["short"]
-        self.events = [
-            RankEvent(directions=directions.to(self.field.map.run.points.device), **numbers)
-            for numbers, directions in state["events"]
-        ]
-
-    def state(self) -> dict[str, Any]:
-        """What a checkpoint holds."""
-        if self.trajectory.file is not None:
-            self.trajectory.file.flush()
-        fields = ("time", "before", "after", "ratio")
-        return {
-            "steps": len(self.trajectory),
-            "step": self._step,
-            "rank": self.field.rank,
-            "evaluations": self.field.evaluations,
-            "stopped": self.stopped,
-            "warned": self._warned,
-            "norm": self._norm,
-            "seconds": self.seconds,
-            "regain": self._regain,
-            "short": self._short,
-            "events": [
-                ({name: getattr(event, name) for name in fields}, event.directions)
-                for event in self.events
-            ],
-        }
-
-    def advance(self) -> bool:
-        """Make one step; False at the end."""
-        if self.time >= self.end or self.stopped is not None:
-            return False
-        if len(self.trajectory) >= self.most:
-            self.stopped = (
-                f"{self.most} steps were made up to {self.time:.6g}: the flow is stiff there"
-            )
-            return False
-        if self._solver is None:
-            self._begin(self.trajectory.end if len(self.trajectory) else self.field.initial())
-        solver = self._solver
-        assert solver is not None
-        before = self.time
-        with np.errstate(all="ignore"):  # stages that go too far
-            solver.step()
-        if solver.status == "failed":
-            return self._singular(solver.y)
-        stop, dense = float(solver.t), solver.dense_output()
-        change = self._rank_change(dense, before, stop, solver.y)
-        now = time.process_time()
-        self.seconds.append(self.seconds[-1] + now - self._since)
-        self._since = now
-        if change is None:
-            self.trajectory.append(dense, before, stop, solver.y)
-            self.time, self._step = stop, float(solver.h_abs)
-            self._short = self._short + 1 if stop - before < SHORT * (self.end - before) else 0
-            if self._short >= OFTEN and self.field.alpha:
-                return self._singular(solver.y)
-        return True
-
-    def _begin(self, state: np.ndarray) -> None:
-        field = self.field
-        if field.alpha and field.rank is None:
-            range = field.range(state)
-            field.rank = range.rank
-            if range.rank < field.map.count and field.factorisations.dense:
-                self._record(0.0, field.map.count, range, range.lost)
-            self._warn_if_near(0.0, range)
-        size = len(state)
-        atol = np.full(size, self.tolerance / math.sqrt(size))
-        if self._norm is None:
-            self._norm = field.norm(state)
-        atol[: field.map.parameters] /= self._norm
-        remaining = self.end - self.time
-        first = None if self._step is None else min(self._step, remaining)
-        self._solver = self.method(
-            field, self.time, state, self.end, rtol=RTOL, atol=atol, first_step=first
-        )
-
-    def _rank_change(
-        self, dense: DenseOutput, start: float, stop: float, state: np.ndarray
-    ) -> RankEvent | None:
-        """End the step at the first change of rank within it, if there is one, and begin anew there."""
-        field = self.field
-        if not field.alpha:
-            return None
-        range = field.range(state)
-        self._warn_if_near(stop, range)
-        if not isinstance(range, SpectralRange):
-            return None
-        rank = range.rank
-        lost, regained = self._gaps(range)
-        if lost >= 0 and regained <= 0:
-            return None
-        which = 0 if lost < 0 else 1
-
-        def gap(time: float) -> float:
-            at = field.factorisations.spectral(field.theta(dense(time)), rank)
-            return self._gaps(at)[which]
-
-        with suppress(ValueError):  # no sign change: the step began beyond the limit
-            stop = brentq(gap, start, stop, xtol=1e-12 * (stop - start), rtol=1e-13)
-            state = dense(stop)
-        range = field.factorisations.spectral(field.theta(state))
-        if which == 0:
-            after = min(range.rank, rank - 1)
-            directions = range.left.T[after:rank]
-        else:
-            after = rank + 1
-            directions = range.left.T[rank:after]
-        event = self._record(
-            stop, rank, SpectralRange(range.left, range.values, range.right, after), directions
-        )
-        self.trajectory.append(dense, start, stop, state)
-        self.time, self._step, self._solver = stop, None, None
-        field.rank = after
-        return event
-
-    def _gaps(self, range: SpectralRange) -> tuple[float, float]:
-        """The smallest kept value above its limit (negative: lost), the largest other above its own."""
-        r, rcond = range.rank, self.field.factorisations.rcond
-        ratios = (range.values / range.values[0]).tolist()
-        lost = ratios[r - 1] / rcond - 1 if r else 1.0
-        regained = ratios[r] / self._regain - 1 if r < len(ratios) else -1.0
-        return lost, regained
-
-    def _singular(self, state: np.ndarray) -> bool:
-        """Steps shrink to nothing: drop the smallest singular value, which the velocity divides by."""
-        field = self.field
-        rank = field.rank or 0
-        if rank < 1 or not field.factorisations.dense:
-            self.stopped = (
-                f"no step is short enough at {self.time:.6g}: the velocity is not smooth there"
-            )
-            return False
-        found = field.factorisations.spectral(field.theta(state), rank)
-        after = SpectralRange(found.left, found.values, found.right, rank - 1)
-        event = self._record(self.time, rank, after, found.left.T[rank - 1 : rank])
-        field.rank, self._solver, self._step, self._short = rank - 1, None, None, 0
-        self._regain = max(self._regain, REGAIN * event.ratio)
-        return self.stopped is None
-
-    def _warn_if_near(self, time: float, range: Range) -> None:
-        """Record where the condition of D D^T leaves a Cholesky factorisation no digits to rely on."""
-        near = (
-            isinstance(range, SpectralRange)
-            and range.rank == self.field.rank
-            and range.condition > NEAR
-        )
-        if near and not self._warned:
-            assert isinstance(range, SpectralRange)
-            r = range.rank
-            self._record(time, r, range, range.left.T[r - 1 : r])
-        self._warned = near
-
-    def _record(self, time: float, before: int, range: Range, directions: Tensor) -> RankEvent:
-        shape = (-1, len(self.field.map.run.points), self.field.map.run.outputs)
-        after, ratio = range.rank, math.nan
-        if isinstance(range, SpectralRange):
-            values = [
-                *(range.values / range.values[0]).tolist(),
-                0.0,
-            ]  # 0: fewer parameters than outputs
-            ratio = values[after] if after < before else values[after - 1]
-        event = RankEvent(time, before, after, directions.reshape(shape).clone(), ratio)
-        self.events.append(event)
-        if len(self.events) >= EVENTS:
-            self.stopped = (
-                f"{EVENTS} changes of rank up to {time:.6g}: the flow slides along rank loss"
-            )
-        return event
-
-
-RTOL = 100 * float(
-    np.finfo(float).eps
-)  # the least that SciPy takes: errors are absolute, in outputs
-NEAR = 1e12  # condition number of D D^T that is reported as near rank loss
-
-
-def require_end(until: float, duration: float | None) -> tuple[float, bool]:
-    if duration is not None:
-        return positive("duration", duration), True
-    if number("until", until) == 1:
-        raise InputError(
-            "until = 1 was given, but t = 1 is s = infinity, where the flow only tends to: give until below "
-            "1, such as 0.999."
-        )
-    if not 0 < until < 1:
-        raise InputError(f"until = {until!r} was given, but t is between 0 and 1.")
-    return float(until), False
-
-
-def require_method(method: type[OdeSolver]) -> None:
-    explicit = (
-        isinstance(method, type) and issubclass(method, OdeSolver) and hasattr(method, "n_stages")
-    )
-    if not explicit:
-        raise InputError(
-            f"method = {method!r} was given, but a Runge-Kutta class of SciPy is needed, such as "
-            "scipy.integrate.DOP853 or RK45."
-        )
 
 
 def _require_precision(tolerance: float, outputs: Tensor) -> None:
@@ -662,14 +303,4 @@ def _require_precision(tolerance: float, outputs: Tensor) -> None:
         raise InputError(
             f"tolerance = {tolerance} was given, but outputs of this size are {outputs.dtype}, which has no "
             "such digits: write model.double(), or give a larger tolerance."
-        )
-
-
-def require_enough_parameters(map: OutputMap) -> None:
-    n, k = map.count, map.parameters
-    if n > k:
-        raise InputError(
-            f"There are {n} outputs (Q = {map.run.outputs} at N = {len(map.run.points)} points) and {k} "
-            f"parameters: at least {n - k} directions of outputs are lost at every time, and what the labels "
-            "have in them is never learned. Add parameters, drop points, or accept it by rank_deficient=True."
         )

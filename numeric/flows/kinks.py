@@ -45,12 +45,12 @@ class Rectifiers(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func in RECTIFIERS:
-            given = args[0] if args else kwargs["input"]
+            preactivation = args[0] if args else kwargs["input"]
             if self.slopes is None:
-                output = torch.relu(given)
+                output = torch.relu(preactivation)
             else:
-                output = self.slopes[len(self.inputs)].view(given.shape) * given
-            self.inputs.append(given)
+                output = self.slopes[len(self.inputs)].view(preactivation.shape) * preactivation
+            self.inputs.append(preactivation)
             self.outputs.append(output)
             return output
         name = getattr(func, "__name__", "").strip("_")

@@ -10,11 +10,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from numeric.inputs import ArrayLike
+from numeric.inputs import ArrayLike, InputError
 from numeric.models import ModelLike
 from numeric.tangents.differentiated import Differentiation, differentiation
 from numeric.tangents.factored import Gradients, concatenated
@@ -44,6 +45,12 @@ class OutputMap:
     def count(self) -> int:
         """QN."""
         return len(self.run.points) * self.run.outputs
+
+    @property
+    def structure(self) -> list[Any]:
+        """Layers and parameters by name, as checkpoints compare them."""
+        layers = self.run.model.layers
+        return [*((name, type(part).__qualname__) for name, part in layers.items()), *self.shapes]
 
     def pack(self, values: Mapping[str, Tensor]) -> Tensor:
         """Tensors by name -> (K,)."""
@@ -127,3 +134,13 @@ def output_map(
     """Open a model at points x (N, ...) as a map of its trainable parameters."""
     with differentiation(model, x, parameters, memory=memory) as run:
         yield OutputMap(run, memory)
+
+
+def require_enough_parameters(map: OutputMap) -> None:
+    n, k = map.count, map.parameters
+    if n > k:
+        raise InputError(
+            f"There are {n} outputs (Q = {map.run.outputs} at N = {len(map.run.points)} points) and {k} "
+            f"parameters: at least {n - k} directions of outputs are lost at every time, and what the labels "
+            "have in them is never learned. Add parameters, drop points, or accept it by rank_deficient=True."
+        )

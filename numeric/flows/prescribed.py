@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,21 +18,26 @@ from scipy.integrate import DOP853, OdeSolver
 from torch import Tensor
 
 from numeric.flows.costs import Clock, Objective, half_mean_squared_error
-from numeric.flows.flow import Field, factorisations, require_method
+from numeric.flows.field import Field
+from numeric.flows.integration import RTOL, require_method
 from numeric.flows.kinks import require_smooth
 from numeric.flows.output_map import OutputMap, output_map
-from numeric.flows.ranges import Factorisations
+from numeric.flows.ranges import Factorisations, factorisations
 from numeric.flows.trajectory import Trajectory
 from numeric.inputs import ArrayLike, InputError, as_numbers, between, positive, whole
 from numeric.models import Model, ModelLike
 from numeric.models.memory import GIGABYTE
 from numeric.progress import progress_bar
+from numeric.runs.store import Checkpoint, checkpoint, fingerprint
 
 __all__ = ["FollowedPath", "follow"]
 
 OutputPath = Callable[[Tensor], Tensor]  # t, a number -> (N, Q)
 NEWTON = 12  # iterations at a node; two or three are usual
 REACHED = 1e-9  # of the path's size: a residual above it is no rounding
+SETTINGS = (
+    "another model, start, path, tolerance, method, end, nodes, rcond, device, torch or `key`"
+)
 TANGENT = 1e-6  # share of a path's velocity that may lie outside the range of D
 
 
@@ -84,6 +91,8 @@ def follow(
     rcond: float = 1e-7,
     steps: int = 1_000,
     memory: int = 2 * GIGABYTE,
+    store: str | Path | None = None,
+    key: str = "",
     progress: bool = True,
 ) -> FollowedPath:
     r"""Parameters under which a model's outputs move on a prescribed path, from t = 0 to t = until.
@@ -93,7 +102,8 @@ def follow(
     model: smooth, with trainable parameters; x: points (N, ...).
     path: a function in torch of a number t, a tensor, to outputs (N, Q), which starts at the model's own.
     nodes: so many equal parts of the time, at whose ends outputs are corrected to the path; None: none.
-    tolerance, method, rcond, steps, memory: as in `integrate`.
+    tolerance, method, rcond, steps, memory, store: as in `integrate`.
+    key: text that names the path, of which the checkpoint compares the start and its velocity there alone.
     Returned is a FollowedPath: `.parameters(t)`, `.outputs(t)`, `.deviation(t)`, `.residuals` at nodes.
     Refused are paths of another start or shape, and those that leave what the parameters can reach: where
     their velocity is not in the range of D, where no step is short enough, where no correction leads back.
@@ -124,34 +134,26 @@ def follow(
         goal = _Path(path, start)
         goal.require_start(tolerance)
         follower = _Follower(map, factorisations(map, rcond, tolerance), goal)
-        state, trajectory = theta.double().cpu().numpy(), Trajectory()
-        ends, residuals = end * np.arange(1, pieces + 1) / pieces, []
-        with progress_bar(of="time", show=progress, total=end) as bar:
-            time = 0.0
-            for stop in ends.tolist():
-                solver = method(
-                    follower, time, state, stop, rtol=RTOL, atol=follower.atol(state, tolerance)
-                )
-                while solver.status == "running":
-                    time, before = float(solver.t), float(solver.t)
-                    with np.errstate(all="ignore"):
-                        solver.step()
-                    if solver.status == "failed" or len(trajectory) >= most:
-                        raise _unreachable(before, "steps become too short, as D loses rank")
-                    time, state, dense = float(solver.t), solver.y, solver.dense_output()
-                    if nodes is not None and time == stop:
-                        state, residual = follower.corrected(stop, state)
-                        residuals.append(residual)
-                    trajectory.append(dense, before, time, state)
-                    bar.update(time - bar.n)
-    corrected = torch.as_tensor(ends if nodes is not None else np.zeros(0), device="cpu")
+        run = _Following(follower, theta, end, pieces, nodes is not None, tolerance, method, most)
+        sizes = (end, nodes, tolerance, method.__name__, rcond, most, memory)
+        choices = (map.structure, *sizes, key)
+        tensors = (theta, x, start, *goal.at(0.0))
+        file = checkpoint(store, fingerprint("follow", *choices, *tensors), SETTINGS)
+        run.resume(file)
+        with progress_bar(of="time", show=progress, total=end, initial=run.time) as bar:
+            try:
+                while run.time < end:
+                    run.advance()
+                    bar.update(run.time - bar.n)
+                    file.write_when_due(run.state)
+            finally:
+                if len(run.trajectory) and file.path is not None:
+                    file.write(run.state())
+    corrected = torch.as_tensor(run.ends if nodes is not None else np.zeros(0), device="cpu")
     return FollowedPath(
-        model, x.detach(), path, map.shapes, trajectory, corrected,
-        torch.tensor(residuals, dtype=torch.float64, device="cpu"), follower.evaluations,
+        model, x.detach(), path, map.shapes, run.trajectory, corrected,
+        torch.tensor(run.residuals, dtype=torch.float64, device="cpu"), follower.evaluations,
     )  # fmt: skip
-
-
-RTOL = 100 * float(np.finfo(float).eps)
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,15 +213,15 @@ class _Follower:
         if not bool(graph.outputs.isfinite().all()):
             return np.full(len(state), np.nan)
         velocity = self.path.at(time)[1].flatten()
-        found = self.ranges.at(theta, graph)
-        if found.rank < self.map.count:
-            outside = float(torch.linalg.vector_norm(velocity - found.project(velocity)))
+        D_range = self.ranges.at(theta, graph)
+        if D_range.rank < self.map.count:
+            outside = float(torch.linalg.vector_norm(velocity - D_range.project(velocity)))
             if outside > TANGENT * float(torch.linalg.vector_norm(velocity)):
                 raise _unreachable(
                     time,
-                    f"D has rank {found.rank} of {self.map.count}, and the velocity is not in its range",
+                    f"D has rank {D_range.rank} of {self.map.count}, and the velocity is not in its range",
                 )
-        return found.lift(velocity).double().cpu().numpy()
+        return D_range.lift(velocity).double().cpu().numpy()
 
     def atol(self, state: np.ndarray, tolerance: float) -> float:
         """The error of each parameter that moves outputs by no more than the tolerance."""
@@ -246,6 +248,71 @@ class _Follower:
         if not least <= REACHED * scale:
             raise _unreachable(time, f"no correction comes closer than {least:.1e}")
         return best.double().cpu().numpy(), least
+
+
+class _Following:
+    """Steps of SciPy's method from node to node, with a correction at each."""
+
+    def __init__(
+        self, follower: _Follower, theta: Tensor, end: float, pieces: int, corrects: bool,
+        tolerance: float, method: type[OdeSolver], most: int,
+    ) -> None:  # fmt: skip
+        self.follower, self.tolerance, self.method, self.most = follower, tolerance, method, most
+        self.corrects, self.ends = corrects, end * np.arange(1, pieces + 1) / pieces
+        self.trajectory, self.residuals = Trajectory(), list[float]()
+        self.time, self._state = 0.0, theta.double().cpu().numpy()
+        self._atol = 0.0  # of the piece that is under way, as is the last step
+        self._step: float | None = None
+        self._solver: OdeSolver | None = None
+
+    def resume(self, file: Checkpoint) -> None:
+        """Continue from a checkpoint, if there is one."""
+        state = self.trajectory.resume(file, len(self._state))
+        if state is None:
+            return
+        self._state, self.time = self.trajectory.end, float(self.trajectory.times[-1])
+        self.residuals, self.follower.evaluations = state["residuals"], state["evaluations"]
+        self._atol, self._step = state["atol"], state["step"]
+
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint holds."""
+        return {
+            "steps": self.trajectory.on_disk(),
+            "residuals": self.residuals,
+            "evaluations": self.follower.evaluations,
+            "atol": self._atol,
+            "step": self._step,
+        }
+
+    def advance(self) -> None:
+        """Make one step, and at a node the correction."""
+        stop = float(self.ends[np.searchsorted(self.ends, self.time, side="right")])
+        if self._solver is None:
+            if self._step is None:
+                self._atol = self.follower.atol(self._state, self.tolerance)
+            first = None if self._step is None else min(self._step, stop - self.time)
+            self._solver = self.method(
+                self.follower,
+                self.time,
+                self._state,
+                stop,
+                rtol=RTOL,
+                atol=self._atol,
+                first_step=first,
+            )
+        solver, before = self._solver, self.time
+        with np.errstate(all="ignore"):
+            solver.step()
+        if solver.status == "failed" or len(self.trajectory) >= self.most:
+            raise _unreachable(before, "steps become too short, as D loses rank")
+        time, state, dense = float(solver.t), solver.y, solver.dense_output()
+        if time == stop and self.corrects:
+            state, residual = self.follower.corrected(stop, state)
+            self.residuals.append(residual)
+        self.trajectory.append(dense, before, time, state)
+        self.time, self._state, self._step = time, state, float(solver.h_abs)
+        if time == stop:
+            self._solver = self._step = None
 
 
 def _unreachable(time: float, why: str) -> InputError:

@@ -6,8 +6,9 @@ Three ways, of which `Factorisations.at` takes the first that is safe:
   $1/\lambda_{min}(L L^T) \le |(L L^T)^{-1}|_F$, and $|G - L L^T| \le 4 n \epsilon\, tr\, G$.
 * A QR and a singular value decomposition of D itself, where that bound is above `LIMIT`: G has half of D's
   digits. Directions whose singular value is below `rcond` times the largest are lost.
-* Conjugate gradients by products with D and $D^T$, where QN is too large for a matrix. Their condition
-  number is an estimate from below, and rank loss shows only as failure to converge.
+* Conjugate gradients by products with D and $D^T$, where QN is too large for a matrix, preconditioned by
+  diagonal blocks of G. Their condition number is an estimate from below, and rank loss shows only as
+  failure to converge.
 """
 
 from __future__ import annotations
@@ -23,12 +24,15 @@ from torch import Tensor
 from numeric.flows.output_map import Graph, OutputMap
 from numeric.inputs import InputError
 
-__all__ = ["ConjugateGradientRange", "FullRange", "Range", "SpectralRange"]
+__all__ = ["ConjugateGradientRange", "FullRange", "Range", "SpectralRange", "factorisations"]
 
 LIMIT = 1e10  # condition number of G from which D itself is factorised: half the digits are left
 ROUNDING = 4  # of G and of its Cholesky factor, in units of n epsilon trace
 MATRICES = 4  # of size (QN, QN) that a factorisation holds at once
-PLATEAU = 100  # iterations without a better residual, after which conjugate gradients have failed
+BLOCK = 500  # outputs in a diagonal block of G that is factorised as preconditioner
+PLATEAU = (
+    100  # iterations without a better residual, and a tenth of QN more, which may rise on the way
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,13 +74,13 @@ class SpectralRange:
 
     @property
     def condition(self) -> float:
-        kept = self.values[: self.rank]
-        return float((kept[0] / kept[-1]) ** 2) if self.rank else math.inf
+        singular = self.values[: self.rank]
+        return float((singular[0] / singular[-1]) ** 2) if self.rank else math.inf
 
     @property
     def lost(self) -> Tensor:
-        kept = self.left[:, : self.rank]
-        complete, _ = torch.linalg.qr(kept, mode="complete")
+        basis = self.left[:, : self.rank]
+        complete, _ = torch.linalg.qr(basis, mode="complete")
         return complete[:, self.rank :].T
 
     def solve(self, v: Tensor) -> Tensor:
@@ -84,8 +88,8 @@ class SpectralRange:
         return self.left[:, :r] @ ((self.left[:, :r].T @ v) / self.values[:r] ** 2)
 
     def project(self, v: Tensor) -> Tensor:
-        kept = self.left[:, : self.rank]
-        return kept @ (kept.T @ v)
+        basis = self.left[:, : self.rank]
+        return basis @ (basis.T @ v)
 
     def lift(self, v: Tensor) -> Tensor:
         r = self.rank
@@ -189,8 +193,15 @@ class Factorisations:
         def product(v: Tensor) -> Tensor:
             return graph.push(graph.pull(v.view(shape))).flatten()
 
-        precondition = _by_example(self.map, theta)
+        precondition = _by_blocks(self.map, theta)
         return ConjugateGradientRange(product, precondition, graph, self.map.count, self.tolerance)
+
+
+def factorisations(map: OutputMap, rcond: float, tolerance: float) -> Factorisations:
+    """How D is factorised: by matrices if some of them fit into the memory."""
+    size = torch.finfo(map.run.points.dtype).bits // 8
+    dense = MATRICES * size * map.count**2 <= map.memory
+    return Factorisations(map, rcond, min(1e-2 * tolerance, 1e-2), dense)
 
 
 def _nowhere(jacobian: Tensor) -> SpectralRange:
@@ -203,22 +214,24 @@ def _nowhere(jacobian: Tensor) -> SpectralRange:
     )
 
 
-def _by_example(map: OutputMap, theta: Tensor) -> Callable[[Tensor], Tensor]:
-    """The inverse of the diagonal blocks of G, (Q, Q) for each example."""
+def _by_blocks(map: OutputMap, theta: Tensor) -> Callable[[Tensor], Tensor]:
+    """The inverse of the diagonal blocks of G, each of some examples, as many as a share of memory holds."""
     run = map.run.at(map.unpack(theta))
-    blocks = []
-    for rows in run.chunks(map.memory):
-        dense = run.gradients(run.points[rows])
-        for k in range(len(dense)):
-            one = dense[k : k + 1]
-            blocks.append(one.inner(one)[0, :, 0])
-    stacked = torch.stack(blocks)  # (N, Q, Q)
-    shift = torch.finfo(theta.dtype).eps * stacked.diagonal(dim1=1, dim2=2).sum(1)
-    eye = torch.eye(stacked.shape[1], device=theta.device, dtype=theta.dtype)
-    factors = torch.linalg.cholesky_ex(stacked + shift[:, None, None] * eye)[0]
+    n, q = len(run.points), run.outputs
+    size = theta.element_size() * n * q**2
+    count = min(max(map.memory // (4 * size), 1), max(BLOCK // q, 1))
+    factors = []
+    for start in range(0, n, count):
+        rows = run.gradients(run.points[start : start + count])
+        block = rows.inner(rows).reshape(len(rows) * q, -1)
+        shift = torch.finfo(theta.dtype).eps * block.trace()
+        block.diagonal().add_(shift)
+        factors.append(torch.linalg.cholesky_ex(block)[0])
 
     def precondition(v: Tensor) -> Tensor:
-        return torch.cholesky_solve(v.view(len(factors), -1, 1), factors).flatten()
+        parts = v.split([len(factor) for factor in factors])
+        pairs = zip(parts, factors, strict=True)
+        return torch.cat([torch.cholesky_solve(p[:, None], factor)[:, 0] for p, factor in pairs])
 
     return precondition
 
@@ -237,19 +250,19 @@ def conjugate_gradients(
     z, residual = torch.zeros_like(v), v
     correction = precondition(residual)
     direction, energy = correction, residual @ correction
-    goal = tolerance * float(torch.linalg.vector_norm(v))
+    goal, patience = tolerance * float(torch.linalg.vector_norm(v)), PLATEAU + len(v) // 10
     best, since = math.inf, 0
     diagonal: list[float] = []
     beside: list[float] = []
     last = math.nan
     while (size := float(torch.linalg.vector_norm(residual))) > goal:
         best, since = (size, 0) if size < best else (best, since + 1)
-        if since > PLATEAU or not math.isfinite(size):
+        if since > patience or not math.isfinite(size):
             raise InputError(
                 f"Conjugate gradients stop at a relative residual of {best / goal * tolerance:.1e} after "
                 f"{len(diagonal)} products, with a condition number of at least "
-                f"{_ritz_ratio(diagonal, beside):.1e}: the Jacobian is near rank loss. Give more memory, so "
-                "that it can be factorised, or a larger tolerance."
+                f"{_ritz_ratio(diagonal, beside):.1e}: D D^T is too ill-conditioned for products alone. "
+                "Give more memory, so that it can be factorised, more parameters, or a larger tolerance."
             )
         moved = product(direction)
         step = energy / (direction @ moved)

@@ -16,13 +16,19 @@ both sides point towards z = 0, a trajectory stays there. What it does then the 
   $j\, v_- v_+ / (v_- + v_+)$, which does not vanish with the steps: outputs leave the straight line,
   $d' = -d/(1-t) + \sum_k j_k c_k$. `euler` makes such steps, and sums these terms beside them.
 
+Of several kinks at once the first limit is as determined as of one: all of them are held, with a slope each.
+The second is not, since of four velocities or more many averages may stay on all kinks: `euler` says what its
+steps do, by the same sum.
+
 So a user of ReLU gets straight lines from the first, a deviation with a finite limit from the second; and
 `integrate`, whose steps would shrink without end, refuses.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -30,20 +36,30 @@ from scipy.integrate import DOP853, DenseOutput
 from scipy.optimize import brentq
 from torch import Tensor
 
-from numeric.flows.costs import Clock, Objective, require_consistent_labels, require_objective
-from numeric.flows.flow import factorisations, require_end, require_enough_parameters
+from numeric.flows.costs import (
+    Clock,
+    Objective,
+    require_consistent_labels,
+    require_end,
+    require_objective,
+)
+from numeric.flows.integration import RTOL
 from numeric.flows.kinks import Rectifiers, Slopes, kinked_functions
-from numeric.flows.output_map import OutputMap, output_map
+from numeric.flows.output_map import OutputMap, output_map, require_enough_parameters
+from numeric.flows.ranges import factorisations
 from numeric.flows.trajectory import Trajectory
 from numeric.inputs import ArrayLike, InputError, as_numbers, between, positive, whole
 from numeric.models import Model, ModelLike
 from numeric.models.memory import GIGABYTE
 from numeric.progress import progress_bar
+from numeric.runs.store import Checkpoint, checkpoint, fingerprint
 
 __all__ = ["EulerFlow", "KinkEvent", "SlidingFlow", "euler", "slide"]
 
 CLOSE = 1e-9  # times the largest input of a rectifier: from here on it counts as on the other side
+DEPENDENT = 1e-10  # of the largest row of D and sliding kinks, orthogonal to the others
 EVENTS = 5_000
+SETTINGS = "another model, data, tolerance, end, steps, device, torch or `key`"
 
 
 @dataclass(frozen=True)
@@ -117,6 +133,8 @@ def slide(
     until: float = 0.99,
     tolerance: float = 1e-7,
     steps: int = 10_000,
+    store: str | Path | None = None,
+    key: str = "",
     progress: bool = True,
 ) -> SlidingFlow:
     r"""The alpha = 1 flow of a ReLU network, cost |x - y|^2 / (2 N), in the limit of smooth activations.
@@ -126,10 +144,12 @@ def slide(
 
     model: with rectifiers and no other kinks; x, y: points (N, ...) and labels (N, Q).
     until, tolerance, steps: the last t; how far a step may leave outputs; the most steps. D is formed.
+    store, key: as in `integrate`.
 
     Returned is a SlidingFlow: `.outputs(t)`, `.deviation(t)`, and `.events`: each rectifier, unit and example
     whose kink was crossed, held or left, with its time.
-    Refused are models without rectifiers or with other kinks, and what `integrate` refuses.
+    Refused are models without rectifiers or with other kinks, what `integrate` refuses, and flows that come
+    to where outputs and sliding kinks do not move independently, or are more than the parameters.
 
     >>> torch.manual_seed(0)  # doctest: +ELLIPSIS
     <...>
@@ -144,13 +164,24 @@ def slide(
     model, x = Model.of(model), as_numbers("x", x)
     with output_map(model, x, 2 * GIGABYTE) as map:
         run = _Slide(map, _require_rectified(map, y, model), end, tolerance)
+        choices = (map.structure, end, tolerance, most, key)
+        tensors = (map.pack(map.run.leaves), x, run.objective.labels, run.start)
+        file = checkpoint(store, fingerprint("slide", *choices, *tensors), SETTINGS)
+        run.resume(file)
         stopped = None
-        with progress_bar(of="time", show=progress, total=end) as bar:
-            while run.time < end and stopped is None:
-                run.advance()
-                bar.update(run.time - bar.n)
-                if len(run.trajectory) >= most or len(run.events) >= EVENTS:
-                    stopped = f"{len(run.trajectory)} steps and {len(run.events)} kinks up to {run.time:.6g}"
+        with progress_bar(of="time", show=progress, total=end, initial=run.time) as bar:
+            try:
+                while run.time < end and stopped is None:
+                    if len(run.trajectory) >= most or len(run.events) >= EVENTS:
+                        count = f"{len(run.trajectory)} steps and {len(run.events)} kinks"
+                        stopped = f"{count} up to {run.time:.6g}"
+                        break
+                    run.advance()
+                    bar.update(run.time - bar.n)
+                    file.write_when_due(run.checkpoint)
+            finally:
+                if len(run.trajectory) and file.path is not None:
+                    file.write(run.checkpoint())
     return SlidingFlow(
         model, x.detach(), run.objective, run.start, map.shapes, run.trajectory, tuple(run.events),
         tuple(run.held), run.evaluations, stopped,
@@ -187,6 +218,32 @@ class _Slide:
         self._solver: DOP853 | None = None
         self._step: float | None = None
 
+    def resume(self, file: Checkpoint) -> None:
+        """Continue from a checkpoint, if there is one."""
+        state = self.trajectory.resume(file, len(self.state))
+        if state is None:
+            return
+        self.state, self.time = self.trajectory.end, float(self.trajectory.times[-1])
+        self.slopes.values.copy_(state["slopes"])
+        self.slack.copy_(state["slack"])
+        self.kinks = [(example, unit) for example, unit in state["kinks"]]
+        self.events = [KinkEvent(*event) for event in state["events"]]
+        self.held, self.evaluations = state["held"], state["evaluations"]
+        self._step = state["step"]
+
+    def checkpoint(self) -> dict[str, Any]:
+        """What a checkpoint holds."""
+        return {
+            "steps": self.trajectory.on_disk(),
+            "slopes": self.slopes.values,
+            "slack": self.slack,
+            "kinks": self.kinks,
+            "events": [astuple(event) for event in self.events],
+            "held": self.held,
+            "evaluations": self.evaluations,
+            "step": self._step,
+        }
+
     def _tensor(self, state: np.ndarray) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(state)).to(self.start)
 
@@ -212,9 +269,11 @@ class _Slide:
             allow_unused=True, materialize_grads=True,
         )  # fmt: skip
         jacobian = torch.cat([part.flatten(1) for part in parts], 1)  # (QN + m, K)
+        self._require_freedom(time, len(values), jacobian.shape[1])
         goal = -self.objective.gradient(outputs).flatten() * self.clock.speed(time)
         goal = torch.cat([goal, goal.new_zeros(len(self.kinks))])
         q, r = torch.linalg.qr(jacobian.T)
+        self._require_rank(time, r)
         half = torch.linalg.solve_triangular(r.T, goal[:, None], upper=False)
         theta = (q @ half)[:, 0]
         if not self.kinks:
@@ -225,6 +284,23 @@ class _Slide:
         )
         arriving = torch.cat([part.flatten(1) for part in back], 1)[rows, columns]
         return _Velocity(theta, signals[outputs.numel() :] / arriving)
+
+    def _require_freedom(self, time: float, conditions: int, parameters: int) -> None:
+        if conditions > parameters:
+            held = len(self.kinks)
+            raise InputError(
+                f"At t = {time:.6g} the flow slides on {held} kinks at once, which with {conditions - held} "
+                f"outputs are more conditions than the {parameters} parameters: add units, or end before."
+            )
+
+    def _require_rank(self, time: float, r: Tensor) -> None:
+        """Refuse outputs and sliding kinks of which one is determined by the others."""
+        sizes = r.diagonal().abs()
+        if bool(sizes.min() < DEPENDENT * sizes.max()):
+            raise InputError(
+                f"At t = {time:.6g} outputs and the {len(self.kinks)} kinks on which the flow slides do not "
+                "move independently (rank is lost): change the start, add units, or end before."
+            )
 
     @property
     def _index(self) -> tuple[Tensor, Tensor]:
@@ -257,9 +333,9 @@ class _Slide:
             )
             stop, state = self._beyond(dense, stop, float(solver.t))
         self.trajectory.append(dense, before, stop, state)
-        self.time, self.state = stop, state
+        self.time, self.state, self._step = float(stop), state, float(solver.h_abs)
         if margin[0] < 0:
-            self._step = max(solver.h_abs, 1e-6)
+            self._step = max(self._step, 1e-6)
             self._solver = None
             self._switch(state)
         self.held.append(len(self.kinks))
@@ -409,14 +485,14 @@ def euler(
                     [z.flatten(1).shape[1] for z in record.inputs],
                 )
             before = inputs > 0, _pulls(graph.outputs, record.outputs)
-            found = ranges.at(theta, graph)
-            if found.rank < map.count:
+            D_range = ranges.at(theta, graph)
+            if D_range.rank < map.count:
                 raise InputError(
-                    f"D has rank {found.rank} at t = {n * step:.6g}, not {map.count}: add parameters, or "
+                    f"D has rank {D_range.rank} at t = {n * step:.6g}, not {map.count}: add parameters, or "
                     "take other ones at the start."
                 )
             residual = (outputs[-1] - objective.labels).flatten()
-            theta = theta - step / (1 - n * step) * found.lift(residual)
+            theta = theta - step / (1 - n * step) * D_range.lift(residual)
     times = step * torch.arange(count + 1, dtype=torch.float64, device="cpu")
     path = torch.stack(outputs)
     shares = (1 - times).to(path)[:, None, None]
@@ -439,9 +515,6 @@ def _pulls(outputs: Tensor, rectified: list[Tensor]) -> Tensor:
     return torch.cat([part.flatten(2) for part in parts], 2)
 
 
-RTOL = 100 * float(np.finfo(float).eps)
-
-
 def _require_rectified(map: OutputMap, y: ArrayLike, model: Model) -> Objective:
     theta = map.pack(map.run.leaves)
     objective = require_objective(None, y, map.outputs(theta).detach(), model)
@@ -449,9 +522,9 @@ def _require_rectified(map: OutputMap, y: ArrayLike, model: Model) -> Objective:
     require_enough_parameters(map)
     rectifiers, others = kinked_functions(map, theta)
     if others or not rectifiers:
-        found = f"kinks by {', '.join(others)}" if others else "no rectifiers"
+        defect = f"kinks by {', '.join(others)}" if others else "no rectifiers"
         raise InputError(
-            f"The model has {found}, but a network of rectifiers (ReLU) and smooth functions is needed: for "
+            f"The model has {defect}, but a network of rectifiers (ReLU) and smooth functions is needed: for "
             "smooth models take flows.integrate."
         )
     return objective

@@ -7,11 +7,12 @@ methods, polynomials of degree 7 at most, without reference to their coefficient
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from scipy.integrate import DenseOutput
 
-from numeric.runs.store import GrowingArray
+from numeric.runs.store import Checkpoint, GrowingArray
 
 DEGREE = 7
 NODES = -np.cos(np.pi * np.arange(DEGREE + 1) / DEGREE)  # on [-1, 1]
@@ -34,6 +35,30 @@ class Trajectory:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def resume(self, file: Checkpoint, size: int) -> dict[str, Any] | None:
+        """The checkpoint's state and its steps, if there is one; steps to come are appended beside it.
+
+        size: of a state.
+        """
+        if file.path is None:
+            return None
+        state = file.read("cpu")
+        beside = file.path.with_name(f"{file.path.name}.steps")
+        if state is None:  # steps without their checkpoint belong to nothing
+            beside.unlink(missing_ok=True)
+        self.file = GrowingArray(beside, file.run, (2 + (DEGREE + 1) * size,))
+        if state is None:
+            return None
+        self.file.truncate(state["steps"])
+        self.rows = [np.array(row) for row in self.file.rows()]
+        return state
+
+    def on_disk(self) -> int:
+        """How many steps there are, once all of them are where a checkpoint can count on them."""
+        if self.file is not None:
+            self.file.flush()
+        return len(self)
 
     def append(self, dense: DenseOutput, start: float, stop: float, end: np.ndarray) -> None:
         """Add a step; `end` is the state at its end, where the dense output may be rounded."""
