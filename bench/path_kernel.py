@@ -104,15 +104,15 @@ def against_explaind(
         )
         tested = model.gradient_step_integral(single, None, 0, 1, torch.eye(3), middles)
         parts, _ = sgd.get_step_kernel(tested, train, 0, None, None)
-        found = sum(parts.values())  # (test points, 1, outputs, training points)
-        return rate / len(points) * found.reshape(len(test), 3, len(points))
+        summed = sum(parts.values())  # (test points, 1, outputs, training points)
+        return rate / len(points) * summed.reshape(len(test), 3, len(points))
 
-    found = vectorised()
+    attributions = vectorised()
     taken = cpu_seconds(vectorised, 2)
     yield (
         f"explaind 0.1.0, vectorised, midpoint rule of {MIDPOINTS}: {taken * 1e3:.0f} ms a step, ours "
         f"{taken / ours:.0f} times faster; its attributions are off by "
-        f"{(found.double() - exact).abs().max():.0e}"
+        f"{(attributions.double() - exact).abs().max():.0e}"
     )
     try:
         from explaind.accelerated.explainer import ReplicatedModel
@@ -187,8 +187,8 @@ def algorithm_1(record: path_kernel.Record, test: Tensor, rate: float) -> Tensor
         def one(values: dict[str, Tensor], point: Tensor) -> Tensor:
             return functional_call(net, values, (point[None],))[0]
 
-        found = vmap(jacrev(one), (None, 0))(parameters, points)
-        return torch.cat([value.flatten(2) for value in found.values()], 2)
+        by_name = vmap(jacrev(one), (None, 0))(parameters, points)
+        return torch.cat([value.flatten(2) for value in by_name.values()], 2)
 
     total = test.new_zeros(len(test), 3, len(x))
     start, stop = record.parameters(0), record.parameters(1)

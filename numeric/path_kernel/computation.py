@@ -95,9 +95,9 @@ class Computation:
             self.choices.quadrature.nodes(segment.at_points(rows), self.guess[0])
             for rows in torch.arange(len(segment.x), device=self.x.device).split(size)
         ]
-        found = Nodes.cat(parts)
-        self.guess[0] = found.count
-        return found
+        nodes = Nodes.cat(parts)
+        self.guess[0] = nodes.count
+        return nodes
 
     def psi(self, s: int) -> Integral:
         """psi_s at all points, in their order."""
@@ -169,12 +169,12 @@ class Computation:
         in_order = groups is None and len(batch) <= size and torch.equal(batch, every)
         for rows in torch.arange(len(batch), device=batch.device).split(size):
             train = opened.gradients(self.train.points[batch[rows]], scale * signals[rows, None])
-            found = products(train)
+            summands = products(train)
             if in_order:
-                state["points"].index_add_(0, order, found)
+                state["points"].index_add_(0, order, summands)
             else:
                 places = batch[rows] if groups is None else groups[batch[rows]]
-                state["points"].index_add_(2, places, found[order.argsort()])
+                state["points"].index_add_(2, places, summands[order.argsort()])
 
     def signals(self, s: int, batch: Tensor) -> tuple[Tensor, Differentiation]:
         """The derivative of the step's loss by its examples' outputs, (m, k), and the model that was at."""
@@ -195,8 +195,8 @@ class Computation:
                 {**parameters, **leaves}, self.run.x[batch].clone()
             )
             value = self.run.loss(outputs, self.run.y[batch])
-            found = torch.autograd.grad(value, list(leaves.values()))
-        return dict(zip(leaves, found, strict=True))
+            gradients = torch.autograd.grad(value, list(leaves.values()))
+        return dict(zip(leaves, gradients, strict=True))
 
     def displace(self, s: int, state: State) -> None:
         """Add psi_s (w_{s+1} - w_s), which is the difference of outputs but for the quadrature's defect."""

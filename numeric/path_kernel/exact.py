@@ -103,8 +103,8 @@ class ExactPathKernel:
                 )
         if not chosen or len(set(chosen)) < len(chosen):
             raise InputError(f"steps must be one at least, and differ, not {chosen}.")
-        kept = chosen if self.steps is None else tuple(s for s in chosen if s in self.steps)
-        return replace(self, steps=kept)
+        remaining = chosen if self.steps is None else tuple(s for s in chosen if s in self.steps)
+        return replace(self, steps=remaining)
 
     def within(self, modules: str | Iterable[str]) -> ExactPathKernel:
         """Count only what moved the parameters of some modules, by name; of nested choices, the last."""
@@ -270,8 +270,8 @@ class ExactPathKernel:
         with self._open(self.run.x[:1]) as work:
             batch = self.run.batch(step)
             signals, _ = work.signals(step, batch)
-            found = signals.new_zeros(len(self.run.x), signals.shape[1])
-            return found.index_add_(0, batch, -signals)
+            coefficients = signals.new_zeros(len(self.run.x), signals.shape[1])
+            return coefficients.index_add_(0, batch, -signals)
 
     def machine(self) -> KernelMachine:
         """One kernel and one coefficient for each training point and output, where the loss allows it.

@@ -153,10 +153,10 @@ class _Adjoint:
             on_gradient = self._implicit(step, gradient)
         else:
             on_gradient = self._explicit(step, gradient.gradient)
-        curved, found = gradient.products(on_gradient)
+        curved, on_shares = gradient.products(on_gradient)
         for name, part in curved.items():
             self.on_weights[name] = self.on_weights[name] + part
-        shares.index_add_(1, gradient.rows, found)
+        shares.index_add_(1, gradient.rows, on_shares)
 
     def _explicit(self, step: int, gradient: Mapping[str, Tensor]) -> ByName:
         rule = self.record.rule

@@ -48,8 +48,8 @@ def integrals(
         index = first[points][:, None] + torch.minimum(place, counts[points][:, None] - 1)
         weight = torch.where(inside, nodes.weight[index], 0)
         t = nodes.t[index].flatten()
-        found = _gradients(opened, segment, points.repeat_interleave(most), t)
-        yield Integral(points, _summed(found, weight))
+        gradients = _gradients(opened, segment, points.repeat_interleave(most), t)
+        yield Integral(points, _summed(gradients, weight))
 
 
 def joined(parts: list[Integral]) -> Integral:
@@ -111,12 +111,12 @@ def _gradients(opened: Differentiation, segment: Segment, index: Tensor, t: Tens
         with segment.row_parameters(start, index, t):
             return here.gradients(flat[index], None)
     groups = groups_of(t)
-    found = [
+    by_time = [
         opened.at(segment.at(value)).gradients(flat[index[rows]], None) for value, rows in groups
     ]
     order = torch.cat([rows for _, rows in groups]).argsort()
     # Gradients are cut by slices: one row at a time they come in their own order.
-    whole = concatenated(found)
+    whole = concatenated(by_time)
     return concatenated([whole[k : k + 1] for k in order.tolist()])
 
 

@@ -53,12 +53,12 @@ class Switches:
             width, j = part.shape[1:]
             unit = (units - offset).clamp(0, width - 1)
             if j == 1:
-                found = part[rows, unit, 0] * (first - second)
+                of_part = part[rows, unit, 0] * (first - second)
             else:
                 a, b = (choice.long().clamp(max=j - 1) for choice in (first, second))
-                found = part[rows, unit, a] - part[rows, unit, b]
+                of_part = part[rows, unit, a] - part[rows, unit, b]
             inside = (units >= offset) & (units < offset + width)
-            margins = found if len(self.parts) == 1 else torch.where(inside, found, margins)
+            margins = of_part if len(self.parts) == 1 else torch.where(inside, of_part, margins)
             offset += width
         return margins
 
@@ -124,8 +124,8 @@ def _largest(z: Tensor, dim: Any = None, *_: Any, **__: Any) -> list[Tensor]:
         return _two(z, dim)
     if dim is None or isinstance(dim, tuple | list):  # over several axes: rows must not mix
         dims = tuple(range(1, z.ndim)) if dim is None else tuple(d % z.ndim for d in dim)
-        kept = [axis for axis in range(z.ndim) if axis not in dims]
-        return [z.permute(*kept, *dims).flatten(len(kept))]
+        remaining = [axis for axis in range(z.ndim) if axis not in dims]
+        return [z.permute(*remaining, *dims).flatten(len(remaining))]
     return [z.movedim(dim, -1)]
 
 

@@ -191,14 +191,14 @@ class _Anderson:
         last = self.residuals[-1]
         differences = torch.stack([last - one for one in self.residuals[:-1]], 1)
         lengths = torch.linalg.vector_norm(differences, dim=0)
-        kept = lengths > 0
-        if not kept.any():
+        nonzero = lengths > 0
+        if not nonzero.any():
             return image
         weights = torch.linalg.lstsq(
-            (differences / lengths)[:, kept].cpu(), last[:, None].cpu(), driver="gelsd"
+            (differences / lengths)[:, nonzero].cpu(), last[:, None].cpu(), driver="gelsd"
         ).solution.to(last)
         moves = torch.stack([image - one for one in self.points[:-1]], 1) / lengths
-        return image - (moves[:, kept] @ weights)[:, 0]
+        return image - (moves[:, nonzero] @ weights)[:, 0]
 
 
 def _flat(parts: Iterable[Tensor]) -> Tensor:

@@ -59,8 +59,8 @@ def posterior(
         )
     gram = path.gram(known).transpose(1, 2).flatten(2).flatten(0, 1)  # (M k, M k)
     cross = path.gram(x, path.run.x).transpose(1, 2).flatten(2)  # (n, k, M k)
-    found = conditional(gram, (values - start).flatten(), cross, own_blocks(path, x), jitter)
-    return replace(found, mean=path.start(x) + found.mean)
+    gaussian = conditional(gram, (values - start).flatten(), cross, own_blocks(path, x), jitter)
+    return replace(gaussian, mean=path.start(x) + gaussian.mean)
 
 
 def own_blocks(path: ExactPathKernel, x: ArrayLike) -> Tensor:

@@ -23,9 +23,9 @@ from numeric.path_kernel.segments import Segment
 
 FEWEST, MOST = 2, 16  # nodes on one part; where the most do not suffice, the part is halved
 SHORTEST = 2.0**-44  # a part of the segment that is not divided any further
-ULPS = 64  # roundings of an output that the certificate allows on each part
+ULPS = 4  # roundings of an output that the certificate allows on each part: errors of steps add up
 STALLED = 0.25  # of a defect that remains with twice the nodes: if it is small it is rounding
-ROUNDING = 64  # times the tolerance, up to which a defect that has stalled is rounding
+ROUNDING = 1024  # times the tolerance, up to which a defect that has stalled is rounding
 ROUNDS = 200  # of refinement, which halving to the shortest part never needs
 CLOSE = 2.0**-46  # to the end of a part: a crossing there is the one that made the end
 SUSPECT = 1e-9  # of a unit's values, by which a Bernstein coefficient must be beyond the kink
@@ -134,7 +134,7 @@ def _shared(segment: Segment, t: Tensor, weight: Tensor) -> Nodes:
 class GaussLegendre:
     """Nodes of Gauss and Legendre, as many and on as many parts as the certificate asks for.
 
-    tolerance: of the defect on each part, relative to the outputs; None is 64 roundings of the dtype.
+    tolerance: of the defect on each part, relative to the outputs; None is 4 roundings of the dtype.
     most: parts of a segment, at most, for one point; more are refused, since a map that jumps needs no
     end of them.
 
@@ -200,7 +200,8 @@ class _Refinement:
         self.found: list[tuple[Tensor, Tensor, Tensor]] = []
         self.total = torch.zeros_like(self.start)
         self.ends: list[Tensor] = []
-        self.accepted: dict[int, int] = {}  # parts by their number of nodes
+        self.accepted: dict[int, int] = {}  # parts by the number of nodes that would do
+        self.most = FEWEST
 
     def run(self, count: int) -> Nodes:
         n, x = len(self.x), self.x
@@ -230,7 +231,7 @@ class _Refinement:
             self.total,
             defect,
             usual,
-            max(self.accepted),
+            self.most,
             ends,
         )
 
@@ -261,8 +262,11 @@ class _Refinement:
         ))  # fmt: skip
         self.total.index_add_(0, parts.index[fine], integral[fine])
         self.ends += [parts.left[fine], parts.right[fine]]
-        if accepted := int(fine.sum()):
-            self.accepted[count] = self.accepted.get(count, 0) + accepted
+        self.most = max(self.most, count) if fine.any() else self.most
+        # Where a defect has stalled, half of the nodes would have done, and will do in the next step.
+        for enough, which in ((count, fine & ~stalled), (max(FEWEST, count // 2), fine & stalled)):
+            if accepted := int(which.sum()):
+                self.accepted[enough] = self.accepted.get(enough, 0) + accepted
         open_ = ~crossed & ~fine
         rest = parts[open_]
         if not len(rest):
@@ -319,16 +323,20 @@ class _Refinement:
         point = parts.index[part]
 
         def margins(rows: Tensor, at: Tensor) -> Tensor:
-            found = self.segment.choices(point[rows], at)
+            choices = self.segment.choices(point[rows], at)
             every = torch.arange(len(at), device=at.device)
-            return found.margins(every, unit[rows], before[rows], after[rows])
+            return choices.margins(every, unit[rows], before[rows], after[rows])
 
         # A unit of the first layer moves on a line, and the secant is its root.
         root = torch.lerp(a, b, at_a / (at_a - at_b))
-        bent = torch.nonzero(~self._on_a_line(t, switches, part, unit, before, after)).squeeze(1)
-        if len(bent):
-            root[bent] = bracketed_roots(
-                lambda rows, at: margins(bent[rows], at), a[bent], b[bent], at_a[bent], at_b[bent]
+        curved = torch.nonzero(~self._on_a_line(t, switches, part, unit, before, after)).squeeze(1)
+        if len(curved):
+            root[curved] = bracketed_roots(
+                lambda rows, at: margins(curved[rows], at),
+                a[curved],
+                b[curved],
+                at_a[curved],
+                at_b[curved],
             )
         left, right = parts.left[part], parts.right[part]
         inside = (root - left > CLOSE) & (right - root > CLOSE)

@@ -43,12 +43,12 @@ def tangent_defects(record: Record, x: ArrayLike, at: int = 0, *, memory: int = 
     points = as_numbers("x", x).to(record.x.device, record.x.dtype)
     moved = gradients(record.model, points, parameters=record.parameters(at))
     size = max(1, memory // (16 * sum(v.numel() for v in record.parameters(0).values())))
-    found = []
+    defects = []
     for start in range(0, record.steps, size):
         states = [record.parameters(s) for s in range(start, min(start + size, record.steps) + 1)]
         weights = {name: torch.stack([state[name] for state in states]) for name in states[0]}
         tangent = moved.along({name: value.diff(dim=0) for name, value in weights.items()})
         with torch.no_grad():
             outputs = [model.functional_call(state, points.clone()).flatten(1) for state in states]
-        found.append(tangent.permute(2, 0, 1) - torch.stack(outputs).diff(dim=0))
-    return torch.cat(found)
+        defects.append(tangent.permute(2, 0, 1) - torch.stack(outputs).diff(dim=0))
+    return torch.cat(defects)

@@ -127,9 +127,9 @@ def gram_of_step(left: Computation, right: Computation, copy: int, other: int, s
     if copy or other:
         tested, trained = (right, left) if copy else (left, right)
         psi = tested.psi(s)
-        found = psi.gradients.inner(trained.test.at(at_start).gradients(trained.test.points))
-        found = found[psi.points.argsort()].transpose(1, 2)
-        return found.permute(1, 0, 3, 2) if copy else found
+        gram = psi.gradients.inner(trained.test.at(at_start).gradients(trained.test.points))
+        gram = gram[psi.points.argsort()].transpose(1, 2)
+        return gram.permute(1, 0, 3, 2) if copy else gram
     both = replace(left, x=torch.cat([left.x, right.x]), last={}, guess=[0])
     segment = both.segment(s)
     total = left.x.new_zeros(())

@@ -109,12 +109,12 @@ class Rule:
 
     def coefficients(self, step: int) -> dict[str, Coefficients]:
         """By the name of the parameter."""
-        found = {}
+        by_name = {}
         for place, group in enumerate(self.groups):
             numbers, first = self.settings(step, place), step == self._starts[place]
             made = self.kind.coefficients(numbers, group.flags, step, first)
-            found |= dict.fromkeys(group.names, made)
-        return found
+            by_name |= dict.fromkeys(group.names, made)
+        return by_name
 
     @cached_property
     def _starts(self) -> list[int]:

@@ -134,11 +134,11 @@ def retrain(record: Record, weights: ArrayLike, progress: bool = True) -> nn.Mod
     made = next(one for one in KINDS if one.__name__ == head.optimizer)
     groups = [{"params": [own[name] for name in g.names]} for g in head.groups if g.names]
     optimizer = made(groups, lr=1.0)  # pyrefly: ignore[missing-argument, unexpected-keyword]
-    kept = [place for place, group in enumerate(head.groups) if group.names]
+    places = [place for place, group in enumerate(head.groups) if group.names]
     moving = [own[name] for name in head.shapes]
     for step in progress_bar(range(record.steps), of="steps", show=progress):
         rows = record.batch(step)
-        for place, group in zip(kept, optimizer.param_groups, strict=True):
+        for place, group in zip(places, optimizer.param_groups, strict=True):
             numbers = record.rule.settings(step, place)
             group |= {**head.groups[place].flags, **numbers}
             if "beta1" in numbers:

@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -21,15 +21,13 @@ from torch.func import vjp, vmap
 from numeric.inputs import ArrayLike, InputError, as_numbers, shown, whole
 from numeric.models import Meter, Model, ModelLike
 from numeric.models.memory import GIGABYTE, keep_memory
-from numeric.models.output_checks import farthest
 from numeric.tangents import contraction
 from numeric.tangents.factored import Gradients, Part, concatenated, formed
 from numeric.tangents.factors import Dense, Factor, Outer, merged, nothing
 from numeric.tangents.uses import Recorder, Use, batch_axis, by_example
 
 AGREEMENT = 1e3  # roundings by which the square of a gradient may differ from autograd's
-GENEROUS = 16  # what is needed at a point in units of the factors of all signals
-STEP = 1e-3  # to a second point, if all points are equal
+GENEROUS = 8  # what is needed at a point in units of the inputs and all signals of its layers
 
 K = TypeVar("K")
 T = TypeVar("T")
@@ -94,11 +92,20 @@ def differentiation(
     keep_memory()
     model, x = Model.of(model), as_numbers("x", x)
     own, chosen = model.parameters(trainable=False), model.parameters(modules=modules)
-    with model.on(x) as f:
-        fixed = {name: value.detach() for name, value in own.items() if name not in chosen}
-        values = _leaves(chosen)
-        run = Differentiation(model, f.points, x.shape[1:], f.count, values, fixed)
-        yield run.at(parameters or {}).with_rules(signals or f.count, memory)
+    fixed = {name: value.detach() for name, value in own.items() if name not in chosen}
+    points, traces = model.check_points(x), []
+    run = Differentiation(model, points, x.shape[1:], 0, _leaves(chosen), fixed)
+    run = run.at(parameters or {})
+
+    def watched(batch: Tensor) -> Any:
+        outputs, uses = run.record(batch)
+        traces.append((outputs, uses))
+        return outputs
+
+    with model.on(x, watched) as f:
+        run = replace(run, outputs=f.count)
+        two, one = (Trace.of(outputs, uses) for outputs, uses in traces[:2])
+        yield run.with_rules(one, two, signals or f.count, memory)
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,35 +163,41 @@ class Differentiation:
 
     def trace(self, points: Tensor) -> Trace:
         """Run the model at points (n, d), and record where the parameters are used."""
+        return Trace.of(*self.record(points))
+
+    def record(self, points: Tensor) -> tuple[Any, list[Use]]:
+        """What the model returns at points, and where it uses the parameters."""
         with torch.enable_grad(), Recorder(self.leaves) as recorder:
-            outputs = self._call(self.leaves, points)
-        return Trace(outputs, recorder.uses)
+            return self._call(self.leaves, points), recorder.uses
 
     def _call(self, values: Mapping[str, Tensor], points: Tensor) -> Tensor:
         batch = points.reshape(-1, *self.shape).clone()  # which the model may overwrite
-        return self.model.functional_call({**self.fixed, **values}, batch).flatten(1)
+        return self.model.functional_call({**self.fixed, **values}, batch)
 
-    def with_rules(self, signals: int, memory: int) -> Differentiation:
+    def with_rules(self, one: Trace, two: Trace, signals: int, memory: int) -> Differentiation:
         """The same after it was tried which parameters have a rule, and how much memory a point needs.
 
-        Memory is measured, unless all layers keep their signals and a generous estimate from the factors of
-        one signal fits.
+        `one` and `two` are passes with the first of two points, and with both.
+        Memory is measured, unless all layers have inputs and signals from which it is estimated generously,
+        and that fits.
         """
-        pair = torch.stack(_two_points(self.points))
-        one, two = self.trace(pair[:1]), self.trace(pair)
         with torch._C.DisableTorchFunction():  # what is computed here needs no repaired operations
             axes = _batch_axes(one, two)
             checked = (
-                Check((), tuple(self.leaves)) if axes is None else two.check(self.leaves, axes)
+                Check((), (), tuple(self.leaves)) if axes is None else two.check(self.leaves, axes)
             )
-        kept = peak = GENEROUS * signals * sum(f.bytes for p in checked.parts for f in p.factors)
-        ruled = replace(self, axes=axes or (), fallbacks=checked.fallbacks, peak=peak, kept=kept)
-        factored = all(isinstance(f, Outer) for p in checked.parts for f in p.factors)
-        if factored and not ruled.fallbacks and peak * len(self.points) <= memory // 4:
+        gradient_bytes = sum(f.bytes_with(signals) for p in checked.parts for f in p.factors) // 2
+        peak = GENEROUS * checked.bytes_with(signals)
+        ruled = replace(
+            self, axes=axes or (), fallbacks=checked.fallbacks, peak=peak, kept=gradient_bytes
+        )
+        known = all(isinstance(term, Outer) for term in checked.terms)
+        if known and not ruled.fallbacks and peak * len(self.points) <= memory // 2:
             return ruled
+        first = self.points[:1]
         with Meter() as meter:
-            kept = ruled.gradients(pair[:1], pair.new_ones(1, signals, self.outputs)).bytes
-        return replace(ruled, peak=meter.peak, kept=kept)
+            gradient_bytes = ruled.gradients(first, first.new_ones(1, signals, self.outputs)).bytes
+        return replace(ruled, peak=meter.peak, kept=gradient_bytes)
 
     def _per_example(self, points: Tensor, signals: Tensor) -> dict[str, Tensor]:
         """(n, c, *shape) for each parameter without a rule, by one product for each example and signal."""
@@ -192,26 +205,26 @@ class Differentiation:
         others = {name: value.detach() for name, value in self.leaves.items()}
 
         def pulled(point: Tensor, back: Tensor) -> dict[str, Tensor]:
-            pull = vjp(lambda v: self._call({**others, **v}, point[None])[0], chosen)[1]
+            pull = vjp(lambda v: self._call({**others, **v}, point[None])[0].flatten(), chosen)[1]
             return vmap(pull)(back)[0]
 
         def one_by_one() -> dict[str, Tensor]:
             leaves = _leaves(chosen)
             rows = []
             for point, signal in zip(points, signals, strict=True):
-                run = Trace(self._call({**others, **leaves}, point[None]), [])
-                found = [run.unrecorded(leaves, one[None]) for one in signal]
+                run = Trace.of(self._call({**others, **leaves}, point[None]), [])
+                by_signal = [run.unrecorded(leaves, one[None]) for one in signal]
                 rows += [
                     [v if (v := one[k]) is not None else 0 * leaves[k] for k in leaves]
-                    for one in found
+                    for one in by_signal
                 ]
             stacked = [torch.stack(row) for row in zip(*rows, strict=True)]
             counts = signals.shape[:2]
             return {k: v.unflatten(0, counts) for k, v in zip(chosen, stacked, strict=True)}
 
         with torch.enable_grad():
-            found = _batched_or(lambda: vmap(pulled)(points, signals), one_by_one)
-        return {name: value.detach() for name, value in found.items()}
+            by_name = _batched_or(lambda: vmap(pulled)(points, signals), one_by_one)
+        return {name: value.detach() for name, value in by_name.items()}
 
     def chunks(self, memory: int) -> Iterator[slice]:
         """Slices of the points whose gradients can be taken within so many bytes."""
@@ -235,9 +248,9 @@ class Differentiation:
             or shape[::2] != (n, k)
             or not shape[1]
         ):
-            given = tuple(shape) if isinstance(signals, Tensor) else shown(signals)
+            actual = tuple(shape) if isinstance(signals, Tensor) else shown(signals)
             raise InputError(
-                f"signals must be a tensor of shape (n, c, k) = ({n}, c, {k}), but {given} was given."
+                f"signals must be a tensor of shape (n, c, k) = ({n}, c, {k}), but {actual} was given."
             )
         if signals.dtype != self.points.dtype or signals.device != self.points.device:
             raise InputError(
@@ -252,7 +265,12 @@ class Check:
     """Gradients of one signal at two points by rules, and the parameters without a rule."""
 
     parts: tuple[Part, ...]
+    terms: tuple[Factor, ...]  # of which the parts were made
     fallbacks: tuple[str, ...]
+
+    def bytes_with(self, signals: int) -> int:
+        """What the terms of one point take with so many signals."""
+        return sum(term.bytes_with(signals) for term in self.terms) // 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,6 +279,12 @@ class Trace:
 
     outputs: Tensor  # (n, k)
     uses: list[Use]
+
+    @classmethod
+    def of(cls, outputs: Tensor, uses: list[Use]) -> Trace:
+        """From outputs (n, ...)."""
+        with torch.enable_grad():
+            return cls(outputs.flatten(1), uses)
 
     def backwards(self, signals: Tensor) -> list[Tensor | None]:
         """Signals (c, n, k) brought back to the output of each use, (c, ...); None where none comes."""
@@ -286,39 +310,51 @@ class Trace:
         """The gradients of back . outputs by the uses of leaves that were not recorded; None: no such use."""
         if not leaves or not self.outputs.requires_grad:
             return dict.fromkeys(leaves)
-        found = torch.autograd.grad(
+        products = torch.autograd.grad(
             self.outputs, list(leaves.values()), back, retain_graph=True, allow_unused=True
         )
-        return dict(zip(leaves, found, strict=True))
+        return dict(zip(leaves, products, strict=True))
 
     def check(self, leaves: Mapping[str, Tensor], axes: tuple[int | None, ...]) -> Check:
         """Try, in a trace of two points, for which parameters the rules give the gradient."""
         back = torch.zeros_like(self.outputs)
         back[1] = torch.arange(1, back.shape[1] + 1, device=back.device).to(back).sin()
-        without = {k for k, value in self.unrecorded(leaves, back).items() if value is not None}
+        signals, recorded, unrecorded = self._pulled(leaves, back)
+        without = set(unrecorded)
         for use, axis in zip(self.uses, axes, strict=True):
             if axis is None or use.overwritten:
                 without |= {name for name in use.names if name is not None}
         without |= set(self._by_name(0)) & set(self._by_name(1))  # a weight here and a bias there
         ruled = [name for name in leaves if name not in without]
-        parts = self.parts(ruled, leaves, axes, self.backwards(back[None]), torch.Size((2, 1)))
-        without |= {name for part in _wrong(parts, self._recorded(back)) for name in part.names}
-        return Check(parts, tuple(name for name in leaves if name in without))
+        terms = self.terms(ruled, leaves, axes, signals, torch.Size((2, 1)))
+        parts = tuple(Part(*names, merged(some)) for names, some in terms)
+        without |= {name for part in _wrong(parts, recorded) for name in part.names}
+        used = tuple(term for _, some in terms for term in some)
+        return Check(parts, used, tuple(name for name in leaves if name in without))
 
-    def _recorded(self, back: Tensor) -> dict[str, Tensor]:
-        """The gradients of back . outputs by the recorded uses, as autograd finds them."""
-        copies = {
-            (k, role): copy
-            for k, use in enumerate(self.uses)
-            for role, copy in enumerate(use.copies)
-            if copy is not None
-        }
-        found: dict[str, Tensor] = {}
-        for (k, role), value in self.unrecorded(copies, back).items():
-            name = self.uses[k].names[role]
-            if value is not None and name is not None:
-                found[name] = found[name] + value if name in found else value
-        return found
+    def _pulled(
+        self, leaves: Mapping[str, Tensor], back: Tensor
+    ) -> tuple[list[Tensor | None], dict[str, Tensor], dict[str, Tensor]]:
+        """What autograd finds for back . outputs in one pass: signals (1, ...) at each use, and the gradients
+        by the recorded uses of parameters and by the others, as far as there are any."""
+        if not self.outputs.requires_grad:
+            return [None] * len(self.uses), {}, {}
+        edges = [use.edge for use in self.uses]
+        named = [
+            (name, copy)
+            for use in self.uses
+            for name, copy in zip(use.names, use.copies, strict=True)
+            if name is not None and copy is not None
+        ]
+        by: list[Any] = [*edges, *(copy for _, copy in named), *leaves.values()]
+        pulled = torch.autograd.grad(self.outputs, by, back, retain_graph=True, allow_unused=True)
+        signals = [None if one is None else one[None] for one in pulled[: len(edges)]]
+        recorded: dict[str, Tensor] = {}
+        for (name, _), value in zip(named, pulled[len(edges) :], strict=False):
+            if value is not None:
+                recorded[name] = recorded[name] + value if name in recorded else value
+        others = zip(leaves, pulled[len(edges) + len(named) :], strict=True)
+        return signals, recorded, {name: value for name, value in others if value is not None}
 
     def parts(
         self,
@@ -329,18 +365,30 @@ class Trace:
         counts: torch.Size,  # n, c
     ) -> tuple[Part, ...]:
         """The gradients by those parameters, from signals (c, ...) at each use."""
+        terms = self.terms(ruled, leaves, axes, signals, counts)
+        return tuple(Part(*names, merged(some)) for names, some in terms)
+
+    def terms(
+        self,
+        ruled: Sequence[str],
+        leaves: Mapping[str, Tensor],
+        axes: tuple[int | None, ...],
+        signals: Sequence[Tensor | None],
+        counts: torch.Size,
+    ) -> list[tuple[tuple[str, str | None], list[Factor]]]:
+        """What each use adds to them, by the names of a weight and its bias."""
         weights, biases = self._by_name(0), self._by_name(1)
         joined = {
             name: partner
             for name, used in weights.items()
             if (partner := self._partner(used, biases)) in ruled and name in ruled
         }
-        parts = []
+        named_terms = []
         for name in ruled:
             if name in joined.values():
                 continue
             partner = joined.get(name)
-            terms = [
+            terms: list[Factor] = [
                 self._term(k, role, partner is not None, axes, signals, counts[0])
                 for role, named in enumerate((weights, biases))
                 for k in named.get(name, ())
@@ -349,17 +397,17 @@ class Trace:
             if not terms:
                 size = None if partner is None else leaves[partner].numel()
                 terms = [nothing(leaves[name].shape, size, counts, self.outputs)]
-            parts.append(Part(name, partner, merged(terms)))
-        return tuple(parts)
+            named_terms.append(((name, partner), terms))
+        return named_terms
 
     def _by_name(self, role: int) -> dict[str, list[int]]:
         """The uses of each parameter as a weight (0) or as a bias (1)."""
-        found: dict[str, list[int]] = {}
+        places: dict[str, list[int]] = {}
         for k, use in enumerate(self.uses):
             name = use.names[role]
             if name is not None:
-                found.setdefault(name, []).append(k)
-        return found
+                places.setdefault(name, []).append(k)
+        return places
 
     def _partner(self, used: list[int], biases: Mapping[str, list[int]]) -> str | None:
         """The bias of a weight, if the one is never used without the other."""
@@ -433,9 +481,3 @@ def _wrong(parts: tuple[Part, ...], expected: Mapping[str, Tensor]) -> list[Part
         close.append(torch.maximum((length - 2 * inner + second).abs(), first) <= bound)
     verdicts = torch.stack(close).tolist() if close else []
     return [part for part, good in zip(parts, verdicts, strict=True) if not good]
-
-
-def _two_points(points: Tensor) -> tuple[Tensor, Tensor]:
-    """The first point and the farthest from it, or a neighbour if all are equal: rows must differ."""
-    one, two = farthest(points)
-    return (one, one * (1 + STEP) + STEP) if torch.equal(one, two) else (one, two)

@@ -15,6 +15,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+CACHED = 2**18  # numbers of a block that stays in the cache
+
 
 @dataclass(frozen=True, eq=False)
 class Outer:
@@ -50,7 +52,11 @@ class Outer:
 
     @property
     def bytes(self) -> int:
-        return self.signals.nbytes + self.inputs.nbytes
+        return self.bytes_with(self.counts[1])
+
+    def bytes_with(self, signals: int) -> int:
+        """The memory that as many points take with another number of signals."""
+        return signals * self.signals.nbytes // self.counts[1] + self.inputs.nbytes
 
     def signals_as_entries(self) -> Outer:
         """One signal with the entries of all: its inner products are sums over them."""
@@ -63,14 +69,18 @@ class Outer:
 
     def dense(self) -> Dense:
         (n, c), size = self.counts, math.prod(self.shape)
-        if not self.bias:
-            values = outer_products(self.signals, self.inputs).flatten(2)
-            return Dense(values, self.shape, bias=False)
-        values = self.like.new_empty(n, c, size + self.groups * self.signals.shape[4])
-        for k in range(c):  # one after the other, so that two copies of all are not held
-            values[:, k, :size] = outer_products(self.signals[:, k, None], self.inputs).flatten(1)
-        values[:, :, size:] = self._bias_gradient()
-        return Dense(values, self.shape, bias=True)
+        biases = self.groups * self.signals.shape[4] if self.bias else 0
+        # Signals first in memory, as inner products take them; some points at a time stay in the cache.
+        values = self.like.new_empty(c, n, size + biases).transpose(0, 1)
+        numbers = c * self.groups * self.positions * self.signals.shape[4] + c * size
+        step = max(1, CACHED // max(1, numbers))
+        for k in range(0, n, step):
+            rows = slice(k, k + step)
+            products = outer_products(self.signals[rows], self.inputs[rows])
+            values[rows, :, :size] = products.flatten(2)
+        if self.bias:
+            values[:, :, size:] = self._bias_gradient()
+        return Dense(values, self.shape, self.bias)
 
     def _bias_gradient(self) -> Tensor:
         return self.signals.sum(3).flatten(2)  # (n, c, g o)
@@ -126,7 +136,10 @@ class Picked:
 
     @property
     def bytes(self) -> int:
-        return self.signals.nbytes + self.index.nbytes
+        return self.bytes_with(self.counts[1])
+
+    def bytes_with(self, signals: int) -> int:
+        return signals * self.signals.nbytes // self.counts[1] + self.index.nbytes
 
     def signals_as_entries(self) -> Picked:
         entries = self.signals.transpose(1, 2).flatten(2)[:, None]
@@ -180,6 +193,9 @@ class Dense:
     def bytes(self) -> int:
         return self.values.nbytes
 
+    def bytes_with(self, signals: int) -> int:
+        return signals * self.values.nbytes // self.counts[1]
+
     def signals_as_entries(self) -> Dense:
         entries = self.values.flatten(1)[:, None]
         return Dense(entries, entries.shape[2:], bias=False)
@@ -219,15 +235,12 @@ Factor = Outer | Picked | Dense
 def outer_products(signals: Tensor, inputs: Tensor) -> Tensor:
     """The sums over positions of (n, c, g, P, o) times (n, g, P, a): (n, c, g, o, a).
 
-    Signals are taken one by one: a product of all would copy the inputs for each of them.
+    All signals of a point share its inputs, and their products are one.
     """
     if inputs.shape[2] == 1:
         return signals.mT * inputs[:, None]
-    n, c, g, _, o = signals.shape
-    result = inputs.new_empty(n, c, g, o, inputs.shape[3])
-    for k in range(c):
-        result[:, k] = signals[:, k].mT @ inputs
-    return result
+    joined = signals.permute(0, 2, 1, 4, 3).flatten(2, 3)  # (n, g, c o, P)
+    return (joined @ inputs).unflatten(2, signals.shape[1:5:3]).transpose(1, 2)
 
 
 def nothing(shape: torch.Size, bias: int | None, counts: torch.Size, like: Tensor) -> Outer:

@@ -65,9 +65,11 @@ class Recorder(TorchFunctionMode):
             if copy is not None:
                 call.arguments[part] = copy
         output = func(*call.args, **call.kwargs)
-        given = arguments["input"].detach()
+        inputs = arguments["input"].detach()
         edge = get_gradient_edge(output)
-        self.uses.append(Use(layer, arguments, (weight, bias), copies, given, given._version, edge))
+        self.uses.append(
+            Use(layer, arguments, (weight, bias), copies, inputs, inputs._version, edge)
+        )
         return output
 
 
