@@ -44,7 +44,7 @@ def by_each_weight(module: nn.Module, x: Tensor, y: Tensor, pairs: bool) -> Tens
     """Sums over the weights of one output channel of products of derivatives, at pairs of positions."""
 
     def derivatives(at: Tensor) -> Tensor:  # (weights, n, positions)
-        found = []
+        columns = []
         for name, parameter in module.named_parameters():
             one = torch.zeros_like(parameter[0])
             for k in range(max(1, one.numel())):
@@ -53,8 +53,8 @@ def by_each_weight(module: nn.Module, x: Tensor, y: Tensor, pairs: bool) -> Tens
                 values = {name: direction}
                 zero = {n: torch.zeros_like(p) for n, p in module.named_parameters() if n != name}
                 out = torch.func.functional_call(module, {**zero, **values}, (at,))
-                found.append(out[:, 0].reshape(len(at), -1))
-        return torch.stack(found)
+                columns.append(out[:, 0].reshape(len(at), -1))
+        return torch.stack(columns)
 
     u, v = derivatives(x), derivatives(y)
     return torch.einsum("wnp,wmq->npmq" if pairs else "wnp,wmp->pnm", u, v)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from analytic.activations import erf, gelu, relu, sign, tanh
+from analytic.activations import erf, gelu, monomial, relu, sign, tanh
 from density import sweep
 from numeric import infinite
 from numeric.estimate import Estimate
@@ -28,7 +28,9 @@ from numeric.infinite import (
     Lift,
     Network,
     Residual,
+    S2Convolution,
     SelfAttention,
+    SO3Convolution,
     Standard,
     Window,
 )
@@ -67,6 +69,10 @@ NETWORKS = {  # layers, and the shape of one signal
     "p4m, flat": (
         [Lift(p4m, WINDOW), relu, GroupConvolution(Window(3, VALID)), relu, Flatten(), Dense()], (1, 3, 3)
     ),
+    "sphere": (
+        [S2Convolution(3), monomial(2), SO3Convolution(), monomial(2), GroupPool(), Dense()], (2, 4)
+    ),
+    "sphere, flat": ([S2Convolution(4), relu, SO3Convolution(2), erf, Flatten(), Dense()], (2, 4)),
 }  # fmt: skip
 MORE = {
     "quadrature": ([Convolution(2), tanh, GlobalPool(), Dense(), tanh, Dense()], (1, 2)),
@@ -84,6 +90,13 @@ MORE = {
     "pools in branches": (
         [Convolution(3), Residual([AveragePool()], [relu, AveragePool(), Convolution(1)]), Flatten()],
         (2, 4),
+    ),
+    "sphere, residual": (
+        [
+            S2Convolution(4), Residual([], [relu, SO3Convolution(2), LayerNorm()]), gelu, GroupPool(),
+            Dense(), relu, Dense(),
+        ],
+        (2, 9),
     ),
     "dropout and pool": (
         [Convolution(3), relu, Dropout(0.4), Convolution(3), relu, GlobalPool(), Dense()], (2, 4)
@@ -176,7 +189,7 @@ def exact(name: str, parametrisation: object = NTK()) -> tuple[Tensor, Tensor]:
     return net.nngp(x, x), net.ntk(x, x)
 
 
-LARGEST = {"p4": 32, "p4m, flat": 16}  # widths, 64 for the others
+LARGEST = {"p4": 32, "p4m, flat": 16, "sphere": 32, "sphere, flat": 32}  # widths, 64 for the others
 
 
 @pytest.mark.parametrize("name", NETWORKS)
@@ -199,7 +212,7 @@ def test_the_bias_of_finite_twins_falls_as_one_over_the_width(name: str) -> None
     assert all(Estimate.of(found).sigmas_from(limit).max() < 4 for found, limit in largest)
 
 
-@pytest.mark.parametrize("name", ["convolution", "group"])
+@pytest.mark.parametrize("name", ["convolution", "group", "sphere, flat"])
 def test_standard_parametrisation_draws_the_same_function_and_other_gradients(name: str) -> None:
     layers, shape = NETWORKS[name]
     x = signals(3, *shape)

@@ -1,6 +1,6 @@
 """Networks of infinite width: kernels on data, and what they predict."""
 
-from numeric.infinite import groups
+from numeric.infinite import groups, spheres
 from numeric.infinite.composition import (
     CIRCULAR,
     SAME,
@@ -17,7 +17,9 @@ from numeric.infinite.composition import (
     Lift,
     Network,
     Residual,
+    S2Convolution,
     SelfAttention,
+    SO3Convolution,
     Window,
 )
 from numeric.infinite.evidence import log_marginal_likelihood
@@ -29,6 +31,7 @@ from numeric.infinite.prediction import RandomInitial, ZeroInitial, gradient_flo
 __all__ = [
     "CIRCULAR", "NTK", "SAME", "VALID", "AveragePool", "Convolution", "Dense", "Dropout", "Flatten",
     "FullyConnected", "GlobalPool", "GroupConvolution", "GroupPool", "LayerNorm", "Lift", "Network",
-    "RandomInitial", "Residual", "SelfAttention", "Standard", "Window", "ZeroInitial", "assert_equivariant",
-    "assert_invariant", "gradient_flow", "groups", "log_marginal_likelihood", "posterior",
+    "RandomInitial", "Residual", "S2Convolution", "SO3Convolution", "SelfAttention", "Standard", "Window",
+    "ZeroInitial", "assert_equivariant", "assert_invariant", "gradient_flow", "groups",
+    "log_marginal_likelihood", "posterior", "spheres",
 ]  # fmt: skip

@@ -87,9 +87,9 @@ def log_marginal_likelihood(
     weights = inverse.mul_(-k / 2).addmm_(alpha, alpha.mT, alpha=0.5)
 
     def gradient() -> EvidenceGradient:
-        if isinstance(network, OneKernel):
+        if isinstance(network, OneKernel) or not hasattr(network, "nngp_gradient"):
             raise InputError(
-                "A kernel alone has no scales to differentiate by: give a FullyConnected."
+                "Only a FullyConnected is differentiated by its scales: compare values of other networks."
             )
         by_weights, by_biases = network.nngp_gradient(data.x, weights)
         return EvidenceGradient(by_weights, by_biases, weights.trace().item())

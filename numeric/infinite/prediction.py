@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Protocol, TypeVar
 
@@ -182,19 +182,51 @@ def posterior(
     >>> fit.mean.shape, fit.covariance.shape
     (torch.Size([1]), torch.Size([1, 1]))
     """
-    network = as_network(net, "nngp")
     data = Regression.of(x_train, y_train, x_test)
-    noise = positive("noise", noise, zero=True)
-    spectrum = GramSpectrum.of(network.nngp(data.x), noise)
-    if spectrum.excludes(data.y):
-        raise InputError(
-            f"With noise = {noise:g} no posterior exists: the targets contradict each other in "
-            f"directions that the NNGP kernel cannot tell apart ({spectrum.account}); "
-            f"take noise = {spectrum.remedy:.1g} or more."
+    process = Conditioned.on(net, data, noise)
+    process.spectrum.warn("NNGP kernel", "noise")
+    return process.prediction
+
+
+@dataclass(frozen=True, eq=False)
+class Conditioned:
+    """A Gaussian process given noisy targets: one eigendecomposition for any test points."""
+
+    net: HasNNGP
+    data: Regression
+    noise: float
+    spectrum: GramSpectrum
+
+    @classmethod
+    def on(cls, net: HasNNGP | Kernel, data: Regression, noise: float) -> Conditioned:
+        """Refused are a noise below 0 and, without noise, targets that contradict each other."""
+        network, noise = as_network(net, "nngp"), positive("noise", noise, zero=True)
+        spectrum = GramSpectrum.of(network.nngp(data.x), noise)
+        if spectrum.excludes(data.y):
+            raise InputError(
+                f"With noise = {noise:g} no posterior exists: the targets contradict each other in "
+                f"directions that the NNGP kernel cannot tell apart ({spectrum.account}); "
+                f"take noise = {spectrum.remedy:.1g} or more."
+            )
+        return cls(network, data, noise, spectrum)
+
+    @property
+    def weights(self) -> Tensor:
+        """(K + s)^-1 y, (n, k): the mean at x_* is k(x_*, x) @ weights."""
+        U, filters = self.spectrum.vectors, self.spectrum.filters(_times(math.inf, self.data.y))
+        return U @ (filters[:, None] * (U.mT @ self.data.y))
+
+    @property
+    def prediction(self) -> Prediction:
+        """At the test points of the data."""
+        filters = self.spectrum.filters(_times(math.inf, self.data.y))
+        return self.data.predict(
+            self.net, self.net.nngp, self.spectrum, filters, RANDOM, self.noise
         )
-    spectrum.warn("NNGP kernel", "noise")
-    limit = spectrum.filters(_times(math.inf, data.y))
-    return data.predict(network, network.nngp, spectrum, limit, RANDOM, noise)
+
+    def at(self, x_test: ArrayLike) -> Prediction:
+        """At other test points, (m, ...)."""
+        return replace(self, data=self.data.tested(x_test)).prediction
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,9 +247,13 @@ class Regression:
                 f"Targets of shape {tuple(y.shape)} were given for {len(x)} training points: "
                 f"they must have shape ({len(x)},) or ({len(x)}, outputs)."
             )
+        return cls(x, y.reshape(len(x), -1), None, tuple(y.shape[1:])).tested(x_test)
+
+    def tested(self, x_test: ArrayLike | None) -> Regression:
+        """The same with other test points."""
         if x_test is not None:
-            x_test = _float_tensor("The test points", x_test, x)
-        return cls(x, y.reshape(len(x), -1), x_test, tuple(y.shape[1:]))
+            x_test = _float_tensor("The test points", x_test, self.x)
+        return replace(self, x_test=x_test)
 
     def predict(
         self,

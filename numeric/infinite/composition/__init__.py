@@ -10,8 +10,10 @@ from numeric.infinite.composition.network import Network
 from numeric.infinite.composition.padding import CIRCULAR, SAME, VALID
 from numeric.infinite.composition.pooling import AveragePool, GlobalPool, GroupPool
 from numeric.infinite.composition.residual import Residual
+from numeric.infinite.composition.spherical import S2Convolution, SO3Convolution
 
 __all__ = [
     "CIRCULAR", "SAME", "VALID", "AveragePool", "Convolution", "Dense", "Dropout", "Flatten", "GlobalPool",
-    "GroupConvolution", "GroupPool", "LayerNorm", "Lift", "Network", "Residual", "SelfAttention", "Window",
+    "GroupConvolution", "GroupPool", "LayerNorm", "Lift", "Network", "Residual", "S2Convolution",
+    "SO3Convolution", "SelfAttention", "Window",
 ]  # fmt: skip

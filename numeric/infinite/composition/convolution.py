@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -72,19 +71,36 @@ class Convolution:
         return Weights(draw, inputs, outputs, (self.size,) * axes, contract)
 
 
-def filter_sums(state: Covariance, size: int, stride: int, padding: Padding, k: Tensor) -> Tensor:
+def filter_sums(
+    state: Covariance,
+    size: int,
+    stride: int,
+    padding: Padding,
+    k: Tensor,
+    out: Tensor | None = None,
+) -> Tensor:
     """Sums of k over the taps of a filter, along all axes of positions of the state."""
     axes = state.row_axes
     others = state.column_axes if state.pairs else (None,) * len(axes)
 
-    def total(part: Tensor) -> Tensor:
+    def total(part: Tensor, into: Tensor | None) -> Tensor:
         for axis, other in zip(axes, others, strict=True):
-            part = filter_sum(part, axis, other, size, stride, padding)
+            last = into if axis == axes[-1] else None
+            part = filter_sum(part, axis, other, size, stride, padding, last)
         return part
 
-    if len(k) == 1:
-        return total(k)
-    return torch.cat([total(part) for part in k.split(1)])  # each stays in the cache
+    if not state.pairs:
+        return total(k, out)
+    if out is None:
+        shape = [
+            padding.size(length, size, stride) if axis in (*axes, *others) else length
+            for axis, length in enumerate(k.shape)
+        ]
+        out = k.new_empty(shape)
+    for g in range(len(k)):
+        for i in range(k.shape[1]):  # one signal of x at a time stays near the processor
+            total(k[g : g + 1, i : i + 1], out[g : g + 1, i : i + 1])
+    return out
 
 
 def require_padding(padding: Padding) -> None:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from numeric.infinite.composition.signal import Scales, Signal
 from numeric.infinite.groups import RotoTranslations
+from numeric.infinite.spheres import RotationGrid
 
 
 @dataclass(frozen=True, eq=False)
@@ -17,8 +18,9 @@ class Covariance:
     """Covariances k of signals x (n) and y (m), and the tangent kernel theta, None while it is 0.
 
     With `pairs`, all pairs of positions are kept, in shape (orbit, n, *space, m, *space); else only equal
-    positions, (1, *space, n, m). The orbit is that of y: entry g is for x and rho(g) y. With `own`, each
-    signal is compared with itself alone: the axis m has length 1 and stands for the same signals as n does.
+    positions, (1, *space, n, m). The orbit is that of y: entry g is for x and rho(g) y, entry 0 for y itself;
+    over a RotationGrid it has the grid's nodes, and space is (). With `own`, each signal is compared with
+    itself alone: the axis m has length 1 and stands for the same signals as n does.
     With `same`, also random masks are the same, so that k at equal positions is the variance.
     """
 
@@ -128,6 +130,8 @@ class Covariance:
             if isinstance(over, RotoTranslations):
                 image = values.reshape(count, *self.signal.space)
                 values = torch.stack([over.turn(g, image) for g in range(over.order)])
+            elif isinstance(over, RotationGrid):
+                values = values.expand(over.order, count)  # the same for all rotations
             return values.reshape(-1, 1, p if self.own else count * p)
         return values.reshape(count, p).T.reshape(-1, 1, 1 if self.own else count)
 

@@ -10,7 +10,8 @@ from numeric.infinite.composition.covariance import Covariance
 from numeric.infinite.composition.finite import Draw
 from numeric.infinite.composition.layer import Needs
 from numeric.infinite.composition.signal import Scales, Signal
-from numeric.inputs import fraction
+from numeric.infinite.spheres import RotationGrid
+from numeric.inputs import InputError, fraction
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,7 @@ class Dropout:
 
     Kernels are those of two passes with masks of their own, also at x = y: of the network averaged over
     masks. Weights must follow before the next activation. A rate that is not at least 0 and below 1 is
-    refused.
+    refused, and so are signals on rotations.
 
     >>> Dropout(0.1).after(Signal((), None, centred=True)).centred
     False
@@ -35,6 +36,10 @@ class Dropout:
         return Needs()
 
     def after(self, signal: Signal) -> Signal:
+        if isinstance(signal.over, RotationGrid):
+            raise InputError(
+                "masks of single rotations have no limit as their grid grows: put Dropout after GroupPool."
+            )
         return replace(signal, centred=False)
 
     def advance(self, state: Covariance, rows: None, columns: None, scales: Scales) -> Covariance:

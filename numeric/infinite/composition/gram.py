@@ -83,11 +83,11 @@ class Recursion:
         parts, ends = [], []
         for some in x.split(size):
             own = Covariance.of(some, None, any(pairs[:1]), self.tangent and diagonal)
-            found, end = walk.observe(layers, own, self.tangent, net.scales, pairs)
+            observed, end = walk.observe(layers, own, self.tangent, net.scales, pairs)
             if diagonal and masks:
                 own = Covariance.of(some, None, pairs[0], self.tangent, same=False)
-                end = walk.advance(layers, own, found, found, net.scales, pairs)
-            parts.append((*found, *nothing))
+                end = walk.advance(layers, own, observed, observed, net.scales, pairs)
+            parts.append((*observed, *nothing))
             if diagonal:
                 ends.append(self.result(end)[:, 0])
         return Observations(x, tuple(parts), size, torch.cat(ends) if diagonal else None)
@@ -116,15 +116,15 @@ class Part:
 
 def parts(observations: Observations, size: int) -> list[tuple[int, Part]]:
     """Groups of at most so many signals, each with the number of its first; none crosses a group observed."""
-    found = []
+    pieces = []
     for k, seen in enumerate(observations.parts):
         start = k * observations.size
         stop = min(start + observations.size, len(observations.x))
         for at in range(start, stop, size):
             end = min(at + size, stop)
             cut = slice(at - start, end - start)
-            found.append((at, Part(observations.x[at:end], walk.select(seen, cut))))
-    return found
+            pieces.append((at, Part(observations.x[at:end], walk.select(seen, cut))))
+    return pieces
 
 
 def matrix(network: Network, x: ArrayLike, y: ArrayLike | None, tangent: bool) -> Tensor:
@@ -179,10 +179,10 @@ def diagonal(network: Network, x: ArrayLike, tangent: bool) -> Tensor:
     x, _ = require_signals(x)
     require_finite("x", x)
     with torch.inference_mode(False), torch.no_grad(), sharing(x.device):
-        found = Recursion.of(network, x, tangent).observe(x, diagonal=True).diagonal
-    if found is None:
+        entries = Recursion.of(network, x, tangent).observe(x, diagonal=True).diagonal
+    if entries is None:
         raise AssertionError("observe(diagonal=True) returns a diagonal")
-    return found
+    return entries
 
 
 def _copies(layers: Sequence[Layer]) -> int:

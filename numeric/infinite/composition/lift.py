@@ -22,6 +22,7 @@ from numeric.infinite.composition.layer import Needs
 from numeric.infinite.composition.padding import SAME, Padding
 from numeric.infinite.composition.signal import Scales, Signal, require_scales
 from numeric.infinite.groups import Action, RotoTranslations
+from numeric.infinite.spheres import RotationGrid
 from numeric.inputs import InputError, whole
 
 
@@ -46,8 +47,8 @@ class Window:
     def after(self, space: tuple[int, ...]) -> tuple[int, ...]:
         return tuple(self.padding.size(length, self.size, 1) for length in space)
 
-    def sums(self, state: Covariance, k: Tensor) -> Tensor:
-        return filter_sums(state, self.size, 1, self.padding, k)
+    def sums(self, state: Covariance, k: Tensor, out: Tensor | None = None) -> Tensor:
+        return filter_sums(state, self.size, 1, self.padding, k, out)
 
     def convolve(self, h: Tensor, weight: Tensor) -> Tensor:
         return F.conv2d(self.padding.pad(h, self.size, 1), weight)
@@ -116,9 +117,14 @@ class Lift:
         window, group = _require_window(self.support), self.group
 
         def total(k: Tensor) -> Tensor:
-            if state.pairs:
-                k = torch.cat([group.turn(g, k) for g in range(group.order)])
-            return window.sums(state, k)
+            first = window.sums(state, k)
+            if not state.pairs:
+                return first
+            sums = first.new_empty(group.order, *first.shape[1:])
+            sums[:1] = first
+            for g in range(1, group.order):
+                window.sums(state, group.turn(g, k), sums[g : g + 1])
+            return sums
 
         return state.weighted(state.map(total, after), scales, window.size**2)
 
@@ -166,6 +172,8 @@ class GroupConvolution:
             return signal.weighted()
         if isinstance(signal.over, RotoTranslations):
             return signal.weighted(space=_require_window(self.support).after(signal.space))
+        if isinstance(signal.over, RotationGrid):
+            raise InputError("on rotations use SO3Convolution.")
         raise InputError("GroupConvolution needs a signal on a group: put Lift before it.")
 
     def advance(self, state: Covariance, rows: None, columns: None, scales: Scales) -> Covariance:

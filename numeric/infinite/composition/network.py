@@ -115,13 +115,14 @@ class Network:
         [(8,), (8,), ()]
         """
         channels, *space = (whole("shape", size) for size in shape)
-        found = walk.signals(self.layers, Signal(tuple(space), channels))
-        if found[-1].space:
+        signals = walk.signals(self.layers, Signal(tuple(space), channels))
+        end = signals[-1]
+        if not end.flat:
             raise InputError(
-                f"The last layer leaves positions {found[-1].space}: end with Flatten(), GlobalPool() or "
-                "GroupPool()."
+                f"The last layer leaves positions {end.space or end.over}: end with Flatten(), GlobalPool() "
+                "or GroupPool()."
             )
-        return found
+        return signals
 
     def finite(
         self,

@@ -196,7 +196,7 @@ def _nearly_collinear(
     """Where sin^2 of the angle is below NEAR, or None if nowhere; the cheapest test comes first."""
     if det.amin() >= NEAR * kxx.amax() * kyy.amax():
         return None
-    least = torch.mul(kxx, kyy, out=memory[1]).mul_(-NEAR).add_(det)
+    least = torch.addcmul(det, -NEAR * kxx, kyy, out=memory[1])
     if least.amin() >= 0:
         return None
     return ~(least >= 0)

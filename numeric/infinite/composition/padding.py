@@ -87,7 +87,7 @@ class Circular:
 
     def pieces(self, tap: int, length: int, taps: int, stride: int) -> list[Piece]:
         size, offset = self.size(length, taps, stride), tap - (taps - 1) // 2
-        found = []
+        pieces = []
         for wrap in (-length, 0, length):
             start = offset + wrap
             first = max(0, -(start // stride))
@@ -95,8 +95,8 @@ class Circular:
             if last >= first:
                 at = first * stride + start
                 inside = slice(at, at + (last - first) * stride + 1, stride)
-                found.append((slice(first, last + 1), inside))
-        return found
+                pieces.append((slice(first, last + 1), inside))
+        return pieces
 
     def pad(self, x: Tensor, taps: int, stride: int) -> Tensor:
         before = (taps - 1) // 2
@@ -107,20 +107,27 @@ SAME, VALID, CIRCULAR = Same(), Valid(), Circular()
 
 
 def filter_sum(
-    k: Tensor, axis: int, other: int | None, taps: int, stride: int, padding: Padding
+    k: Tensor,
+    axis: int,
+    other: int | None,
+    taps: int,
+    stride: int,
+    padding: Padding,
+    out: Tensor | None = None,
 ) -> Tensor:
     """Sums of k over the taps of a filter along one axis of positions, and along their axis of y at once.
 
-    `other` is None where only equal positions are kept, so that one axis stands for both.
+    `other` is None where only equal positions are kept, so that one axis stands for both. `out`, where it is
+    given, is contiguous memory for the result.
     """
     if isinstance(padding, Same) and stride == 1 and other == k.ndim - 1 and taps > 1:
-        return _sum_along_rows(k, axis, taps, padding)
+        return _sum_along_rows(k, axis, taps, padding, out)
     length = k.shape[axis]
     shape = list(k.shape)
     shape[axis] = padding.size(length, taps, stride)
     if other is not None:
         shape[other] = shape[axis]
-    out = k.new_empty(shape)
+    out = k.new_empty(shape) if out is None else out
     middle = (taps - 1) // 2  # the tap that reaches every output, wherever there is one
     blocks = [
         _block(k.ndim, axis, other, row, column)
@@ -160,7 +167,9 @@ def _block(
     return tuple(into), tuple(of)
 
 
-def _sum_along_rows(k: Tensor, axis: int, taps: int, padding: Same) -> Tensor:
+def _sum_along_rows(
+    k: Tensor, axis: int, taps: int, padding: Same, into_out: Tensor | None
+) -> Tensor:
     """`filter_sum` where the axis of y is the last: whole rows are shifted, as short loops would be slow.
 
     What a shift carries over from one row to the next is overwritten by what was there.
@@ -168,7 +177,7 @@ def _sum_along_rows(k: Tensor, axis: int, taps: int, padding: Same) -> Tensor:
     length, height, inner = k.shape[-1], k.shape[axis], k.shape[axis + 1 :].numel()
     before = padding.before(length, taps, 1)[0]
     rows = k.reshape(-1, height, inner)
-    out = torch.empty_like(rows)
+    out = torch.empty_like(rows) if into_out is None else into_out.view(rows.shape)
     pixels, out_pixels = (part.view(-1, height, inner // length, length) for part in (rows, out))
     first = True
     for d in (tap - before for tap in range(taps)):
@@ -185,9 +194,9 @@ def _sum_along_rows(k: Tensor, axis: int, taps: int, padding: Same) -> Tensor:
             edge.copy_(pixels[..., slice(0, low) if d < 0 else slice(length - high, length)])
             first = False
         else:
-            kept = edge.clone()
+            old_edge = edge.clone()
             out[into].add_(rows[of])
-            edge.copy_(kept)
+            edge.copy_(old_edge)
     if first:
         out.copy_(rows)
     return out.view(k.shape)

@@ -14,6 +14,7 @@ from numeric.infinite.composition.finite import Draw, Function
 from numeric.infinite.composition.layer import Needs
 from numeric.infinite.composition.signal import Scales, Signal
 from numeric.infinite.groups import Action
+from numeric.infinite.spheres import RotationGrid
 from numeric.inputs import InputError, whole
 
 POOLS = {1: F.avg_pool1d, 2: F.avg_pool2d}
@@ -85,25 +86,30 @@ class GlobalPool:
         return Needs(pairs=True)
 
     def after(self, signal: Signal) -> Signal:
-        if not signal.space:
+        if signal.flat:
             raise InputError("a pool needs positions, but the signal has none: leave it out.")
         return replace(signal, space=(), over=None)
 
     def advance(self, state: Covariance, rows: None, columns: None, scales: Scales) -> Covariance:
-        n, m, p = state.n, state.m, state.signal.positions
+        n, m, p, over = state.n, state.m, state.signal.positions, state.signal.over
 
         def mean(k: Tensor) -> Tensor:
+            if isinstance(over, RotationGrid):
+                return over.mean(k)[None]
             return k.reshape(-1, n, p, m, p).mean((0, 2, 4)).reshape(1, n, m)
 
         return state.map(mean, self.after(state.signal), pairs=False)
 
     def finite(self, signal: Signal, inputs: int, outputs: int, draw: Draw) -> nn.Module:
+        over = signal.over
+        if isinstance(over, RotationGrid):
+            return Function(lambda h: over.mean(h.movedim(2, 0)))
         return Function(lambda h: h.flatten(2).mean(2))
 
 
 @dataclass(frozen=True)
 class GroupPool:
-    """The mean over all elements of a group after Lift, which makes the network invariant.
+    """The mean over all elements of a group after Lift or S2Convolution: the network is then invariant.
 
     >>> from numeric.infinite.groups import p4
     >>> GroupPool().after(Signal((8, 8), None, over=p4)).over is None
@@ -116,7 +122,9 @@ class GroupPool:
 
     def after(self, signal: Signal) -> Signal:
         if signal.over is None:
-            raise InputError("GroupPool needs a signal on a group: put Lift before it.")
+            raise InputError(
+                "GroupPool needs a signal on a group: put Lift or S2Convolution before it."
+            )
         return GlobalPool().after(signal)
 
     def advance(self, state: Covariance, rows: None, columns: None, scales: Scales) -> Covariance:

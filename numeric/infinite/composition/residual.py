@@ -48,9 +48,9 @@ class Residual:
         ends = [walk.signals(branch, start)[-1] for branch in self.branches]
         shapes = {(end.space, end.channels, end.copies, end.over) for end in ends}
         if len(shapes) > 1:
-            told = " and ".join(f"{e.space} with {e.channels or 'width'} channels" for e in ends)
+            listing = " and ".join(f"{e.space} with {e.channels or 'width'} channels" for e in ends)
             raise InputError(
-                f"branches end in signals of different shapes, {told}: make them agree."
+                f"branches end in signals of different shapes, {listing}: make them agree."
             )
         independent = [end.centred and end.fresh for end in ends]
         if sum(independent) < len(ends) - 1:
@@ -63,7 +63,7 @@ class Residual:
 
     def observe(self, own: Covariance, tangent: bool, scales: Scales) -> walk.Branches:
         observed = [walk.observe(branch, own.clone(), tangent, scales) for branch in self.branches]
-        return walk.Branches(tuple(found for found, _ in observed))
+        return walk.Branches(tuple(seen for seen, _ in observed))
 
     def advance(
         self, state: Covariance, rows: walk.Branches, columns: walk.Branches, scales: Scales

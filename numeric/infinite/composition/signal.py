@@ -8,6 +8,7 @@ from typing import Any
 
 from numeric.infinite.groups import Action, RotoTranslations
 from numeric.infinite.parametrisation import Parametrisation, Standard
+from numeric.infinite.spheres import RotationGrid
 from numeric.inputs import InputError, positive
 
 
@@ -17,7 +18,8 @@ class Signal:
 
     `space` is the shape of its positions, () for none; `channels` their number, None where it is the width;
     `copies` counts the numbers of a channel that Flatten made into inputs of the next layer; `over` is the
-    group whose elements are positions (an Action), or that adds its point group to them (RotoTranslations);
+    group whose elements are positions (an Action), or that adds its point group to them (RotoTranslations),
+    or the rotations at whose nodes signals are kept (RotationGrid), then without other positions;
     `centred` says that weights were the last to act but for linear layers without any, so that channels are
     Gaussian with mean 0; `fresh` that there were any weights since the input of a branch.
     """
@@ -25,7 +27,7 @@ class Signal:
     space: tuple[int, ...]
     channels: int | None
     copies: int = 1
-    over: Action | RotoTranslations | None = None
+    over: Action | RotoTranslations | RotationGrid | None = None
     centred: bool = False
     fresh: bool = False
 
@@ -35,8 +37,13 @@ class Signal:
 
     @property
     def orbit(self) -> int:
-        """How many relative motions of two signals are kept apart: 1 unless lifted by those of the grid."""
-        return self.over.order if isinstance(self.over, RotoTranslations) else 1
+        """How many relative motions of two signals are kept apart: 1 unless lifted by motions of a grid."""
+        return self.over.order if isinstance(self.over, RotoTranslations | RotationGrid) else 1
+
+    @property
+    def flat(self) -> bool:
+        """Whether it has neither positions nor a group."""
+        return not self.space and self.over is None
 
     def weighted(self, **changes: Any) -> Signal:
         """After a layer with weights."""
@@ -87,8 +94,8 @@ def require_centred(signal: Signal, what: str) -> None:
 
 def require_flat(signal: Signal, what: str) -> None:
     """Refuse a signal that has positions."""
-    if signal.space:
+    if not signal.flat:
         raise InputError(
-            f"{what} takes signals without positions, but it gets {signal.space}: put Flatten() or "
-            "GlobalPool() before it."
+            f"{what} takes signals without positions, but it gets {signal.space or signal.over}: put "
+            "Flatten() or GlobalPool() before it."
         )

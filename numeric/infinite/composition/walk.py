@@ -30,18 +30,18 @@ class Branches:
 
 def as_layers(parts: Sequence[object]) -> tuple[Layer, ...]:
     """Layers, with activations made into them; anything else is refused by its position."""
-    found: list[Layer] = []
+    layers: list[Layer] = []
     for k, part in enumerate(parts):
         if isinstance(part, Activation):
-            found.append(_nonlinearity(part))
+            layers.append(_nonlinearity(part))
         elif isinstance(part, type) or not isinstance(part, Layer):
             raise InputError(
                 f"Layer {k} is {shown(part)}, but a layer such as Dense() or an activation of `analytic`, "
                 "with a two-point kernel, is needed: Activation.of(expression) makes one."
             )
         else:
-            found.append(part)
-    return tuple(found)
+            layers.append(part)
+    return tuple(layers)
 
 
 @lru_cache  # what is compiled for an activation serves all networks
@@ -51,13 +51,13 @@ def _nonlinearity(activation: Activation) -> Nonlinearity:
 
 def signals(layers: Sequence[Layer], signal: Signal) -> tuple[Signal, ...]:
     """The shapes before each layer and after the last; a refusal names the layer by its position."""
-    found = [signal]
+    all_signals = [signal]
     for k, layer in enumerate(layers):
         try:
-            found.append(layer.after(found[-1]))
+            all_signals.append(layer.after(all_signals[-1]))
         except InputError as refusal:
             raise InputError(f"Layer {k}, {name(layer)}: {refusal}") from None
-    return tuple(found)
+    return tuple(all_signals)
 
 
 def name(layer: Layer) -> str:
@@ -66,10 +66,10 @@ def name(layer: Layer) -> str:
 
 def pairs_needed(needs: Sequence[bool]) -> list[bool]:
     """For each layer whether it or a later one needs pairs of positions, given what each does itself."""
-    found: list[bool] = []
+    needed: list[bool] = []
     for need in reversed(needs):
-        found.append(need or (bool(found) and found[-1]))
-    return found[::-1]
+        needed.append(need or (bool(needed) and needed[-1]))
+    return needed[::-1]
 
 
 def cross_pairs(layers: Sequence[Layer]) -> list[bool]:
@@ -99,14 +99,14 @@ def observe(
     pairs: Sequence[bool] | None = None,
 ) -> tuple[tuple[Observed, ...], Covariance]:
     """What each layer observes, and the covariance after the last; with all pairs where None is given."""
-    found: list[Observed] = []
+    observed: list[Observed] = []
     for k, layer in enumerate(layers):
         if pairs is not None and not pairs[k]:
             own = own.equal_positions()
         seen = layer.observe(own, tangent, scales) if isinstance(layer, Observer) else None
-        found.append(seen)
+        observed.append(seen)
         own = layer.advance(own, seen, seen, scales)
-    return tuple(found), own
+    return tuple(observed), own
 
 
 def advance(

@@ -1,6 +1,6 @@
 """Groups as objects: tables, products, actions on signals, motions of the pixel grid, averages, checks."""
 
-from numeric.infinite.groups.action import Action, Averaged
+from numeric.infinite.groups.action import Action, Averaged, orbit
 from numeric.infinite.groups.constructions import (
     cyclic,
     dihedral,
@@ -16,5 +16,5 @@ from numeric.infinite.groups.pixels import RotoTranslations, p4, p4m
 
 __all__ = [
     "Action", "Averaged", "Group", "RotoTranslations", "assert_equivariant", "assert_invariant", "cyclic",
-    "dihedral", "from_generators", "p4", "p4m", "product", "semidirect", "symmetric", "torus",
+    "dihedral", "from_generators", "orbit", "p4", "p4m", "product", "semidirect", "symmetric", "torus",
 ]  # fmt: skip

@@ -125,6 +125,20 @@ class Averaged(Kernel):
         return torch.cat([self(one[None]).flatten() for one in require_signals(x)[0]])
 
 
+def orbit(group: Acts, x: ArrayLike) -> Tensor:
+    """Data augmentation: signals moved by every element, (n, channels, ...) -> (order * n, channels, ...).
+
+    The signal x[i] moved by g has the number g * n + i. Refused are signals on which the group cannot act.
+
+    >>> from numeric.infinite.groups import cyclic
+    >>> orbit(Action(cyclic(2)), [[[1.0, 3.0]]]).tolist()
+    [[[1.0, 3.0]], [[3.0, 1.0]]]
+    """
+    require_acts(group)
+    signals, _ = require_signals(x)
+    return torch.cat([group.act(g, signals) for g in range(group.order)])
+
+
 @dataclass(frozen=True, eq=False)
 class OnSignals(Kernel):
     """A kernel on points (n, d) as one on signals (n, channels, ...), whose numbers are the coordinates.

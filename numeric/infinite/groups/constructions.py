@@ -65,20 +65,20 @@ def from_generators(generators: Table, name: str = "a group") -> Action:
             "generators must be permutations of 0, 1, ...: one list of images for each."
         )
     identity = tuple(range(len(points)))
-    found, at = [identity], 0
+    elements, at = [identity], 0
     known = {identity}
-    while at < len(found):
+    while at < len(elements):
         for move in moves.tolist():
-            image = tuple(move[p] for p in found[at])
+            image = tuple(move[p] for p in elements[at])
             if image not in known:
                 known.add(image)
-                found.append(image)
+                elements.append(image)
         at += 1
-        if len(found) > LARGEST:
+        if len(elements) > LARGEST:
             raise InputError(
                 f"The generators make more than {LARGEST} elements: give ones of a smaller group."
             )
-    return Action(_of_permutations(found, name), torch.tensor(found))
+    return Action(_of_permutations(elements, name), torch.tensor(elements))
 
 
 def product(one: Group, other: Group) -> Group:
