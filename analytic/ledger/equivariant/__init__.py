@@ -1,0 +1,1 @@
+"""Routes for the slides on equivariant tangent kernels."""
