@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.svm import SVC
-from sklearn.utils.multiclass import check_classification_targets
 from torch import Tensor
 
 from numeric.inputs import ArrayLike, InputError, points, positive, require_instance, resolve, whole
@@ -24,6 +23,7 @@ from numeric.learned.estimator_inputs import (
     Targets,
     fitted_points,
     gram_in_chunks,
+    labelled,
     require_targets,
     returned,
     validated,
@@ -142,16 +142,7 @@ class AmariWuClassifier(ClassifierMixin, BaseEstimator):
         rounds = whole("rounds", self.rounds, 0)
         require_targets(self, y)
         X, y = validated(self, X, y, ensure_min_samples=2)
-        try:
-            check_classification_targets(y)
-        except ValueError as error:
-            raise InputError(f"{error} Give labels, not measurements.") from None
-        self.classes_ = np.unique(y)
-        if len(self.classes_) < 2:
-            raise InputError(
-                f"y holds one class, {self.classes_.tolist()[0]!r}, but a boundary needs two at least: "
-                "add samples of another class."
-            )
+        self.classes_, _ = labelled(y)
         x = points(X, resolve(self.device))
         kernels, machines = [Conformal(as_mahalanobis(self.kernel), (), tau)], []
         for _ in range(rounds + 1):

@@ -8,6 +8,7 @@ from typing import Protocol, overload
 import numpy as np
 import torch
 from sklearn.base import BaseEstimator
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
@@ -68,10 +69,31 @@ def require_targets(estimator: BaseEstimator, y: Targets | None) -> None:
         )
 
 
+def labelled(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The classes that labels (n,) name, two at least, and the number of each label's class (n,)."""
+    try:
+        check_classification_targets(y)
+    except ValueError as error:
+        raise InputError(f"{error} Give labels, not measurements.") from None
+    classes, which = np.unique(y, return_inverse=True)
+    if len(classes) < 2:
+        raise InputError(
+            f"y holds one class, {classes.tolist()[0]!r}, but a boundary needs two at least: "
+            "add samples of another class."
+        )
+    return classes, which
+
+
 def fitted_points(estimator: Fitted, x: ArrayLike) -> Tensor:
     """New points (m, d) for a fitted estimator, in float64 where its training points are."""
     check_is_fitted(estimator)
     return points(validated(estimator, x, reset=False), estimator.points_.device)
+
+
+def new_signals(estimator: BaseEstimator, x: ArrayLike) -> Tensor:
+    """New points (m, d) or signals (m, channels, ...) for a fitted estimator, in float64 on the host."""
+    check_is_fitted(estimator)
+    return torch.tensor(validated(estimator, x, reset=False, allow_nd=True), device="cpu")
 
 
 def gram_in_chunks(kernel: Kernel, x: Tensor, centres: Tensor, weights: Tensor | None) -> Tensor:
