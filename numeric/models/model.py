@@ -119,9 +119,13 @@ class Model:
         raise InputError(f"The layer {self.layer!r} runs 0 times in one pass: pick one that runs.")
 
     @contextmanager
-    def on(self, x: ArrayLike) -> Iterator[EvaluatedMap]:
+    def on(
+        self, x: ArrayLike, watched: Callable[[Tensor], Any] | None = None
+    ) -> Iterator[EvaluatedMap]:
         """Open the map at points x (n, ...): evaluation mode, repaired operations, outputs checked.
 
+        Outputs are checked on two points together and then on each alone; `watched` runs the model there, for
+        a caller who watches it run.
         Refused are points that do not fit, outputs that are no (n, ...) numbers, and maps that are random or
         mix the rows of a batch.
 
@@ -139,9 +143,9 @@ class Model:
             stack.enter_context(evaluation_mode(self))
             self._require_layer_runs_once(x)
             run, call = self._on_copies(x.shape[1:])
-            count = check_outputs(run, call, points, x.shape[1:])
-            dtypes = (points.dtype, call(points[:1]).dtype)
-            yield EvaluatedMap(call, points, count, max(torch.finfo(dtype).eps for dtype in dtypes))
+            outputs = check_outputs(watched or run, points, x.shape[1:])
+            epsilon = max(torch.finfo(dtype).eps for dtype in (points.dtype, outputs.dtype))
+            yield EvaluatedMap(call, points, outputs.shape[1], epsilon)
 
     def evaluate(
         self,
@@ -273,8 +277,8 @@ class Model:
                     if (reason := _mixes_or_draws(part)) is not None:
                         handle = part.register_forward_pre_hook(_refuse(name, part, reason))
                         stack.callback(handle.remove)
-            run, call = self._on_copies(x.shape[1:])
-            check_outputs(run, call, points, x.shape[1:])
+            run, _ = self._on_copies(x.shape[1:])
+            check_outputs(run, points, x.shape[1:])
 
     def check_points(self, x: ArrayLike) -> Tensor:
         """Refuse points that do not fit the model, and flatten the others: (n, ...) -> (n, d).

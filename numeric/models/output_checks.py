@@ -20,8 +20,8 @@ Map = Callable[[Tensor], Tensor]
 Along = Callable[[Map, Tensor, Tensor], Tensor]  # f, points, directions -> slopes
 
 
-def check_outputs(run: Callable[..., Any], call: Map, points: Tensor, shape: torch.Size) -> int:
-    """Check shape, finiteness and independence of the rows of a batch; return the number of features."""
+def check_outputs(run: Callable[..., Any], points: Tensor, shape: torch.Size) -> Tensor:
+    """Check shape, finiteness and independence of the rows of a batch; return the outputs of two, (2, p)."""
     one, two = _two_points(points)
     pair = run_or_explain(run, torch.stack([one, two]).reshape(2, *shape))
     outputs = [run_or_explain(run, point.reshape(1, *shape)) for point in (one, two)]
@@ -38,9 +38,9 @@ def check_outputs(run: Callable[..., Any], call: Map, points: Tensor, shape: tor
             "The map gives other features for a point in a batch than for the point alone, or is "
             "random: put batch normalisation and dropout into eval mode, and let rows not mix."
         )
-    if call(points[:1]).device != points.device:
+    if batched.device != points.device:
         raise InputError("The map moves its points to another device: keep to that of x.")
-    return batched.shape[1]
+    return batched
 
 
 def run_or_explain(run: Callable[..., Any], x: Tensor) -> Any:
