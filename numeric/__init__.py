@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from analytic import lazy
 
 if TYPE_CHECKING:
+    from numeric import data as data
     from numeric import estimate as estimate
     from numeric import experiments as experiments
     from numeric import flows as flows
@@ -28,6 +29,7 @@ __getattr__, __dir__, __all__ = lazy.names(
     __name__,
     {
         "InputError": "numeric.inputs",
+        "data": "numeric.data",
         "estimate": "numeric.estimate",
         "experiments": "numeric.experiments",
         "flows": "numeric.flows",

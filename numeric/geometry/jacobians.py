@@ -2,7 +2,9 @@
 
 Forward mode takes one pass for each input, reverse mode one for each feature; the one with fewer passes is
 used. The memory of one pass is measured at the first point. If a Jacobian does not fit into the budget, its
-rows are compressed by a QR as they arrive, which keeps the singular values.
+rows are compressed by a QR as they arrive, which keeps the singular values. Of a map in float32 with fewer
+features than inputs one copy of the Jacobian is enough: the root of its Gram matrix J J^T in float64 has the
+singular values down to 1e-8 of the largest, below what derivatives in float32 know.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from numeric.progress import progress_bar
 
 COPIES = 8  # of a Jacobian that its factorisation may hold
 ENTRY = 8  # bytes of a float64
+PANEL = 2**22  # entries of a Jacobian in float64 at a time, for its Gram matrix
 MAX_LANES = 16  # rows at once in reverse mode; more are no faster
 ROW_PRECISION = 32  # relative error of a row of a deep network's Jacobian, in epsilons of the dtype
 
@@ -78,12 +81,18 @@ def _plan(f: EvaluatedMap, memory: int) -> Plan:
         m = _clamp(memory // 2 // whole, n)
         lanes = _clamp((memory - m * whole) // column, m * d)
         return Plan(partial(_forward, f, lanes), m, d)
-    if (need := graph + row + smallest) > memory:
+    max_lanes = MAX_LANES if batched else 1
+    need = graph + row + smallest
+    if need > memory and p < d and f.points.dtype == torch.float32:
+        need = graph + row + f.points.element_size() * p * d + ENTRY * (PANEL + d + COPIES * p * p)
+        if need <= memory:
+            lanes = (memory - need) // row
+            return Plan(partial(_gram_root, f, _clamp(lanes, min(p, max_lanes))), 1, p)
+    if need > memory:
         raise InputError(
             f"memory = {memory} bytes was given, but one row of the {p} x {d} Jacobian at a time needs "
             f"{need}: give at least that, or pick a layer with fewer features."
         )
-    max_lanes = MAX_LANES if batched else 1
     if graph + row + whole > memory:
         capacity = max(2 * d, (memory - graph) // 2 // (COPIES * ENTRY * d))  # rows
         lanes = (memory - graph - COPIES * ENTRY * capacity * d) // row
@@ -135,6 +144,24 @@ def _reduced(f: EvaluatedMap, lanes: int, capacity: int, x: Tensor, done: Count)
         logs = torch.cat([logs, logs.new_zeros(len(new))])
         done(len(block))
     return logs[None], rows[None]
+
+
+def _gram_root(f: EvaluatedMap, lanes: int, x: Tensor, done: Count) -> Scaled:
+    """Reverse mode for one point, and (J J^T)^(1/2), whose rows are as long as those of J."""
+    J = x.new_empty(f.count, x.shape[1])
+    x, out = _graph(f, x)
+    for block in torch.arange(f.count, device=x.device).split(lanes):
+        J[block] = _vjp(x, out, block)[:, 0]
+        done(len(block))
+    gram = torch.zeros(f.count, f.count, dtype=torch.float64, device=x.device)
+    for columns in J.split(max(1, PANEL // f.count), dim=1):
+        part = columns.double()
+        gram += part @ part.mT
+    if not gram.isfinite().all():
+        return gram.new_zeros(1, f.count), gram[None]  # refused by the caller
+    values, axes = torch.linalg.eigh(gram)
+    root = axes * values.clamp(min=0).sqrt() @ axes.mT
+    return root.new_zeros(1, f.count), root[None]
 
 
 def _graph(f: Map, x: Tensor) -> tuple[Tensor, Tensor]:

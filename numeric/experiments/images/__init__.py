@@ -1,0 +1,12 @@
+"""Geometry and predictions of a network between images: along segments, and in the plane of three.
+
+x = images.segment(first, second)               # (n, c, h, w)
+plane = images.Hull.of(first, second, third)    # convex hull; reach=1.5 for the affine one
+fields = images.fields(network, x, layer="pool")
+fields.log_volume, fields.prediction, fields.entropy, fields.log_singular
+"""
+
+from numeric.experiments.images.interpolation import Hull, segment
+from numeric.experiments.images.network_fields import Fields, fields
+
+__all__ = ["Fields", "Hull", "fields", "segment"]

@@ -1,0 +1,283 @@
+"""Geometry between images: against its definition, resumed, and on the command line."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.func import jacrev
+
+from analytic import InputError
+from numeric import data, geometry, models
+from numeric.__main__ import main
+from numeric.experiments import images
+from numeric.experiments.images import network_fields as fields_module
+from numeric.experiments.images.network import build
+from numeric.models import ResNet, Weights
+from refusals import require_refusals
+
+FACTORIES = """
+import torch
+from torch import nn
+
+def plain():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, 12), nn.Tanh(), nn.Linear(12, 10))
+
+def needs(width, *, depth, seed=0):
+    return plain()
+
+def fails():
+    raise OSError("no weights here")
+
+def number():
+    return 3
+
+class Several(nn.Module):
+    def __init__(self, wrap):
+        super().__init__()
+        self.network, self.wrap = plain(), wrap
+
+    def forward(self, x):
+        return self.wrap(self.network(x))
+
+def pair():
+    return Several(lambda y: (y, y[:, :3]))
+
+def named():
+    return Several(lambda y: {"logits": y, "loss": y.sum()})
+
+def text():
+    return Several(str)
+
+def single():
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, 1))
+
+module = plain()
+constant = 3
+"""
+
+
+def small_resnet() -> ResNet:
+    net = ResNet(
+        (1, 1), 2, generator=torch.Generator().manual_seed(0), classes=3, colours=1,
+        dtype=torch.float64,
+    )  # fmt: skip
+    for part in net.modules():
+        if isinstance(part, nn.BatchNorm2d):  # statistics that matter
+            part.running_mean.uniform_(-0.5, 0.5, generator=torch.Generator().manual_seed(1))
+            part.running_var.uniform_(0.5, 2, generator=torch.Generator().manual_seed(2))
+    return net.train()
+
+
+def some_images(n: int = 6) -> Tensor:
+    pixels = data.digits().test.inputs([0, 1], torch.float64)
+    return images.segment(pixels[0], pixels[1], n)
+
+
+def test_fields_are_what_they_are_defined_as() -> None:
+    net, x = small_resnet(), some_images()
+    before = {name: value.clone() for name, value in net.state_dict().items()}
+    found = images.fields(net, x, "pool", progress=False)
+    assert net.training
+    assert all(torch.equal(value, before[name]) for name, value in net.state_dict().items())
+    net.eval()
+    whole = nn.Sequential(*list(net.children())[:-1])  # up to the pool
+    for k, point in enumerate(x):
+        J = jacrev(lambda y: whole(y[None])[0])(point).flatten(1).detach()
+        values = torch.linalg.svdvals(J)
+        rank = int((values > 1e-12 * values[0]).sum())
+        assert found.rank[k] == rank
+        assert (found.log_singular[k, :rank] - values[:rank].log()).abs().max() < 1e-9
+        assert abs(found.log_volume[k] - values[:rank].log().sum()) < 1e-8
+        p = net(point[None])[0].softmax(0).detach()
+        assert found.prediction[k] == p.argmax()
+        assert abs(found.entropy[k] + (p * p.log()).sum() / math.log(3)) < 1e-12
+
+
+def test_many_points_at_a_time_and_one_give_the_same() -> None:
+    net, x = small_resnet(), some_images()
+    together = images.fields(net, x, "pool", progress=False)
+    for k in range(len(x)):
+        alone = images.fields(net, x[k : k + 1], "pool", progress=False)
+        assert (together.log_singular[k] - alone.log_singular[0]).abs().max() < 1e-9
+    few = geometry.log_volume(net, x, "pool", memory=4_000_000, progress=False)
+    assert (few.value - together.log_volume).abs().max() < 1e-8
+
+
+def test_an_interrupted_run_goes_on_to_the_same_numbers(tmp_path: Path, monkeypatch) -> None:
+    net, x = small_resnet(), some_images(5)
+    monkeypatch.setattr(fields_module, "CHUNK", 2)
+    whole = images.fields(net, x, "pool", progress=False)
+    calls = []
+
+    def interrupted(*args: object, **options: object) -> object:
+        calls.append(args)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return geometry.spectrum(*args, **options)
+
+    monkeypatch.setattr(fields_module, "geometry", SimpleNamespace(spectrum=interrupted))
+    store = tmp_path / "pair.rows"
+    with pytest.raises(KeyboardInterrupt):
+        images.fields(net, x, "pool", store=store, progress=False)
+    resumed = images.fields(net, x, "pool", store=store, progress=False)
+    assert len(calls) == 4  # one before, one interrupted, two after
+    assert torch.equal(resumed.log_singular, whole.log_singular)
+    assert torch.equal(resumed.condition, whole.condition)
+    net.conv1.weight.data *= 2
+    with pytest.raises(InputError, match="another run"):
+        images.fields(net, x, "pool", store=store, progress=False)
+
+
+def test_segments_and_hulls_pass_through_their_images() -> None:
+    a, b, c = torch.rand(3, 2, 3, 3, generator=torch.Generator().manual_seed(0)).double()
+    line = images.segment(a, b, 5)
+    assert torch.equal(line[0], a)
+    assert torch.equal(line[-1], b)
+    assert (line[1] - (0.75 * a + 0.25 * b)).abs().max() < 1e-15
+    hull = images.Hull.of(a, b, c, steps=4)
+    assert len(hull.images) == 15
+    assert hull.weights.min() == 0
+    for corner, image in zip(torch.eye(3).double(), (a, b, c)):
+        (row,) = (hull.weights == corner).all(1).nonzero()[:, 0]
+        assert (hull.images[row] - image).abs().max() < 1e-15
+    corners = hull.places[(hull.weights == 1).any(1)]
+    assert (torch.pdist(corners) - 1).abs().max() < 1e-15
+    affine = images.Hull.of(a, b, c, steps=4, reach=0.5)
+    assert affine.weights.min() == -0.5
+    assert (affine.weights.sum(1) - 1).abs().max() < 1e-15
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch, capsys) -> Callable[[str], tuple[int, str, str]]:
+    """A command line, after `geometry`, to (exit code, stdout, stderr)."""
+    (tmp_path / "factories_here.py").write_text(FACTORIES)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+
+    def call(line: str) -> tuple[int, str, str]:
+        try:
+            code = main(["geometry", *line.split()])
+        except SystemExit as stop:  # argparse
+            code = stop.code
+        return code, *capsys.readouterr()
+
+    return call
+
+
+def test_the_command_writes_tables_figures_and_a_page(run, tmp_path: Path, monkeypatch) -> None:
+    pytest.importorskip("matplotlib")
+    net = build("factories_here:plain")
+    norm = data.Normalisation((0.25,), (0.5,))
+    Weights.of(net, norm).write(tmp_path / "w.safetensors")
+    line = "--model factories_here:plain --checkpoint w.safetensors --pairs 2 --steps 4 --layer 2 --out out"
+    code, out, err = run(line)
+    assert (code, err) == (0, "")
+    assert "mean 0.25, deviation 0.5 (of the checkpoint)" in out
+    with (tmp_path / "out" / "geometry.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 8
+    test = data.digits().test.normalised_by(norm)
+    first, second = (int(rows[0][name]) for name in ("first", "second"))
+    assert test.labels[first] != test.labels[second]
+    x = images.segment(*test.inputs([first, second]), steps=4)
+    expected = geometry.log_volume(net, x, "2", progress=False).value
+    for row, value, label in zip(rows, expected, net(x).argmax(1)):
+        assert abs(float(row["log_volume"]) - value) < 1e-5
+        assert row["prediction"] == str(label.item())
+    with (tmp_path / "out" / "spectrum.csv").open() as file:
+        assert len(list(csv.DictReader(file))) == 2 * 3 * 12
+    page = (tmp_path / "out" / "index.html").read_text("utf-8")
+    for k in range(2):
+        assert f"pair-00{k}.png" in page
+        assert (tmp_path / "out" / f"pair-00{k}.png").stat().st_size > 10_000
+    monkeypatch.setattr(fields_module, "geometry", None)  # nothing is left to compute
+    before = (tmp_path / "out" / "geometry.csv").read_text()
+    assert run(line)[0] == 0
+    assert (tmp_path / "out" / "geometry.csv").read_text() == before
+
+
+def test_one_of_several_outputs_is_picked(run, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    tables = []
+    for model, option in (("plain", ""), ("pair", "--output 0"), ("named", "--output logits")):
+        line = f"--model factories_here:{model} {option} --pairs 1 --steps 2 --out {model}"
+        assert run(line)[0] == 0
+        tables.append((tmp_path / model / "geometry.csv").read_text())
+    assert tables[0] == tables[1] == tables[2]
+
+
+REFUSED = {
+    "--model factories_here": "MODULE:FACTORY",
+    "--model nowhere:plain": "cannot be imported",
+    "--model factories_here:none": "has no none",
+    "--model factories_here:constant": "is no function",
+    "--model factories_here:needs": r"needs arguments \(width, depth\)",
+    "--model factories_here:fails": "no weights here",
+    "--model factories_here:number": "returns a int",
+    "--model factories_here:pair": "returns a tuple of 0, 1, but none was named: name one by --output 0",
+    "--model factories_here:named --output loose": "returns a dict of logits, loss, but --output loose",
+    "--model factories_here:text": "returns a str",
+    "--model factories_here:single": "single output",
+    "--model factories_here:plain --output 0": "single tensor",
+    "--model factories_here:plain --layer 7": "no layer '7'",
+    "--model numeric.models:resnet20": "fails on an image of shape",
+    "--model factories_here:plain --checkpoint none.pt": "does not exist",
+    "--model factories_here:plain --checkpoint other.pt": "1.weight has shape",
+    "--model factories_here:plain --data none": "does not exist",
+    "--model factories_here:plain --size 8": "--data",
+    "--model factories_here:plain --pairs 0": "--pairs 0",
+    "--model factories_here:plain --pairs 1000000": "pairs of two classes",
+    "--model factories_here:plain --steps many": "--steps many",
+    "--model factories_here:plain --memory -1": "--memory -1",
+    "--model factories_here:plain --mean .5": "both",
+    "--model factories_here:plain --mean a --std b": "numbers with commas",
+    "--model factories_here:plain --mean .5,.5 --std 1,1": "channels",
+}
+
+
+def test_wrong_command_lines_are_refused_in_one_sentence(run, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    torch.save({"1.weight": torch.zeros(3, 3)}, tmp_path / "other.pt")
+    for line, words in REFUSED.items():
+        code, _, err = run(f"{line} --out out")
+        assert code == 2, (line, err)
+        assert err.startswith("error: ")
+        assert err.count("\n") == 1
+        with pytest.raises(InputError, match=words):
+            raise InputError(err)
+    file = tmp_path / "file"
+    file.write_text("")
+    assert run("--model factories_here:plain --out file")[0] == 2
+
+
+def test_without_matplotlib_it_is_said_what_to_install(run, monkeypatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
+    code, _, err = run("--model factories_here:plain --out out")
+    assert code == 2
+    assert "kernel-geometry[notebooks]" in err
+
+
+def test_wrong_calls() -> None:
+    x = some_images(2)
+    net = models.cifar_resnet(8, dtype=torch.float64)
+    a, b = torch.zeros(1, 2, 2), torch.zeros(1, 3, 3)
+    require_refusals({
+        "segment of two shapes": lambda: images.segment(a, b),
+        "segment of numbers": lambda: images.segment(1, 2),
+        "segment of one step": lambda: images.segment(a, a, 1),
+        "hull of two shapes": lambda: images.Hull.of(a, a, b),
+        "hull without steps": lambda: images.Hull.of(a, a, a, 0),
+        "hull with a negative reach": lambda: images.Hull.of(a, a, a, reach=-1),
+        "images of another channel count": lambda: images.fields(net, x, progress=False),
+        "no layer": lambda: images.fields(net, x, "none", progress=False),
+        "images of text": lambda: images.fields(net, "x", progress=False),
+        "no network": lambda: images.fields("net", x, progress=False),
+    }.items())  # fmt: skip
