@@ -275,3 +275,42 @@ def test_the_newest_values_are_always_computed() -> None:
             worker.ask(100 * burst + k)
         assert worker.wait(20)
         assert results[-1] == 100 * burst + 24
+
+
+def test_a_defect_is_told_and_what_comes_after_it_is_computed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    defects, results = [], []
+    monkeypatch.setattr(threading, "excepthook", lambda about: defects.append(about.exc_value))
+    worker = Worker(
+        lambda values: 1 // values, lambda values, result: results.append(result), lambda: None
+    )
+    worker.ask(0)
+    assert worker.wait(20)
+    worker.ask(1)
+    assert worker.wait(20)
+    assert [type(defect) for defect in defects] == [ZeroDivisionError]
+    assert results == [1]
+
+
+def test_a_page_that_changes_its_width_waits_until_a_picture_is_drawn() -> None:
+    """Messages of a page and the worker of a heavy panel come in different threads."""
+    inside, most, begun = [0], [0], threading.Event()
+
+    def draw(axes: object, arrays: object) -> panels.Caption:
+        inside[0] += 1
+        most[0] = max(most[0], inside[0])
+        begun.set()
+        time.sleep(0.05)
+        inside[0] -= 1
+        return panels.Caption("", "")
+
+    look = panels.Look(draw, (panels.sigma,), ("one",))
+    panel = panels.Panel(lambda sigma: sigma, look)
+    begun.clear()
+    moving = threading.Thread(target=panel.move, kwargs={"sigma": 2.0})
+    moving.start()
+    assert begun.wait(20)
+    panel.picture.width = 500
+    moving.join(20)
+    assert most == [1]

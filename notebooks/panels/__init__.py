@@ -14,7 +14,7 @@ from notebooks.panels.controls import (
     zeta,
 )
 from notebooks.panels.panel import FRAMES, Caption, DraggedPoint, Look, Panel, open_panel
-from notebooks.panels.picture import RADIUS, curve, freeze
+from notebooks.panels.picture import RADIUS, curve, freeze, wipe
 
 __all__ = [
     "FRAMES",
@@ -35,6 +35,7 @@ __all__ = [
     "open_panel",
     "sigma",
     "tick_slider",
+    "wipe",
     "xi",
     "zeta",
 ]

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shlex
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -109,10 +110,11 @@ class Panel:
         below = W.Box([*pads, self.picture], layout=W.Layout(flex_flow="row wrap"))
         self.view = W.VBox([sliders, self._formula, self._numbers, below])
         self.view.add_class("panel")
-        self.picture.observe(lambda _: self._rebuild(), ["dark", "density", "width"])
-        self.picture.observe(lambda _: self._dress(), ["ghost", "locked", "logarithmic"])
+        self.picture.observe(self._on_page, ["dark", "density", "width"])
+        self.picture.observe(self._on_look, ["ghost", "locked", "logarithmic"])
         self.picture.on_msg(self._on_message)
         self._quiet = False
+        self._drawing = threading.RLock()  # a page may change its width while a worker draws
         self._worker: Worker | None = None  # once it is shown live, if heavy
         self._shown: tuple[Values, Any] | None = None  # the last values that gave arrays, and these
         self._ghost: list[Any] = []
@@ -216,14 +218,15 @@ class Panel:
         """Shows what was computed; the picture before stays as a ghost, but not amid a drag."""
         if isinstance(arrays, InputError):
             return self._say(f"{arrays} The picture shows the setting before.")
-        if self._fresh:
-            self._ghost = []
-        elif not self._amid_drag:
-            self._ghost = self._canvas.curves()
-        self._fresh = False
-        self._shown = values, arrays
-        self._show(values, arrays)
-        self._say("")
+        with self._drawing:
+            if self._fresh:
+                self._ghost = []
+            elif not self._amid_drag:
+                self._ghost = self._canvas.curves()
+            self._fresh = False
+            self._shown = values, arrays
+            self._show(values, arrays)
+            self._say("")
 
     def _show(self, values: Values, arrays: Any) -> None:
         page, canvas = self.picture, self._canvas
@@ -252,26 +255,28 @@ class Panel:
     def _say(self, message: str) -> None:
         self.picture.message = message
 
-    def _dress(self) -> None:
+    def _on_look(self, _: dict[str, Any]) -> None:
         """The same arrays with other ghosts, limits or scale."""
-        if self._shown is None:
-            return
-        if self.picture.locked != self._canvas.locked:
-            self._canvas.lock(self.picture.locked)
-        self._show(*self._shown)
-
-    def _rebuild(self) -> None:
-        """The same arrays on a page of another width, theme or density."""
-        old, self._canvas = self._canvas, self._new_canvas()
-        self._ghost = [
-            (self._canvas.axes[old.axes.index(axes)], colour, data)
-            for axes, colour, data in self._ghost
-        ]
-        if self._shown is not None:
+        with self._drawing:
+            if self._shown is None:
+                return
+            if self.picture.locked != self._canvas.locked:
+                self._canvas.lock(self.picture.locked)
             self._show(*self._shown)
-            if old.locked:
-                self._canvas.lock(True, old)
+
+    def _on_page(self, _: dict[str, Any]) -> None:
+        """The same arrays on a page of another width, theme or density."""
+        with self._drawing:
+            old, self._canvas = self._canvas, self._new_canvas()
+            self._ghost = [
+                (self._canvas.axes[old.axes.index(axes)], colour, data)
+                for axes, colour, data in self._ghost
+            ]
+            if self._shown is not None:
                 self._show(*self._shown)
+                if old.locked:
+                    self._canvas.lock(True, old)
+                    self._show(*self._shown)
 
     def _on_message(self, _: Any, content: dict[str, Any], __: Any) -> None:
         if "reset" in content:
@@ -299,6 +304,7 @@ class Panel:
     def frames(self, every: int = 1) -> str:
         """A self-contained page fragment: one control moves at a time, the others stay at their start."""
         start = {control.name: control.start for control in self._controls}
+        begin = self._frame(start)  # drawn once, since every control has it
         pictures: dict[str, list[dict[str, str]]] = {}
         rows = []
         for control in self._controls:
@@ -306,11 +312,12 @@ class Panel:
                 continue
             stops = [
                 stop
-                for k, stop in enumerate(control.stops())
+                for k, stop in enumerate(control.stops(), 1)
                 if k % every == 0 or stop == control.start
             ]
             pictures[control.name] = [
-                self._frame(start | {control.name: stop}, f"{control.name} = {_short(stop)}")
+                {"label": f"{control.name} = {_short(stop)}"}
+                | (begin if stop == control.start else self._frame(start | {control.name: stop}))
                 for stop in stops
             ]
             rows.append(_row(control, stops))
@@ -318,12 +325,11 @@ class Panel:
         body = _TEMPLATE.replace("ROWS", "".join(rows)).replace("FIRST", json.dumps(first))
         return body.replace("FRAMES", json.dumps(pictures))
 
-    def _frame(self, values: Values, label: str) -> dict[str, str]:
+    def _frame(self, values: Values) -> dict[str, str]:
         canvas = self._canvas
         canvas.haunt([])
         caption = self._draw(canvas, self._compute(**values))
         return {
-            "label": label,
             "formula": mathml.display(caption.formula),
             "numbers": caption.numbers,
             "alt": self._describe(values, caption),
@@ -382,7 +388,7 @@ def _row(control: Control, stops: Sequence[Any]) -> str:
             f'<input type="range" min="0" max="{len(stops) - 1}" value="{at}" {own} data-texts="{shown}">'
             f" <output>{texts[at]}</output>"
         )
-    label = f'<span style="display:inline-block;min-width:11em">{title}</span>'
+    label = f'<span style="display:inline-block;min-width:13em">{title}</span>'
     return f'<label style="display:block">{label} {control_html}</label>'
 
 
@@ -390,7 +396,7 @@ _TEMPLATE = """<div class="panel-frames">
 <div>ROWS</div>
 <div class="panel-formula"></div>
 <p><code class="panel-numbers"></code></p>
-<img style="max-width:100%" alt="">
+<div style="overflow-x:auto"><img style="max-width:max(100%, 42em)" alt=""></div>
 <p><small>One setting moves at a time here; the notebook itself moves them all.</small></p>
 <script>(() => {
   const frames = FRAMES, root = document.currentScript.closest(".panel-frames");

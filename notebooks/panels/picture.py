@@ -122,13 +122,13 @@ class Canvas:
 
     def curves(self) -> list[tuple[Axes, Any, np.ndarray]]:
         """All curves with their colours, to be drawn again as ghosts."""
-        found = []
+        curves = []
         for axes in self.axes:
             for line in axes.lines:
                 data = line.get_xydata()
                 if line.get_visible() and line.get_linestyle() != "None" and len(data) > 2:
-                    found.append((axes, line.get_color(), np.array(data, float)))
-        return found
+                    curves.append((axes, line.get_color(), np.array(data, float)))
+        return curves
 
     def haunt(self, curves: Sequence[tuple[Axes, Any, np.ndarray]]) -> None:
         """Shows these curves, faint, and no others."""
@@ -180,7 +180,7 @@ class Canvas:
     def coordinates(self) -> list[dict[str, Any]]:
         """For each axes its box as shares of the figure, and what its sides mean."""
         size = self.figure.bbox
-        found = []
+        places = []
         for axes in self.axes:
             box = axes.get_window_extent()
             sides = (
@@ -190,8 +190,8 @@ class Canvas:
                 box.y1 / size.height,
             )
             x, y = _axis(axes.xaxis, axes.get_xlim()), _axis(axes.yaxis, axes.get_ylim())
-            found.append({"box": [float(v) for v in sides], "x": x, "y": y})
-        return found
+            places.append({"box": [float(v) for v in sides], "x": x, "y": y})
+        return places
 
 
 def _has_negative(axes: Axes) -> bool:
@@ -249,6 +249,16 @@ def curve(axes: Axes, x: Any, y: Any, **style: Any) -> None:
         axes.autoscale_view()
     else:
         axes.plot(x, y, **style)
+
+
+def wipe(axes: Sequence[Axes]) -> None:
+    """Removes curves and marks where their number changes between pictures; labels keep their places."""
+    for one in axes:
+        for container in list(one.containers):  # with its own curves
+            container.remove()
+        for artist in (*one.lines, *one.collections):
+            artist.remove()
+        one.relim()  # forgets how far they went
 
 
 def freeze(axes: Sequence[Axes]) -> None:

@@ -64,14 +64,19 @@ class Worker:
                 self._idle()
                 self._change.notify_all()
                 return False
-        results = []
-        with suppress(Stopped):
-            results.append(self._compute_while_wanted(wanted))
-        if results and wanted is self._wanted:
-            self._done(wanted[0], results[0])
-            with self._change:
+        try:
+            with suppress(Stopped):
+                result = self._compute_while_wanted(wanted)
                 if wanted is self._wanted:
-                    self._wanted = []
+                    self._done(wanted[0], result)
+        except (
+            Exception
+        ) as defect:  # told as of any thread; what is asked for next is computed still
+            about = (type(defect), defect, defect.__traceback__, threading.current_thread())
+            threading.excepthook(threading.ExceptHookArgs(about))
+        with self._change:
+            if wanted is self._wanted:
+                self._wanted = []
         return True
 
     def _compute_while_wanted(self, wanted: list[Any]) -> Any:

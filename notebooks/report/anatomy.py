@@ -77,15 +77,17 @@ def parameters(notebook: Node) -> dict[str, Any]:
 
 def looks(notebook: Node) -> list[Any]:
     """The looks of the panels that the cell tagged play opens; its imports run, its panels do not."""
-    found: list[Any] = []
+    all_looks: list[Any] = []
     for cell in tagged(notebook, "play"):
         tree, space = ast.parse(text(cell["source"])), {}
         imports = [s for s in tree.body if isinstance(s, ast.Import | ast.ImportFrom)]
         exec(compile(ast.Module(imports, []), "<play>", "exec"), space)
         calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
         opened = [c for c in calls if isinstance(c.func, ast.Name) and c.func.id == "open_panel"]
-        found += [eval(compile(ast.Expression(c.args[1]), "<play>", "eval"), space) for c in opened]
-    return found
+        all_looks += [
+            eval(compile(ast.Expression(c.args[1]), "<play>", "eval"), space) for c in opened
+        ]
+    return all_looks
 
 
 def fits(default: Any, value: Any) -> bool:

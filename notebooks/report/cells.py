@@ -81,8 +81,8 @@ def _lines_of_imports(source: str) -> set[int]:
         statements = ast.parse(source).body
     except SyntaxError:  # a command of IPython
         return set()
-    found = [s for s in statements if isinstance(s, ast.Import | ast.ImportFrom)]
-    return {n for s in found for n in range(s.lineno, (s.end_lineno or s.lineno) + 1)}
+    imports = [s for s in statements if isinstance(s, ast.Import | ast.ImportFrom)]
+    return {n for s in imports for n in range(s.lineno, (s.end_lineno or s.lineno) + 1)}
 
 
 def _output(output: Node, pages: Collection[str], heading: str) -> str:

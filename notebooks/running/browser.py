@@ -21,6 +21,7 @@ from PIL import Image
 from analytic.expressions.arguments import InputError
 from notebooks.panels import FRAMES
 from notebooks.panels.style import FIGURES
+from notebooks.running import forked_kernels
 from notebooks.running.lab import ROOT, arguments, free_port
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
@@ -163,7 +164,8 @@ def open_browser(scratch: Path, root: Path | None = None) -> Iterator[LabPage]:
     """
     from playwright.sync_api import sync_playwright
 
-    environment = {**os.environ, "JUPYTER_CONFIG_DIR": str(scratch / "config")}
+    environment = os.environ | forked_kernels.AS_DEFAULT
+    environment["JUPYTER_CONFIG_DIR"] = str(scratch / "config")
     environment.pop(FRAMES, None)
     if root is None:
         root = scratch

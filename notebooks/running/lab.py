@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from analytic.expressions.arguments import InputError
+from notebooks.running import forked_kernels
 
 ROOT = Path(__file__).parents[2]
 SETTINGS = Path(__file__).parent / "lab_settings"
@@ -59,9 +60,8 @@ def free_port(wanted: int | None) -> int:
 
 def open_lab(port: int | None = None, browser: bool = True) -> int:
     """Run JupyterLab until it is stopped; its exit code."""
-    environment = os.environ | {
-        "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
-    }
+    environment = os.environ | forked_kernels.AS_DEFAULT
+    environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     try:
         return subprocess.call(arguments(free_port(port), browser), env=environment, cwd=ROOT)
     except KeyboardInterrupt:

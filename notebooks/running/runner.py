@@ -25,6 +25,7 @@ sys.modules.setdefault("rfc3987_syntax", None)  # jsonschema would compile a gra
 import jupytext
 import nbformat
 import papermill
+from jupyter_client.provisioning import KernelProvisionerFactory
 from jupyter_core.utils import ensure_event_loop
 from papermill.clientwrap import PapermillNotebookClient
 from papermill.engines import Engine, NotebookExecutionManager, papermill_engines
@@ -35,6 +36,7 @@ from analytic import InputError
 from notebooks.report import anatomy, standalone, unwritable
 from notebooks.report.cells import plain
 from notebooks.report.record import ROOT, Commit, Record
+from notebooks.running import forked_kernels
 
 Values = Mapping[str, Any]
 FOLDER = Path(__file__).parents[1]
@@ -290,6 +292,7 @@ class _Engine(Engine):
         cls, nb_man: NotebookExecutionManager, kernel_name: str, *, batch: Batch, **_: Any
     ) -> None:
         nb_man.nb.metadata.papermill.update(input_path=None, output_path=None)  # scratch
+        KernelProvisionerFactory.instance().default_provisioner_name = forked_kernels.NAME
         client = PapermillNotebookClient(nb_man, kernel_name=kernel_name, log=_log)
         client.extra_arguments = ["--log-level=40"]  # errors, without the warning about TCP
         batch.kernels.clients.add(client)

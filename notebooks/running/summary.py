@@ -77,8 +77,10 @@ def _scatter(
     means = []
     for place, value in enumerate(values):
         x = value if numeric else place
-        found = (one.numbers.get(number) for one in results if one.parameters[parameter] == value)
-        finite = [y for y in map(float, (n for n in found if n is not None)) if math.isfinite(y)]
+        recorded = (
+            one.numbers.get(number) for one in results if one.parameters[parameter] == value
+        )
+        finite = [y for y in map(float, (n for n in recorded if n is not None)) if math.isfinite(y)]
         if finite:
             axes.plot([x] * len(finite), finite, "o", color=BLUE, alpha=0.4, ms=4, mew=0)
             means.append((x, fmean(finite)))

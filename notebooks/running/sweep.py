@@ -66,11 +66,11 @@ def _values(word: str, values: str, literal: Callable[[str], Any]) -> Sequence[A
     parts = re.split(r",(?![^(\[]*[)\]])", values)  # commas within brackets belong to a value
     if not all(part.strip() for part in parts):
         raise InputError(f"{word} has an empty value: write values as in sigma=0.5,1,2.")
-    given = [literal(part.strip()) for part in parts]
-    twice = [value for k, value in enumerate(given) if value in given[:k]]
+    literals = [literal(part.strip()) for part in parts]
+    twice = [value for k, value in enumerate(literals) if value in literals[:k]]
     if twice:
         raise InputError(f"{word} has {twice[0]!r} twice.")
-    return given
+    return literals
 
 
 def count(grid: Grid) -> int:
@@ -285,8 +285,8 @@ def _result(source: Source, setting: Setting, failure: Outcome | None, output: P
     place = setting.folder.relative_to(output) / "notebooks"
     if failure is not None:
         page = place / f"{source.name}.failed.ipynb"
-        told = {"error": _last_line(failure), "seconds": failure.seconds}
-        return Result(setting.parameters, "failed", page=page.as_posix(), **told)
+        reason = {"error": _last_line(failure), "seconds": failure.seconds}
+        return Result(setting.parameters, "failed", page=page.as_posix(), **reason)
     record = done(source, setting)
     if record is None:
         raise InputError(f"{setting.folder} has lost its record while the sweep ran: run it again.")

@@ -35,11 +35,14 @@ def test_git_status_is_clean_after_work_of_every_kind(tmp_path: Path) -> None:
     clone, scratch, elsewhere = (tmp_path / name for name in ("clone", "scratch", "elsewhere"))
     subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
     scratch.mkdir()
+    # JupyterLab after a run and before others; the last three are what `make run` does.
     for words in (
-        ["-c", IN_JUPYTERLAB, str(scratch), str(clone)],
         ["-m", "notebooks", "run", "01", "-p", "sigma=2", "-p", "q=3", "--output", str(elsewhere)],
-        ["-m", "notebooks", "run", "00", "01", "--report"],
+        ["-c", IN_JUPYTERLAB, str(scratch), str(clone)],
         ["-m", "notebooks", "sweep", "00", "profile=quick"],
+        ["-m", "analytic", "ledger"],
+        ["-m", "notebooks", "index"],
+        ["-m", "notebooks", "run", "00", "01", "--report"],
     ):
         environment = os.environ | {"PYTHONPATH": str(clone), "KERNEL_GEOMETRY_FRAMES": "1000"}
         subprocess.run([sys.executable, *words], cwd=clone, check=True, env=environment)

@@ -96,7 +96,8 @@ class PanelOnPage:
             box = handle.bounding_box()
             middle = box["y"] + box["height"] / 2
             share = float(handle.evaluate("e => (e.value - e.min) / (e.max - e.min)"))
-            way = (0.3, 0.45, 0.35) if share > 0.5 else (0.75, 0.6, 0.65)
+            # Where a slider has three stops, both ways end at another one.
+            way = (0.3, 0.45, 0.35) if share > 0.5 else (0.75, 0.6, 0.78)
             mouse.move(box["x"] + box["width"] * way[0], middle)
             mouse.down()
             for part in way[1:]:
