@@ -18,6 +18,7 @@ from analytic.geometry import ntk
 from analytic.geometry.kernel_jet import Dual, KernelJet, LayerMoments
 from analytic.ledger import LEDGERS, OWN, PAPERS, Entry, Verdict, load
 from analytic.ledger.beyond import algebra
+from analytic.ledger.figures import Outcome, count_figures, figures
 from analytic.ledger.render import headline, markdown
 from analytic.ledger.routes import MODULES, all_routes, routes_of
 
@@ -96,7 +97,7 @@ def test_all_of_curvature_but_its_experiments_is_settled() -> None:
     assert not [e.id for e in scope if e.verdict is Verdict.OPEN]
 
 
-@pytest.mark.parametrize("name", ["univariate-relu", "exact-path-kernel", "output-space-flow"])
+@pytest.mark.parametrize("name", [name for name in PAPERS if name != "curvature"])
 def test_paper_is_settled(name: str) -> None:
     assert not [e.id for e in load(name).entries if e.verdict is Verdict.OPEN]
 
@@ -135,6 +136,27 @@ def test_claiming_entries_have_routes_errata_their_printed_form_and_the_file_is_
     assert errata <= {entry for entry, settled in all_routes().items() if settled.printed}
     written = (Path(__file__).parents[1] / "LEDGER.md").read_text("utf-8")
     assert written == markdown(), "run `make ledger`"
+
+
+def test_figures_are_entries_and_stand_where_they_say() -> None:
+    """Each figure once, none left out, and each that was made again under a heading of its notebook."""
+    numbers = [(figure.paper, number) for figure in figures() for number in figure.numbers]
+    assert len(set(numbers)) == len(numbers) == count_figures().total()
+    last = {"curvature/G.": 34, "curvature/": 6, "univariate-relu/": 9, "exact-path-kernel/": 8}
+    expected = {f"{name}{k}" for name, count in last.items() for k in range(1, count + 1)}
+    expected |= {"curvature/B.1", "curvature/C.1", "curvature/E.1"}
+    assert {"/".join(one) for one in numbers} == expected
+    folder = Path(__file__).parents[1] / "notebooks"
+    for figure in figures():
+        assert (
+            bool(figure.notebook)
+            == bool(figure.section)
+            == (figure.outcome is not Outcome.NOT_TRIED)
+        )
+        assert figure.note or figure.outcome is Outcome.REPRODUCED, figure.id
+        if figure.notebook:
+            text = (folder / f"{figure.notebook}.py").read_text("utf-8")
+            assert f"\n# ## {figure.section}\n" in text, figure.id
 
 
 def test_readme_quotes_the_headline() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from analytic.ledger.entry import LEDGERS, OWN, PAPERS, Entry, Verdict, load
+from analytic.ledger.figures import Figure, Outcome, count_figures, figures
 from analytic.ledger.routes import all_routes
 
 
@@ -17,7 +18,7 @@ def count(name: str) -> Counter[Verdict]:
 
 
 def headline() -> str:
-    """How many numbered statements have a verdict, and how many statements of our own hold."""
+    """How many numbered statements have a verdict, how many of our own hold, and what became of figures."""
     total = sum((count(name) for name in PAPERS), Counter())
     settled = total.total() - total[Verdict.OPEN]
     parts = ", ".join(f"{total[v]} {_PLURAL[v]}" for v in Verdict if v is not Verdict.OPEN)
@@ -25,7 +26,15 @@ def headline() -> str:
     return (
         f"{settled} of {total.total()} numbered statements are settled: {parts}; "
         f"{total[Verdict.OPEN]} are open. "
-        f"Beside them, {ours} statements that none of the five papers prints hold."
+        f"Beside them, {ours} statements that none of the five papers prints hold. {_figure_counts()}"
+    )
+
+
+def _figure_counts() -> str:
+    tally = count_figures()
+    return (
+        f"Of {tally.total()} figures, {tally[Outcome.REPRODUCED]} are reproduced, {tally[Outcome.REFUTED]} "
+        f"refuted, {tally[Outcome.NOT_TRIED]} not tried here."
     )
 
 
@@ -50,6 +59,15 @@ def markdown() -> str:
         "shares no code with it, and that refuses mutated versions of it. The tests run every route.",
         "",
         *_table(),
+        "",
+        "## Figures",
+        "",
+        "What a paper reads from a figure is a statement too. Each is made again in a notebook, under the",
+        "heading that is named, or it is said why not.",
+        "",
+        "| figure | shows | outcome | notebook |",
+        "|---|---|---|---|",
+        *map(_figure, figures()),
         "",
         "## False as printed",
         "",
@@ -79,6 +97,12 @@ def _table() -> list[str]:
             f"| {label} | " + " | ".join(str(tally[v]) for v in Verdict) + f" | {tally.total()} |"
         )
     return rows
+
+
+def _figure(figure: Figure) -> str:
+    place = f"[{figure.section}](notebooks/{figure.notebook}.py)" if figure.notebook else ""
+    outcome = f"{figure.outcome.value}. {figure.note}".rstrip(". ") + "."
+    return f"| {figure.id} | {figure.shows} | {outcome} | {place} |"
 
 
 def _entry(entry: Entry) -> list[str]:

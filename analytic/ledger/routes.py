@@ -19,6 +19,7 @@ FOLDERS = {
         "representation", "positivity", "reduction", "classes", "schemes", "regression",
     ),
     "output_flow": ("pseudoinverse", "fields", "lines", "classes"),
+    "equivariant": ("training", "layers", "augmentation"),
     "beyond": (
         "radial", "rough", "deep", "algebra", "critical", "total", "three", "arcs", "boosts", "regimes",
     ),

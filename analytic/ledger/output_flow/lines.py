@@ -357,11 +357,11 @@ def _prescribed() -> tuple[Claim, Claim]:
 
     def led(values: dict[str, Any], end: Any) -> list[Any]:
         theta = [values[w.name] for w in THETA]
-        straight, bent = ([values[f"{name}{k}"] for k in (1, 2)] for name in "yb")
+        straight, curved = ([values[f"{name}{k}"] for k in (1, 2)] for name in "yb")
 
         def velocity(time: Any, theta: Any) -> list[Any]:
             D = jacobian(outputs, theta)
-            way = mp.matrix([a + 2 * time * b for a, b in zip(straight, bent, strict=True)])
+            way = mp.matrix([a + 2 * time * b for a, b in zip(straight, curved, strict=True)])
             return list(D.T * mp.lu_solve(D * D.T, way))
 
         return outputs(flow(velocity, theta, mp.mpf(0), end))
