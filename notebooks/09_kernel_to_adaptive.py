@@ -207,7 +207,7 @@ save(figures.figure_field(state, fields), "09-figure-9")
 # $P/|\delta|$ differs from its limits by $O(r^2/\delta^2)$, and so do the functions.
 
 # %%
-hundred = Neurons.drawn(100, seed, antisymmetric=True)
+forty = Neurons.drawn(40, seed, antisymmetric=True)
 sizes, short = {"quick": ((10.0, 20.0, 40.0), 5.0), "full": ((5.0, 10.0, 20.0, 40.0), 10.0)}[
     profile
 ]
@@ -220,12 +220,12 @@ def fitted(net, delta, time):
 
 def apart(sign):
     """From the limit at that end, for each size of delta."""
-    limit = fitted(hundred.rescaled(sign * FAR), sign * math.inf, short / FAR)
-    return [(fitted(hundred, sign * d, short / d) - limit).abs().max().item() for d in sizes]
+    limit = fitted(forty.rescaled(sign * FAR), sign * math.inf, short / FAR)
+    return [(fitted(forty, sign * d, short / d) - limit).abs().max().item() for d in sizes]
 
 
 approach = {
-    rf"distance to the limit $\delta\to${end}": {"m = 100": PowerLaw.fit(sizes, apart(sign))}
+    rf"distance to the limit $\delta\to${end}": {"m = 40": PowerLaw.fit(sizes, apart(sign))}
     for end, sign in ((r"$-\infty$", -1), (r"$\infty$", 1))
 }
 save(figure_laws(approach, r"$|\delta|$"), "09-limits")

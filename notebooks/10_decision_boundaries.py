@@ -218,16 +218,15 @@ save(figures.figure_films(layers, figures.RICCI, unit=unit), "10-figure-g7-ricci
 
 # %%
 often = 24 if full else 6
-right = {}  # the share of its examples that each network below has learned
+right = {}  # by film, the share of its examples that its network has learned
 
 
-def watched(task, shape, recipe):
+def watched(name, task, runs, shape, recipe):
     """Maps of one network, looked at often; in the quick profile of one that is trained already."""
-    trained = {**xor_runs, **wave_runs}  # no shape is trained on both tasks
-    if shape in trained and not full:
-        run = trained[shape]
+    if shape in runs and not full:
+        run = runs[shape]
         x, y = (part[:, 0] for part in run.data)
-        right[shape] = (run.model.network(0)(x).argmax(1) == y).double().mean()
+        right[name] = (run.model.network(0)(x).argmax(1) == y).double().mean()
         return film(run, run.steps)
     data = task.data(seed)
     last = recipe.steps(len(data[0]))
@@ -235,24 +234,28 @@ def watched(task, shape, recipe):
                 batch_size=recipe.batch_size, seed=seed, at={round(last * k / often) for k in range(often + 1)},
                 device="cpu", progress=progress)  # fmt: skip
     x, y = run.data
-    right[shape] = (run.model(x).argmax(1) == y).double().mean()
+    right[name] = (run.model(x).argmax(1) == y).double().mean()
     return boundaries.plane_maps(geometry_maps(run, lattice, progress=False))
 
 
-figures.film(watched(xor(), n, xor().recipe), "10-xor", shown_corners)
+def show_film(name, task, runs, shape, recipe, *points, **more):
+    return figures.film(watched(name, task, runs, shape, recipe), name, *points, **more)
+
+
+show_film("10-xor", xor(), xor_runs, n, xor().recipe, shown_corners)
 
 # %%
-figures.film(watched(sinusoid(), 20, waves.recipe), "10-shallow", unit=unit)
+show_film("10-shallow", sinusoid(), wave_runs, 20, waves.recipe, unit=unit)
 
 # %% [markdown]
 # Two hidden layers of eight units, as the paper has it for this task, in the full profile, and three:
 
 # %%
 if full:
-    display(figures.film(watched(sinusoid(), (8, 8), waves.recipe), "10-two-layers", unit=unit))
+    display(show_film("10-two-layers", sinusoid(), wave_runs, (8, 8), waves.recipe, unit=unit))
 
 # %%
-figures.film(watched(sinusoid(), (8, 8, 8), waves.recipe), "10-three-layers", unit=unit)
+show_film("10-three-layers", sinusoid(), wave_runs, (8, 8, 8), waves.recipe, unit=unit)
 
 # %% [markdown]
 # ## Evidence: contrast over training
@@ -378,8 +381,10 @@ for runs, batches in (
 for run in (*xor_runs.values(), *wave_runs.values()):
     assert type(run.template.layers.phi1) is torch.nn.Sigmoid
 
-# What moves in the films has learned its task.
-assert len(right) == (4 if full else 3) and min(right.values()) > 0.9, right
+# What moves in the films has learned its task; where a person chose fewer than ten units it need not.
+assert len(right) == (4 if full else 3)
+sure = [share for name, share in right.items() if name != "10-xor" or n >= 10]
+assert min(sure) > 0.9, right
 
 # Two units are flat. Others are not.
 flat, curved = (

@@ -246,11 +246,11 @@ save(figures.figure_makers(made), "11-makers")
 generator = torch.Generator().manual_seed(seed)
 wrong = torch.rand(len(truth), generator=generator) < 0.1
 shift = torch.randint(1, 10, (len(truth),), generator=generator)
-given = torch.where(wrong, (truth + shift) % 10, truth)
+labels = torch.where(wrong, (truth + shift) % 10, truth)
 flat = clean.flatten(1)
-labelled = topic.trained(topic.perceptron(64, 16, 10, nn.Tanh(), seed), (flat, given), 0.5, 40)
-found = topic.wrong_labels(labelled, wrong.numpy())
-save(figures.figure_wrong_labels(found), "11-labels")
+labelled = topic.trained(topic.perceptron(64, 16, 10, nn.Tanh(), seed), (flat, labels), 0.5, 40)
+scores = topic.wrong_labels(labelled, wrong.numpy())
+save(figures.figure_wrong_labels(scores), "11-labels")
 
 # %% [markdown]
 # ## Evidence: what is refused
@@ -300,7 +300,7 @@ spread = spearmanr(far.ravel(), uncertain.maps[topic.SPREAD].ravel()).statistic
 assert len(messages) == len(calls)
 
 # Wrong labels are found far better than by chance, which would have an area of one half.
-areas = found.areas
+areas = scores.areas
 assert areas["margin that the other points made"] > 0.85, areas
 
 print(

@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from matplotlib.figure import Figure
 from PIL import Image, ImageSequence
 
+from notebooks.panels import style
 from notebooks.topics import boundaries
 from notebooks.topics import boundaries_figures as figures
 from numeric.experiments.decision_boundaries import (
@@ -79,7 +80,7 @@ def test_films_show_layers_from_left_to_right(
 def test_a_film_moves_as_the_network_learns(
     film: boundaries.Film, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(figures, "FOLDER", tmp_path)
+    monkeypatch.setattr(style, "FOLDER", tmp_path)
     shown = figures.film(film.maps, "net", CORNERS, unit=10).data
     written = (tmp_path / "net.gif").read_bytes()
     assert base64.b64decode(re.search('base64,([^"]+)', shown)[1]) == written

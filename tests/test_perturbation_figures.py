@@ -222,7 +222,7 @@ def test_every_corner_of_the_sliders_has_finite_numbers() -> None:
 
 @pytest.mark.sweep
 def test_frames_are_whole_and_move_every_control(panel: panels.Panel) -> None:
-    frames = read_frames(panel, every=3)
+    frames = read_frames(panel, every=2)
     assert set(frames) == set(START)
     for control in figures.CONTROLS:
         pictures = {frame["picture"] for frame in frames[control.name]}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import io
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +19,6 @@ from notebooks.panels import Caption, Choice, Look, Slider, freeze
 from notebooks.panels.pad import Box, Points
 from notebooks.panels.style import (
     BLUE,
-    FOLDER,
     GREEN,
     GREY,
     INK,
@@ -29,6 +26,7 @@ from notebooks.panels.style import (
     SMALL,
     frame_axes,
     new_figure,
+    save_film,
 )
 from notebooks.topics.boundaries import EVERY, LAST, OWN, REACH, TASKS
 
@@ -54,7 +52,6 @@ PROFILES = {
     "shuffled": (GREEN, "shuffled labels"),
     "untrained": (BLUE, "untrained"),
 }
-PAUSE, LAST_PAUSE = 200, 2_000  # of a frame of a film and of the last one, in ms
 Examples = tuple[np.ndarray, np.ndarray]  # (n, 2), and labels (n,)
 
 
@@ -134,14 +131,7 @@ def film(
     maps: Mapping[int, PlaneMap], name: str, data: Examples | None = None, unit: float = 1
 ) -> HTML:
     """One frame for each step, written beside figures as a GIF; `unit` is how many steps make an epoch."""
-    frames, held = _frames(maps, data, unit), io.BytesIO()
-    pauses = [PAUSE] * (len(frames) - 1) + [LAST_PAUSE]
-    kind = {"save_all": True, "duration": pauses, "loop": 0, "optimize": False}
-    frames[0].save(held, "gif", append_images=frames[1:], **kind)
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    (FOLDER / f"{name}.gif").write_bytes(held.getvalue())
-    encoded = base64.b64encode(held.getvalue()).decode()
-    return HTML(f'<img alt="{name}: a network that learns" src="data:image/gif;base64,{encoded}">')
+    return save_film(_frames(maps, data, unit), name, "a network that learns")
 
 
 def _frames(maps: Mapping[int, PlaneMap], data: Examples | None, unit: float) -> list[Image.Image]:

@@ -182,7 +182,7 @@ def _begin(left: Axes, right: Axes) -> None:
     left.plot([], [], color=BLUE, lw=1.4)
     left.plot([], [], "o", color=GREEN, ms=3, alpha=0.4, mew=0)
     left.plot([], [], "x", color=INK, ms=6, mew=1.6)
-    right.set(xlabel="$u$", aspect="equal")
+    right.set(xlabel="$u$", ylabel="$v$", aspect="equal")
     right.plot([], [], color=GREY, lw=0.5, zorder=0)
     for colour in (RED, BLUE):
         right.plot([], [], "o", color=colour, ms=2.5, alpha=0.5, mew=0)

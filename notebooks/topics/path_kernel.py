@@ -224,8 +224,8 @@ def weighed_point(rate: float, steps: int, point: int, x1: float, x2: float) -> 
 @lru_cache(maxsize=128)
 def _both(rate: float, steps: int, x1: float, x2: float) -> tuple[Array, Array]:
     """Attributions and derivatives of the largest output by every training point, (M,) each."""
-    found = accounts(run_in_plane(rate, steps), torch.tensor([[x1, x2]], dtype=torch.float64))
-    return found[PATH][0], found[DERIVATIVE][0]
+    by_method = accounts(run_in_plane(rate, steps), torch.tensor([[x1, x2]], dtype=torch.float64))
+    return by_method[PATH][0], by_method[DERIVATIVE][0]
 
 
 # Figures 2, 4 and 7: how well outputs are rebuilt.
@@ -311,11 +311,11 @@ def machine_maps(run: Record, square: Square, C: float) -> tuple[PlaneMaps, floa
 def posterior_maps(run: Record, square: Square, jitter: float, draws: int, seed: int) -> PlaneMaps:
     """Figure 5: the mean of the kernel over training points, and the spread of the likeliest class."""
     x = square.points
-    found = posterior(exact(run), x, jitter=jitter).softmax(draws, seed)
-    top = found.mean.argmax(1, keepdim=True)
+    predicted = posterior(exact(run), x, jitter=jitter).softmax(draws, seed)
+    top = predicted.mean.argmax(1, keepdim=True)
     maps = {
         "kernel value, mean over training points": mean_kernel(exact(run), x, run.x).mean(1),
-        SPREAD: found.spread.gather(1, top)[:, 0],
+        SPREAD: predicted.spread.gather(1, top)[:, 0],
     }
     return plane_maps(run, square, maps)
 
@@ -361,11 +361,11 @@ class Line:
 
 
 def line_of(run: Record) -> Line:
-    found = interpolation(run)
-    own = found.slopes[:, torch.arange(len(run.y)), run.y].mean(1)
+    line = interpolation(run)
+    own = line.slopes[:, torch.arange(len(run.y)), run.y].mean(1)
     return Line(
-        found.t.numpy(), found.accuracy(run.y).numpy(), found.loss.numpy(), found.norm.numpy(), own.numpy(),
-        found.distance,
+        line.t.numpy(), line.accuracy(run.y).numpy(), line.loss.numpy(), line.norm.numpy(), own.numpy(),
+        line.distance,
     )  # fmt: skip
 
 
@@ -398,7 +398,7 @@ def makers(run: Record, data: Data, count: int = 6) -> Makers:
 class WrongLabels:
     """How well scores of training points tell wrong labels from right ones."""
 
-    found: Mapping[str, Array]  # the share of wrong labels among the first n points, by score
+    share_of_wrong: Mapping[str, Array]  # labels among the first n points, by score
     areas: Mapping[str, float]  # under the ROC curve
     checked: Array  # n as a share of all points
 
@@ -460,11 +460,11 @@ PATH, TRACIN, DERIVATIVE = "path kernel", "TracIn", "exact derivative"
 def accounts(run: Record, x: Tensor) -> dict[str, Array]:
     """Attributions and derivatives of the predicted output at x by every training point, (n, M)."""
     rows, k = _predicted(run, x)
-    found = {
+    by_method = {
         PATH: exact(run).attributions(x)[rows, k],
         DERIVATIVE: influence(run, x, _signals(run, x), progress=False)[:, 0],
     }
-    return {name: one.numpy() for name, one in found.items()}
+    return {name: one.numpy() for name, one in by_method.items()}
 
 
 def scores_of(run: Record, x: Tensor, damping: float) -> dict[str, Array]:

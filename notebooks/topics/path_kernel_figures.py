@@ -173,11 +173,11 @@ def figure_wrong_labels(one: WrongLabels) -> Figure:
     """The share of wrong labels that are found, by the share of points that are looked at."""
     figure = new_figure(5.6, 3.6)
     axes = figure.subplots()
-    for (name, found), colour, dash in zip(
-        one.found.items(), (BLUE, GREEN, RED), ("-", "-.", "--"), strict=True
+    for (name, share), colour, dash in zip(
+        one.share_of_wrong.items(), (BLUE, GREEN, RED), ("-", "-.", "--"), strict=True
     ):
         label = f"{name}: area {one.areas[name]:.3f}"
-        axes.plot(one.checked, found, dash, color=colour, lw=1.5, label=label)
+        axes.plot(one.checked, share, dash, color=colour, lw=1.5, label=label)
     axes.plot([0, 1], [0, 1], color=GREY, lw=0.8)
     frame_axes(axes, "wrong labels found", "share of points looked at", 10).legend(
         loc="lower right", **SMALL

@@ -1,0 +1,301 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3 (ipykernel)
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Do residual networks magnify the space between images of two classes?
+#
+# A residual network maps thousands of pixels to a few features, so that its metric is degenerate: the volume is that of the
+# directions it does not forget. The paper trains ResNet-34 with GELU and with ReLU on CIFAR-10, and shows that this volume is
+# large near class changes and does not grow between images of one class. Is it so over many lines and against controls, for
+# small networks trained here, and for a network that somebody else trained?
+# (Zavatone-Veth et al., section VI A and B, appendix G 3, Figures 4, 5 and G.13 to G.25.)
+
+# %% tags=["parameters"]
+profile = "quick"  # quick: seconds, on bundled digits; full: ResNet-34, for an accelerator
+seed = 0
+device = "auto"
+data = ""  # a folder with CIFAR-10, for the full profile and for `checkpoint`; empty: the bundled digits
+checkpoint = ""  # weights of ResNet-20 trained by others, tried if `data` is given too
+store = ""  # a folder that stores trained networks, so that the next run goes on from them
+pair = 0  # of images in Play
+epoch = 7  # of training in Play
+layer = "features"  # of Play; or stage 1, stage 2
+place = 0.5  # on the line between the images of Play
+
+# %%
+import torch
+from IPython.display import Markdown
+
+from notebooks.panels.style import save
+from notebooks.running.numbers import record
+from notebooks.topics import images as topic
+from notebooks.topics import images_figures as figures
+from numeric.experiments.class_changes import ENDS, PLACES, SIDES
+
+full = profile == "full"
+
+# %% [markdown]
+# ## Claim
+#
+# With p features of d pixels, p < d, the Jacobian $J$ has p singular values, and the volume element is that of the image,
+# $\log\sqrt{\det JJ^T} = \sum_k\log s_k$. It needs full rank to be compared from point to point; ReLU may lose some.
+# The rule is that of notebook [17](17_digits.py), fixed in `numeric.experiments.class_changes`: at class changes more log
+# volume than at the ends of lines and than beside, each by more than before training, than in a twin trained on shuffled
+# labels, than on lines within a class, and than at the places of another line's change.
+#
+# The paper: ResNet-34, GELU or ReLU, 512 features, SGD with rate 0.01, momentum 0.9, weight decay $10^{-4}$, batches of 1024,
+# 200 epochs, crops and mirror images. The quick profile has the same kind of network with one block in each of three stages,
+# 16 features, Adam, on digits of 8 x 8 pixels: it shows the method, and what holds at that size.
+
+# %% [markdown]
+# ## Play
+#
+# On the left an image on the line from one digit to another; on the right the log volume along the line at one of three
+# layers of the network with GELU, coloured by the class that it predicts.
+#
+# - Let $t$ run, and step through pairs: hills and class changes often meet, and often they do not.
+# - Choose stage 1, where there are more features than pixels, and go through the epochs: training changes little there.
+# - Set the epoch to 0: the volume of the features dips smoothly in the middle of the line, whatever the classes.
+
+# %% jupyter={"source_hidden": true} tags=["play"]
+from notebooks.panels import open_panel
+from notebooks.topics.images import between_deep
+from notebooks.topics.images_figures import DEEP
+
+open_panel(between_deep, DEEP, globals())
+
+# %% [markdown]
+# ## Evidence: the networks
+
+# %%
+split = topic.images_of(data if full else "", topic.CIFAR)
+cifar = split.train.shape == topic.CIFAR
+seen = split.test.inputs(dtype=torch.float64, device=device if cifar else "cpu")
+labels = split.test.labels
+last = 200 if cifar else topic.DEEP_EPOCHS[-1]
+epochs = (0, 50, last) if cifar else (0, 2, last)  # that figures show
+
+
+def trained(activation, shuffled=False):
+    """A network by epoch."""
+    if cifar:
+        return topic.paper_resnet(activation, split, epochs, seed, shuffled, store, device)
+    return topic.deep_digits(activation, seed, shuffled)
+
+
+runs = {kind: trained(kind) for kind in (topic.GELU, topic.RELU)}
+twins = {kind: trained(kind, shuffled=True) for kind in runs}
+scores = {kind: topic.accuracy(run[last], seen, labels) for kind, run in runs.items()}
+rows = [
+    f"| {kind} | {topic.accuracy(run[last], split.train.inputs(), split.train.labels):.3f} | {scores[kind]:.3f} | "
+    f"{topic.accuracy(twins[kind][last], seen, labels):.3f} |"
+    for kind, run in runs.items()
+]
+Markdown(
+    "| activation | right in training | in test | in test, shuffled labels |\n|---|---|---|---|\n"
+    + "\n".join(rows)
+)
+
+# %% [markdown]
+# ## Figures 4, G.13 and G.15 to G.17: GELU
+#
+# Lines over training, then the plane through three images of different classes. (The paper's are a horse, a frog and a car.)
+
+# %%
+names = (7, 6, 1)  # classes: horse, frog and automobile in CIFAR-10
+volume = topic.volume_of_features()
+shown = {kind: {at: run[at] for at in epochs} for kind, run in runs.items()}
+
+
+def images_of(kind, classes, right=True):
+    """Test images that the trained network gets right, or wrong."""
+    hit = topic.classified_right(runs[kind][last], seen, labels)
+    return topic.rows_of(split.test, classes, right=hit if right else ~hit)
+
+
+def path(kind, classes):
+    return topic.PathFilm.of(shown[kind], volume, split.test, images_of(kind, classes), seen, 25)
+
+
+def plane(kind, rows, at, when):
+    models = {one: runs[kind][one] for one in when}
+    return topic.PlaneFilm.of(models, volume, split.test, rows, seen, at)
+
+
+lines_shown = {f"line {k}": path(topic.GELU, topic.PAIRS[k]) for k in range(2)}
+save(figures.figure_paths(lines_shown), "18-figure-4")
+
+# %%
+triangle = topic.convex_hull(25 if full else 10)
+three = {kind: images_of(kind, names) for kind in runs}
+save(
+    figures.figure_planes(plane(topic.GELU, three[topic.GELU], triangle, epochs[::2])),
+    "18-figure-g15",
+)
+
+# %% [markdown]
+# ## Figure G.18: the affine hull, and entropy
+#
+# Beyond the triangle, where images are no mixtures any more.
+
+# %%
+hull = topic.affine_hull(25 if full else 9)
+save(figures.figure_planes(plane(topic.GELU, three[topic.GELU], hull, [last])), "18-figure-g18")
+
+# %% [markdown]
+# ## Figure G.19: three images of one class
+#
+# Where the prediction does not change, and, in the second figure, with one that the network gets wrong.
+
+# %%
+alike = images_of(topic.GELU, (names[0],) * 3)
+save(figures.figure_planes(plane(topic.GELU, alike, triangle, [last])), "18-figure-g19")
+
+# %%
+hit = topic.classified_right(runs[topic.GELU][last], seen, labels)
+wrong = int((~hit).nonzero()[0])
+same = [*images_of(topic.GELU, (int(labels[wrong]),) * 2), wrong]
+save(figures.figure_planes(plane(topic.GELU, same, triangle, [last])), "18-figure-g19-wrong")
+
+# %% [markdown]
+# ## Figures 5, G.20 and G.22 to G.25: ReLU
+#
+# Piecewise constant: the metric is flat in each region and jumps between them, often with its rank. A line, the triangle and
+# the affine hull.
+
+# %%
+save(figures.figure_paths({"ReLU": path(topic.RELU, (7, 6))}), "18-figure-5")
+
+# %%
+save(figures.figure_planes(plane(topic.RELU, three[topic.RELU], triangle, [last])), "18-figure-g22")
+
+# %%
+save(figures.figure_planes(plane(topic.RELU, three[topic.RELU], hull, [last])), "18-figure-g25")
+
+# %% [markdown]
+# ## Figures G.14 and G.21: spectra over training
+#
+# GELU, then ReLU, at the corners of the triangle.
+
+# %%
+films = {
+    kind: topic.SpectrumFilm.of(run, topic.spectrum_of_features(), split.test, three[kind], seen)
+    for kind, run in runs.items()
+}
+save(figures.figure_spectra(films[topic.GELU]), "18-figure-g14")
+
+# %%
+save(figures.figure_spectra(films[topic.RELU]), "18-figure-g21")
+
+# %% [markdown]
+# ## Evidence: the rule, over many lines
+#
+# First the ranks. With GELU they are full. With ReLU a feature that is zero at all pixels has no derivative, and the last
+# images here have only 2 x 2 pixels: the rank changes along nearly every line, and with it the number of factors in "the product
+# of the non-zero eigenvalues". So the rule is applied to as many largest singular values as there are everywhere. Black: the contrast by itself. Coloured: less that of each control.
+
+# %%
+lines = 100 if full else 24
+tested = {
+    kind: topic.Tested.of(run[last], seen, labels, lines, seed, 13) for kind, run in runs.items()
+}
+
+spectra = {
+    kind: tested[kind].spectra(
+        topic.spectrum_of_features(),
+        run[last],
+        {"untrained": run[0], "shuffled labels": twins[kind][last]},
+    )
+    for kind, run in runs.items()
+}
+ranks = {kind: logs["trained"].isfinite().sum(-1) for kind, logs in spectra.items()}
+compared = {kind: tested[kind].along_common_rank(logs) for kind, logs in spectra.items()}
+evidence = {kind: one for kind, (one, _) in compared.items()}
+least = {kind: rank for kind, (_, rank) in compared.items()}
+trials = {kind: topic.trial(one) for kind, one in evidence.items()}
+Markdown(
+    "| activation | features | largest rank | least on lines | directions compared |\n|---|---|---|---|---|\n"
+    + "\n".join(
+        f"| {kind} | {run[0].features.features} | {ranks[kind].max()} | {ranks[kind].min()} | {least[kind]} |"
+        for kind, run in runs.items()
+    )
+)
+
+# %% [markdown]
+# ## Evidence: a network trained elsewhere
+#
+# ResNet-20 with ReLU, trained on CIFAR-10 by others, on test images: its untrained twin is another draw, and there is none
+# on shuffled labels.
+
+# %%
+elsewhere = None
+if checkpoint and data:
+    elsewhere = topic.trained_elsewhere(
+        checkpoint, data, 100 if full else 20, store=store, device=device
+    )
+    trials["ResNet-20, trained elsewhere"] = elsewhere.trial
+    print(
+        f"ResNet-20 gets {elsewhere.accuracy:.3f} of the test images right; least rank {elsewhere.least_rank} of 64."
+    )
+else:
+    print("No checkpoint was given: name `data` and `checkpoint`.")
+
+# %%
+save(figures.figure_trials(trials), "18-rule")
+
+# %% [markdown]
+# ## Verdict
+
+# %% tags=["verdict"]
+assert min(scores.values()) > (0.85 if cifar else 0.9), scores
+assert max(topic.accuracy(twin[last], seen, labels) for twin in twins.values()) < 0.3
+
+# GELU: full rank at every point. ReLU: not, so that "the non-zero eigenvalues" are now more and now fewer.
+width = runs[topic.GELU][0].features.features
+assert ranks[topic.GELU].min() == width
+if not cifar:
+    assert ranks[topic.RELU].min() < ranks[topic.RELU].max()
+
+# What the pictures show holds over many lines: more volume at class changes than at the ends and than beside, and
+# more so than before training, than with shuffled labels, and than within classes.
+KINDS = (ENDS, SIDES)
+here = {kind: trials[kind] for kind in runs}
+for one in here.values():
+    assert one.plain[ENDS].above, str(one.plain[ENDS])
+    assert all(c.above for name, c in one.against[ENDS].items() if name != PLACES)
+    assert one.against[SIDES]["untrained"].mean > 0
+
+# Most of it is the middle of the line, not the place of its class change.
+own = {kind: one.against[ENDS][PLACES].mean / one.plain[ENDS].mean for kind, one in here.items()}
+assert max(own.values()) < 0.6, own
+
+stands = [name for name, one in trials.items() if one.magnifies]
+print(
+    "Log volume at class changes exceeds that at the ends of lines by "
+    + " and ".join(f"{one.plain[ENDS]} nats ({kind})" for kind, one in here.items())
+    + ", of which "
+    + " and ".join(f"{100 * share:.0f}" for share in own.values())
+    + " percent are owed to the place of the line's own class change."
+)
+print(
+    f"With ReLU the rank on lines runs from {ranks[topic.RELU].min()} to {ranks[topic.RELU].max()} of {width}; "
+    f"the rule stands for {', '.join(stands) if stands else 'none'} of {', '.join(trials)}."
+)
+record(
+    stands_for=len(stands),
+    test_accuracy=min(scores.values()),
+    contrast_with_gelu=here[topic.GELU].plain[ENDS].mean,
+    contrast_with_relu=here[topic.RELU].plain[ENDS].mean,
+    share_owed_to_the_place_with_gelu=own[topic.GELU],
+    share_owed_to_the_place_with_relu=own[topic.RELU],
+    least_rank_with_relu=int(ranks[topic.RELU].min()),
+)
