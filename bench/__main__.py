@@ -13,6 +13,7 @@ from bench import (
     flows,
     geometry,
     gram,
+    images,
     imports,
     learned,
     log_volume,
@@ -25,7 +26,7 @@ from bench import (
 )
 
 BENCHMARKS = (
-    imports, catalogue, geometry, log_volume, gram, convolution, tangents, learned, splines, relu,
+    imports, catalogue, geometry, log_volume, images, gram, convolution, tangents, learned, splines, relu,
     path_recording, path_kernel, flows, sliders,
 )  # fmt: skip
 PAGE = Path(__file__).parents[1] / "BENCHMARKS.md"

@@ -17,6 +17,8 @@ def interrupt(
     """Once `begun` and the kernel's number stands in `marker`; the command and the kernel must end."""
     code = (
         "import signal, sys; from pathlib import Path; from notebooks.__main__ import main;"
+        # the kernels of these tests sleep, and need no libraries
+        "from notebooks.running import forked_kernels; forked_kernels.PRELOADED[:] = ['ipykernel.ipkernel'];"
         # a job in the background of a script ignores interrupts, and so would all that it starts
         "signal.signal(signal.SIGINT, signal.default_int_handler);"
         f"sys.exit(main({list(command)!r}, Path({str(folder)!r})))"

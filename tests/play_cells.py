@@ -48,6 +48,6 @@ def played(source: runner.Source, open_panel: Any = open_panel, **values: Any) -
     return [panel for panel in shown if panel is not None]
 
 
-def movable(panel: Panel) -> list[Slider | Choice]:
+def movable(panel: Panel | Twin) -> list[Slider | Choice]:
     """Controls that a parameter can start."""
     return [one for one in panel.controls if isinstance(one, Slider | Choice)]

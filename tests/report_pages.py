@@ -45,7 +45,7 @@ def characters(page: str) -> set[str]:
     reader = _Formulas()
     reader.feed(re.sub(r"<script>.*?</script>", _formulas_of_frames, page, flags=re.DOTALL))
     reader.close()
-    return reader.found
+    return reader.characters
 
 
 def _formulas_of_frames(script: re.Match[str]) -> str:
@@ -57,7 +57,7 @@ class _Formulas(HTMLParser):
 
     def __init__(self) -> None:
         super().__init__()
-        self.found: set[str] = set()
+        self.characters: set[str] = set()
         self._inside: list[str] = []
         self._upright = False
 
@@ -65,7 +65,7 @@ class _Formulas(HTMLParser):
         if tag == "math" or self._inside:
             self._inside.append(tag)
             self._upright = ("mathvariant", "normal") in attrs
-            self.found |= {RADICAL} if tag in ("msqrt", "mroot") else set()
+            self.characters |= {RADICAL} if tag in ("msqrt", "mroot") else set()
 
     def handle_endtag(self, tag: str) -> None:
         if self._inside:
@@ -75,7 +75,7 @@ class _Formulas(HTMLParser):
         if not self._inside or "annotation" in self._inside:
             return
         slanted = self._inside[-1] == "mi" and len(data) == 1 and not self._upright
-        self.found |= {_slanted(data)} if slanted else set(data)
+        self.characters |= {_slanted(data)} if slanted else set(data)
 
 
 def _slanted(letter: str) -> str:

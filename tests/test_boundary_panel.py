@@ -124,4 +124,4 @@ def test_points_are_offered_where_they_are_the_task() -> None:
 def test_frames_show_training_step_by_step(panel: panels.Panel) -> None:
     frames = read_frames(panel, every=3)
     assert set(frames) == {"task", "step", "n", "rate"}
-    assert len({frame["picture"] for frame in frames["step"]}) == len(frames["step"]) > 3
+    assert len({frame["picture"] for frame in frames["step"]}) == len(frames["step"]) > 2

@@ -83,6 +83,25 @@ def composed(name: str, device: Device, n: int) -> Any:
     return net.nngp(x, y), net.ntk(x, y), net.ntk(x), net.ntk.diagonal(x)
 
 
+SPHERICAL = [
+    infinite.S2Convolution(3), A.relu, infinite.SO3Convolution(2), A.erf, infinite.GroupPool(),
+    infinite.Dense(),
+]  # fmt: skip
+
+
+def spherical(device: Device, n: int) -> Any:
+    net = infinite.Network(SPHERICAL, 1.4, 0.2)
+    x, y = normal(device, 2, 1, 4).repeat(n, 1, 1), normal(device, 1, 1, 4, seed=1)
+    atoms = infinite.spheres.SumOverAtoms(net.nngp)(x[:, None], y[:, None])
+    return net.nngp(x, y), net.ntk(x, y), net.ntk(x), net.ntk.diagonal(x), atoms
+
+
+def spherical_twin(device: Device, n: int) -> Tensor:
+    module = infinite.Network(SPHERICAL).finite(4, shape=(1, 4), device=device)
+    with torch.no_grad():
+        return module(normal(device, 2 * n, 1, 4))
+
+
 def composed_twin(device: Device, n: int) -> Tensor:
     net = infinite.Network([*COMPOSED["convolution"], infinite.GlobalPool(), infinite.Dense()])
     module = net.finite(4, shape=(1, 4, 4), device=device)
@@ -127,6 +146,8 @@ INFINITE: dict[str, Call] = {
     "FullyConnected, quadrature": quadrature,
     **{f"Network, {name}": partial(composed, name) for name in COMPOSED},
     "Network, finite": composed_twin,
+    "Network, sphere": spherical,
+    "Network, sphere, finite": spherical_twin,
     "Averaged": group_average,
     "gradient_flow": partial(predicted, infinite.gradient_flow),
     "gradient_flow, early": partial(predicted, partial(infinite.gradient_flow, t=2.0, ridge=0.1)),
@@ -257,19 +278,23 @@ def test_calls_run_where_their_inputs_are(name: str, device: Device) -> None:
     check(
         CALLS[name],
         device,
-        drawn=name in ("FiniteNetwork", "Network, finite"),
+        drawn=name in ("FiniteNetwork", "Network, finite", "Network, sphere, finite"),
         solver=name in GEODESICS,
     )
 
 
 # Modules whose tensors are numbers of the host: tables, times, tasks, indices, what SciPy returns.
 ON_HOST = {
-    "estimate.py", "experiments/bayes/dataset.py", "experiments/decision_boundaries/curves.py",
+    "data/digits.py", "data/images.py", "estimate.py", "experiments/bayes/dataset.py",
+    "experiments/class_changes.py", "experiments/decision_boundaries/curves.py",
     "experiments/decision_boundaries/tasks.py", "experiments/deep_width/bias.py",
-    "experiments/knots.py", "experiments/width.py", "geometry/gauss_equation.py", "inputs.py",
-    "infinite/groups/action.py", "infinite/groups/constructions.py", "infinite/groups/group.py",
-    "infinite/groups/laws.py", "infinite/groups/pixels.py",
-    "learned/amari_wu.py", "models/memory.py", "relu_dynamics/descent.py",
+    "experiments/images/command.py", "experiments/images/interpolation.py",
+    "experiments/images/network_fields.py", "experiments/knots.py", "experiments/width.py",
+    "geometry/gauss_equation.py", "infinite/groups/action.py", "infinite/groups/constructions.py",
+    "infinite/groups/group.py", "infinite/groups/laws.py", "infinite/groups/pixels.py",
+    "infinite/spheres/charges.py", "infinite/spheres/harmonics.py", "infinite/spheres/molecules.py",
+    "infinite/spheres/rotations.py", "infinite/spheres/wigner.py", "inputs.py", "learned/amari_wu.py",
+    "learned/two_views.py", "models/memory.py", "relu_dynamics/descent.py",
     "relu_dynamics/mean_field.py", "relu_dynamics/readout.py", "relu_dynamics/record.py",
     "runs/training.py", "splines/natural.py",
 }  # fmt: skip

@@ -63,6 +63,23 @@ def test_a_budget_below_one_row_is_refused_with_the_number_needed(net: nn.Sequen
             volume_of(net, x, memory=wrong)
 
 
+def test_one_copy_of_a_wide_jacobian_in_float32_is_enough() -> None:
+    """Fewer features than inputs, and memory for one copy but not for the factors of a whole Jacobian."""
+    # of rank 30, so that half of the singular values are rounding
+    net = deep(20_000, 30, 60).float()
+    x = points(2, 20_000).float()
+    free = spectrum_of(net, x)
+    memory = 60_000_000
+    assert memory < COPIES * 8 * 60 * 20_000
+    with Meter() as meter:
+        result = spectrum_of(net, x, memory=memory)
+    assert meter.peak <= memory
+    assert result.rank.tolist() == free.rank.tolist() == [30, 30]
+    assert (result.log_singular - free.log_singular)[:, :30].abs().max() < 1e-5
+    with pytest.raises(InputError, match="memory = 30000000 bytes was given"):
+        spectrum_of(net, x, memory=30_000_000)
+
+
 class _OneWay(torch.autograd.Function):
     """A cube with reverse-mode derivatives, one row at a time, but no forward mode."""
 

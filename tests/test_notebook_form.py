@@ -13,7 +13,7 @@ from notebooks.__main__ import _parameters
 from notebooks.panels.controls import Choice, Slider
 from notebooks.report import anatomy
 from notebooks.running import runner
-from play_cells import SOURCES, movable, played
+from play_cells import SOURCES, movable, played, twins
 
 SCOPES = (
     ast.FunctionDef, ast.ClassDef, ast.Lambda,
@@ -69,25 +69,22 @@ def _bound(tree: ast.AST) -> Iterator[str]:
 
 
 def test_play_runs_alone_and_starts_at_parameters(source: runner.Source) -> None:
-    """In a fresh kernel, and after -p with values that sliders show elsewhere."""
-    alone = played(source)
-    controls = {one.name: one for panel in alone for one in movable(panel)}
+    """After -p with values that sliders show elsewhere; browser tests begin at the defaults."""
+    controls = {one.name: one for panel in twins(source) for one in movable(panel)}
     assert set(controls) <= set(source.defaults), "a slider that is no parameter"
-    for panel in alone:
-        assert panel.picture.value
-        assert panel.message == ""
     moved = {name: _elsewhere(control) for name, control in controls.items()}
     runner.check([source], moved)
     panels = played(source, **moved)
     for panel in panels:
+        assert panel.picture.value
         assert {k: v for k, v in panel.values.items() if k in moved}.items() <= moved.items()
         assert panel.message == ""
     words = shlex.split(
         " ".join(panel.as_parameters() for panel in panels)
     )  # what a panel gives back,
-    given = _parameters(words[1::2], None)  # `run` takes
-    runner.check([source], given)
-    assert given.items() <= moved.items()
+    parameters = _parameters(words[1::2], None)  # `run` takes
+    runner.check([source], parameters)
+    assert parameters.items() <= moved.items()
 
 
 def test_defaults_are_where_sliders_may_start(source: runner.Source) -> None:

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
+import disks
 from analytic import InputError
 from interrupts import interrupt
 from notebooks.__main__ import main
@@ -63,10 +64,10 @@ def test_a_sweep_finishes_what_it_can_and_does_nothing_twice(
     marker, output = notebook(tmp_path), tmp_path / "out"
     command = ["sweep", "01", "sigma=1,2", "q=2:4", "--jobs", "2", "--output", str(output)]
     assert main(command, tmp_path) == 1
-    told = capsys.readouterr()
-    assert "01_square: sigma = 1, 2; q = 2, 3: 4 settings\n" in told.out
-    assert f"1 of 4 settings failed; see {output / 'index.html'}\n" in told.out
-    assert told.err == "FAILED sigma=2 q=3: AssertionError: two is not three\n"
+    printed = capsys.readouterr()
+    assert "01_square: sigma = 1, 2; q = 2, 3: 4 settings\n" in printed.out
+    assert f"1 of 4 settings failed; see {output / 'index.html'}\n" in printed.out
+    assert printed.err == "FAILED sigma=2 q=3: AssertionError: two is not three\n"
     assert runs(marker) == ["1 2 0", "1 3 0", "2 2 0", "2 3 0"]
 
     rows = list(csv.DictReader((output / "results.csv").read_text("utf-8").splitlines()))
@@ -193,11 +194,8 @@ def test_a_folder_that_cannot_be_written_is_refused(
     assert main([*command, str(tmp_path / "file" / "out")], tmp_path) == 2
     assert "cannot be written (Not a directory)" in capsys.readouterr().err
 
-    def read_only(*_: object, **__: object) -> None:
-        raise OSError(30, "Read-only file system")
-
-    with monkeypatch.context() as patch:  # root may write anywhere, so permissions do not tell
-        patch.setattr(Path, "mkdir", read_only)
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "mkdir", disks.read_only)
         assert main([*command, str(tmp_path / "out")], tmp_path) == 2
     error = capsys.readouterr().err
     assert "cannot be written (Read-only file system): give another --output." in error
@@ -212,14 +210,11 @@ def test_a_disk_that_fills_during_a_sweep_is_told(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def full(*_: object) -> str:
-        raise OSError(28, "No space left on device")
-
     marker, output = notebook(tmp_path), tmp_path / "out"
     if where == "standalone":
-        monkeypatch.setattr(runner, "standalone", full)
+        monkeypatch.setattr(runner, "standalone", disks.full)
     else:
-        monkeypatch.setattr("notebooks.running.summary.page", full)
+        monkeypatch.setattr("notebooks.running.summary.page", disks.full)
     command = ["sweep", "01", "q=2", "--output", str(output)]
     assert main(command, tmp_path) == 2
     error = capsys.readouterr().err

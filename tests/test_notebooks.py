@@ -13,7 +13,7 @@ from report_pages import check_page
 def test_notebook_runs_and_passes_its_verdict(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Of each control its first stop and its start; `make sweep` sees all of them.
+    # Panels as they start; `make sweep` sees the frames of all stops.
     monkeypatch.setenv("KERNEL_GEOMETRY_FRAMES", "1000")
     source = runner.read(path)
     assert source.defaults["profile"] == "quick"

@@ -21,7 +21,8 @@ CALLED = (  # the calls a user makes
     "perturbation.monotone", "finite.bumps", "finite.units", "relu_dynamics.boost", "relu_dynamics.measure",
     "relu_dynamics.neuron", "relu_dynamics.regions", "relu_dynamics.velocity_field", "output_flow.classes",
     "output_flow.fields", "output_flow.inverses", "output_flow.kernels", "output_flow.rank_loss",
-    "output_flow.straight_line",
+    "output_flow.straight_line", "equivariant.actions", "equivariant.augmentation", "equivariant.groups",
+    "equivariant.network", "equivariant.sphere",
 )  # fmt: skip
 
 

@@ -36,7 +36,7 @@ def _for_checkers(node: ast.stmt) -> bool:
 
 
 RESULTS = (
-    "signal_propagation", "finite", "perturbation", "splines", "relu_dynamics", "output_flow",
+    "signal_propagation", "finite", "perturbation", "splines", "relu_dynamics", "output_flow", "equivariant",
 )  # fmt: skip
 CAPABILITIES = (
     "infinite", "tangents", "path_kernel", "flows", "geometry", "geodesics", "learned", "splines",
@@ -49,7 +49,7 @@ def _of(package: str, *rooms: str) -> tuple[str, ...]:
 
 
 CORE = _of("analytic", "expressions", "activations", "geometry")
-SHARED = _of("numeric", "inputs", "progress", "estimate", "kernels", "models", "runs")
+SHARED = _of("numeric", "inputs", "progress", "estimate", "data", "kernels", "models", "runs")
 BELOW = {  # the rooms that each room may import beside itself
     "analytic.lazy": (),
     "analytic.expressions": (),
@@ -62,12 +62,14 @@ BELOW = {  # the rooms that each room may import beside itself
     "numeric.inputs": (),
     "numeric.progress": (),
     "numeric.estimate": _of("numeric", "inputs"),
+    "numeric.data": _of("numeric", "inputs", "progress"),
     "numeric.kernels": _of("numeric", "inputs", "progress", "estimate"),
-    "numeric.models": _of("numeric", "inputs", "progress", "estimate"),
+    "numeric.models": _of("numeric", "inputs", "progress", "estimate", "data"),
     "numeric.runs": _of("numeric", "inputs", "progress", "estimate", "models"),
     **dict.fromkeys(_of("numeric", *CAPABILITIES), SHARED),
     "numeric.flows": (*SHARED, "numeric.tangents"),
     "numeric.geodesics": (*SHARED, "numeric.geometry"),
+    "numeric.learned": (*SHARED, "numeric.infinite"),
     "numeric.path_kernel": (*SHARED, "numeric.tangents"),
     "numeric.experiments": (*SHARED, *_of("numeric", *CAPABILITIES)),
 }

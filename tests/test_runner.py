@@ -8,6 +8,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
+import disks
 from analytic import InputError
 from interrupts import interrupt
 from notebooks.__main__ import main
@@ -192,10 +193,7 @@ def test_an_output_that_cannot_be_written_is_refused(
     assert "cannot be written (Not a directory)" in error
     assert error.count("\n") == 1
 
-    def read_only(*_: object, **__: object) -> None:
-        raise OSError(30, "Read-only file system")
-
-    monkeypatch.setattr(Path, "mkdir", read_only)  # root may write anywhere
+    monkeypatch.setattr(Path, "mkdir", disks.read_only)
     assert main(["run", "01", "--output", str(tmp_path / "build")], folder) == 2
     assert "cannot be written (Read-only file system)" in capsys.readouterr().err
 
@@ -215,10 +213,7 @@ def test_a_disk_that_fills_during_a_run_is_told(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def full(*_: object) -> str:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(runner, "standalone", full)
+    monkeypatch.setattr(runner, "standalone", disks.full)
     assert main(["run", "01", "--output", str(tmp_path)], folder) == 2
     assert "cannot be written (No space left on device)" in capsys.readouterr().err
     assert not list((tmp_path / "notebooks").iterdir())
