@@ -75,7 +75,10 @@ def test_one_copy_of_a_wide_jacobian_in_float32_is_enough() -> None:
         result = spectrum_of(net, x, memory=memory)
     assert meter.peak <= memory
     assert result.rank.tolist() == free.rank.tolist() == [30, 30]
-    assert (result.log_singular - free.log_singular)[:, :30].abs().max() < 1e-5
+    # A singular value s is known to a few ulps of the largest one, so its logarithm to as many of s_1 / s.
+    exact, off = free.log_singular[:, :30], (result.log_singular - free.log_singular)[:, :30].abs()
+    condition = (exact.max(1, keepdim=True).values - exact).exp()
+    assert (off / condition).max() < 8 * torch.finfo(torch.float32).eps
     with pytest.raises(InputError, match="memory = 30000000 bytes was given"):
         spectrum_of(net, x, memory=30_000_000)
 

@@ -67,8 +67,10 @@ def test_an_array_grows_and_survives_an_interrupt(tmp_path: Path) -> None:
         array.append(k * X)
     with path.open("ab") as file:
         file.write(b"half a row")
+    size = path.stat().st_size
     again = GrowingArray(path, "run", (2, 3))
-    assert len(again) == 3
+    assert len(again) == len(again.rows()) == 3
+    assert path.stat().st_size == size  # whoever reads leaves alone what another may be writing
     again.append((3 * X).numpy())
     assert np.array_equal(again.rows(), np.stack([(k * X).numpy() for k in range(4)]))
     assert not again.rows().flags.writeable

@@ -430,6 +430,8 @@ class Recorder:
         moments = None if self._moments is None else self._moments.cpu()
         self._pending = self._thread.submit(files.append, settings, moments, self._last.cpu())
         self.done += 1
+        if self.done == 1:  # from now on whoever opens the folder sees that it holds a record
+            self._pending.result()
 
     def _place_of(self, rows: Tensor) -> tuple[int, int]:
         """Where the batch stands in its file; the same batch as in the step before is not written again."""

@@ -143,9 +143,9 @@ class GrowingArray:
     """Rows of one shape and dtype in a file that is only ever appended to.
 
     The file opens with one line of JSON (run, dtype, shape of a row), then come the rows as bytes. A row
-    that was cut short by an interrupt is dropped when the file is opened again; whole rows are never
-    rewritten, and reading maps the file instead of loading it. A file of another run, shape or dtype is
-    refused.
+    that was cut short by an interrupt is dropped before the next is written; whole rows are never
+    rewritten. Reading maps the file instead of loading it, and changes nothing: another process may be
+    writing. A file of another run, shape or dtype is refused.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -166,7 +166,6 @@ class GrowingArray:
         if not self.path.exists() or not self.path.stat().st_size:
             self.path.write_bytes(self._head)
         self._require_own_file()
-        self.truncate(len(self))
 
     def _require_own_file(self) -> None:
         try:
@@ -217,6 +216,7 @@ class GrowingArray:
         if values.shape[1:] != self.shape or not values.ndim:
             raise InputError(f"Rows of shape {self.shape} are needed, not {values.shape[1:]}.")
         try:
+            self.truncate(len(self))
             with self.path.open("ab") as file:
                 file.write(np.ascontiguousarray(values, self.dtype).data)
         except OSError as error:
