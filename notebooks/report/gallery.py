@@ -9,6 +9,7 @@ import re
 from html import escape
 from pathlib import Path
 
+import numpy as np
 from PIL import Image
 
 from analytic import InputError
@@ -19,6 +20,7 @@ from notebooks.report.anatomy import Node
 
 FOLDER = "gallery"  # beside the notebooks: a picture of each, and what it last concluded
 WIDTH, HEIGHT, COLOURS = 260, 180, 48  # of a thumbnail, which then has less than 20 kB
+LONGEST = 1.5  # times its frame: a picture that is wider shows its first plots only
 BAR = r"\|"  # within a cell of a table, which a bare one would end
 _CELL = re.compile(r'(?<=^# %% \[markdown\] tags=\["gallery"\]\n).*?(?=\n\n# %%)', re.M | re.S)
 
@@ -114,13 +116,23 @@ def first_picture(notebook: Node) -> bytes | None:
 
 
 def thumbnail(png: bytes) -> bytes:
-    """The upper left of a picture in a small frame: plots keep their shape and can be told apart."""
+    """A picture in a small frame: all of it, or where it is long its first plots, none cut through."""
     picture = Image.open(io.BytesIO(png)).convert("RGB")
     wide, high = picture.size
-    side = min(wide, high * WIDTH // HEIGHT)
-    part = picture.crop((0, 0, side, side * HEIGHT // WIDTH))
-    part = part.resize((WIDTH, HEIGHT), Image.Resampling.LANCZOS)
+    first = picture.crop((0, 0, _until_a_gap(picture, high * WIDTH / HEIGHT), high))
+    first.thumbnail((WIDTH, HEIGHT), Image.Resampling.LANCZOS)
+    frame = Image.new("RGB", (WIDTH, HEIGHT), picture.getpixel((0, 0)))
+    frame.paste(first, ((WIDTH - first.width) // 2, (HEIGHT - first.height) // 2))
     held = io.BytesIO()
-    few = part.quantize(COLOURS, dither=Image.Dither.NONE)
+    few = frame.quantize(COLOURS, dither=Image.Dither.NONE)
     few.save(held, "png", optimize=True)
     return held.getvalue()
+
+
+def _until_a_gap(picture: Image.Image, width: float) -> int:
+    """Where to cut a picture that is much wider than a frame: at the last blank column that leaves it small."""
+    pixels = np.asarray(picture)
+    blank = (pixels == pixels[0, 0]).all(axis=(0, 2))
+    gaps = np.flatnonzero(blank & (np.arange(len(blank)) > width / 2))
+    near = gaps[gaps <= LONGEST * width]
+    return picture.width if picture.width <= LONGEST * width or not near.size else int(near[-1])

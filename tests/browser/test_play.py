@@ -228,7 +228,7 @@ def check_point(panel: PanelOnPage) -> None:
 
     panel.until(arrived, f"zeta = {x}, sigma = {y}")
     panel.check()
-    assert panel.picture() != before
+    panel.until(lambda: panel.picture() != before, "another picture")
 
 
 def check_stop(panel: PanelOnPage) -> None:
