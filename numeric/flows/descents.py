@@ -224,9 +224,9 @@ def descend(
         everything = Problem(map, objective)
         losses, seconds = [everything.value(theta)], [0.0]
         run = _Run(theta, generator.get_state())
-        choices = (map.structure, _settings(rule), count, size, seed, memory, key)
+        choices = (map.structure, _settings(rule), count, size, seed, memory)
         tensors = (theta, x, objective.labels, map.outputs(theta).detach())
-        file = checkpoint(store, fingerprint("descent", *choices, *tensors), SETTINGS)
+        file = checkpoint(store, fingerprint("descent", *choices, *tensors), SETTINGS, key)
         if (state := file.read(theta.device)) is not None:
             losses, seconds = state.pop("losses"), state.pop("seconds")
             run = _Run(**state)

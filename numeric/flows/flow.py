@@ -276,11 +276,10 @@ def integrate(
             rcond,
             most,
             method.__name__,
-            key,
             memory,
         )
         tensors = (theta, x, objective.labels, outputs)
-        file = checkpoint(store, fingerprint("flow", *choices, *tensors), SETTINGS)
+        file = checkpoint(store, fingerprint("flow", *choices, *tensors), SETTINGS, key)
         run.resume(file)
         with progress_bar(of="time", show=progress, total=end, initial=run.time) as bar:
             try:

@@ -136,9 +136,9 @@ def follow(
         follower = _Follower(map, factorisations(map, rcond, tolerance), goal)
         run = _Following(follower, theta, end, pieces, nodes is not None, tolerance, method, most)
         sizes = (end, nodes, tolerance, method.__name__, rcond, most, memory)
-        choices = (map.structure, *sizes, key)
+        choices = (map.structure, *sizes)
         tensors = (theta, x, start, *goal.at(0.0))
-        file = checkpoint(store, fingerprint("follow", *choices, *tensors), SETTINGS)
+        file = checkpoint(store, fingerprint("follow", *choices, *tensors), SETTINGS, key)
         run.resume(file)
         with progress_bar(of="time", show=progress, total=end, initial=run.time) as bar:
             try:

@@ -164,9 +164,9 @@ def slide(
     model, x = Model.of(model), as_numbers("x", x)
     with output_map(model, x, 2 * GIGABYTE) as map:
         run = _Slide(map, _require_rectified(map, y, model), end, tolerance)
-        choices = (map.structure, end, tolerance, most, key)
+        choices = (map.structure, end, tolerance, most)
         tensors = (map.pack(map.run.leaves), x, run.objective.labels, run.start)
-        file = checkpoint(store, fingerprint("slide", *choices, *tensors), SETTINGS)
+        file = checkpoint(store, fingerprint("slide", *choices, *tensors), SETTINGS, key)
         run.resume(file)
         stopped = None
         with progress_bar(of="time", show=progress, total=end, initial=run.time) as bar:

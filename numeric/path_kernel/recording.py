@@ -28,7 +28,7 @@ from numeric.path_kernel.record import (
 from numeric.path_kernel.update_rules import Group, kind_of, numbers_of
 from numeric.runs import Batch, train
 from numeric.runs.result import Loss
-from numeric.runs.store import fingerprint
+from numeric.runs.store import fingerprint, require_key
 from numeric.runs.training import Optimizer, Scheduler
 
 __all__ = ["Recorder", "record"]
@@ -87,7 +87,7 @@ def record(
     step = _RecordedStep(place, loss, (x.to(where), y.to(where)), steps, every, modes)
     run = train(
         model, None, data, optimizer, steps=steps, batch_size=batch_size, seed=seed, device=where,
-        store=None if place.temporary else place.path / "training", key=f"{key}; modes {modes}",
+        store=None if place.temporary else place.path / "training", key=f"{require_key(key)}; modes {modes}",
         every=every, progress=progress, scheduler=scheduler, step=step,
     )  # fmt: skip
     trained = run.template

@@ -21,7 +21,7 @@ from torch.serialization import default_restore_location
 
 from numeric.inputs import InputError, require_writable
 
-__all__ = ["Checkpoint", "GrowingArray", "checkpoint", "fingerprint"]
+__all__ = ["Checkpoint", "GrowingArray", "checkpoint", "fingerprint", "require_key"]
 
 PAUSE = 5.0  # seconds between two writes of a checkpoint that come when they are due
 
@@ -119,8 +119,23 @@ class Checkpoint:
             self.write(make_state())
 
 
-def checkpoint(store: str | Path | None, run: str, settings: str = "other settings") -> Checkpoint:
-    """The checkpoint of the run with this fingerprint at a path; a place that takes no file is refused.
+def require_key(key: str) -> str:
+    """The text by which users name what of a run cannot be compared; anything else is refused.
+
+    >>> require_key("slope 2.5")
+    'slope 2.5'
+    """
+    if not isinstance(key, str):
+        raise InputError(f"key must be text that names the run, not {key!r}: write it as a string.")
+    return key
+
+
+def checkpoint(
+    store: str | Path | None, run: str, settings: str = "other settings", key: str = ""
+) -> Checkpoint:
+    """The checkpoint of the run with this fingerprint and key at a path.
+
+    A place that takes no file is refused, and so is a key that is no text, whether or not there is a path.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -131,7 +146,8 @@ def checkpoint(store: str | Path | None, run: str, settings: str = "other settin
     >>> checkpoint(None, fingerprint("a run", 3)).read() is None
     True
     """
-    return Checkpoint(None if store is None else require_writable(store), run, settings)
+    named = fingerprint(run, require_key(key))
+    return Checkpoint(None if store is None else require_writable(store), named, settings)
 
 
 def _location(device: torch.device | str, storage: Any, written: str) -> Any:

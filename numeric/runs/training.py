@@ -118,13 +118,11 @@ def train(
     if isinstance(at, str) or not isinstance(at, Collection):
         raise InputError(f"at must be numbers of updates such as (10, 100), not {at!r}.")
     wanted = {whole("a step of `at`", number, 0) for number in at} | {0, last}
-    if not isinstance(key, str):
-        raise InputError(f"key must be text that names the run, not {key!r}: write it as a string.")
     if max(wanted) > last:
         raise InputError(f"A snapshot at step {max(wanted)} was asked for, but the last is {last}.")
     seed = whole("seed", seed, 0)
     state = TrainingState(model, loss, data, optimizer, scheduler, step, batch_size, seed, where)
-    file = checkpoint(store, state.fingerprint(key), SETTINGS)
+    file = checkpoint(store, state.fingerprint(), SETTINGS, key)
     if file.path is not None and state.has_other_scheduler:
         raise InputError(
             "optimizer has a scheduler, whose state no checkpoint holds, so that a run could not go on as "
@@ -203,7 +201,7 @@ class TrainingState:
     def step(self) -> int:
         return len(self.losses)
 
-    def fingerprint(self, key: str) -> str:
+    def fingerprint(self) -> str:
         """A hash of all that decides the run, as far as it can be compared."""
         schedule = None
         if self.scheduler is not None:
@@ -218,7 +216,7 @@ class TrainingState:
             self.size,
             self.seed,
         )
-        return fingerprint(*choices, self.device.type, self.own_step is None, key, parts)
+        return fingerprint(*choices, self.device.type, self.own_step is None, parts)
 
     def update(self) -> None:
         make = self.own_step or self._plain_step
