@@ -275,6 +275,15 @@ def test_windows_of_a_pool_hold_what_it_takes(
     assert torch.equal(found, expected)
 
 
+class _Pole(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return 1 / self.layer(x)
+
+
 def test_maps_without_an_integrable_slope_are_refused() -> None:
     class Jump(nn.Module):
         def __init__(self) -> None:
@@ -285,9 +294,15 @@ def test_maps_without_an_integrable_slope_are_refused() -> None:
             z = self.layer(x)
             return torch.where(z > 0.1, z + 1, z)
 
-    with segment(Jump(), (4,), size=3.0) as on:
-        defect = GaussLegendre().nodes(on).defect.abs().amax()
-        assert defect > 0.5  # the jump is in no integral, and the certificate says so
+    shrunk = nn.Sequential(nn.Linear(4, 3), nn.Hardshrink(0.1), nn.Linear(3, 2))
+    dropped = nn.Sequential(nn.Linear(4, 3), nn.Threshold(0.1, -0.2))
+    # Jumps that no kink betrays, that are kinks, and a value that is not finite.
+    for net in (Jump(), shrunk, dropped, _Pole()):
+        with segment(net, (4,), size=3.0) as on, pytest.raises(InputError, match="jump"):
+            GaussLegendre().nodes(on)
+    # Where the points do not cross the jump, the same map is none that jumps.
+    with segment(Jump(), (4,), size=1e-3) as on:
+        assert GaussLegendre().nodes(on).defect.abs().max() <= 64 * EPS
     require_refusals(
         [
             ("tolerance", lambda: GaussLegendre(tolerance=0.0)),

@@ -31,6 +31,10 @@ CLOSE = 2.0**-46  # to the end of a part: a crossing there is the one that made 
 SUSPECT = 1e-9  # of a unit's values, by which a Bernstein coefficient must be beyond the kink
 LINE = 64  # roundings by which values on a line may be off it
 ALMOST = 2.0**-48  # the next step of a search for a root that need not be taken
+JUMP = (
+    "The outputs are not the integral of their slope along a step of training, as where a map jumps or is not "
+    "finite: use activations that are continuous."
+)
 STEPS_OF_SEARCH = (
     60  # of bisection and interpolation, which find a root to the last digit long before
 )
@@ -215,10 +219,7 @@ class _Refinement:
             count = min(waiting)
             self._refine(waiting.pop(count), count, waiting)
         if waiting:
-            raise InputError(
-                "The outputs have no integrable slope along a step of training, as of a map with jumps or "
-                "poles: use activations that are continuous."
-            )
+            raise InputError(JUMP)
         index, t, weight = (torch.cat(column) for column in zip(*self.found, strict=True))
         order = index.argsort(stable=True)
         defect = self.total - (self.stop - self.start)
@@ -253,8 +254,12 @@ class _Refinement:
         if switches.count:
             crossed = self._split_at_kinks(parts, t, switches, waiting, count)
         # A defect that no longer falls is the rounding of the outputs themselves.
-        stalled = (off > STALLED * parts.last_defect) & (off <= ROUNDING * self.bound)
-        fine = ~crossed & ((off <= self.bound) | stalled | (width <= SHORTEST))
+        rounding = off <= ROUNDING * self.bound
+        stalled = (off > STALLED * parts.last_defect) & rounding
+        short = width <= SHORTEST
+        if (~crossed & short & ~rounding).any():
+            raise InputError(JUMP)
+        fine = ~crossed & ((off <= self.bound) | stalled | short)
         self.found.append((
             parts.index[fine].repeat_interleave(count),
             t[fine, 1:-1].flatten(),
