@@ -32,8 +32,8 @@ SUSPECT = 1e-9  # of a unit's values, by which a Bernstein coefficient must be b
 LINE = 64  # roundings by which values on a line may be off it
 ALMOST = 2.0**-48  # the next step of a search for a root that need not be taken
 JUMP = (
-    "The outputs are not the integral of their slope along a step of training, as where a map jumps or is not "
-    "finite: use activations that are continuous."
+    "The outputs are not the integral of their slope along a step of training, as where a map jumps or is "
+    "not finite: use activations that are continuous."
 )
 STEPS_OF_SEARCH = (
     60  # of bisection and interpolation, which find a root to the last digit long before
