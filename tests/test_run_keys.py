@@ -53,10 +53,11 @@ def test_every_call_with_a_key_is_tried() -> None:
 
 @pytest.mark.parametrize("name", CALLS)
 def test_a_key_names_the_run(name: str, tmp_path: Path) -> None:
-    """The same key takes the run up, another one is refused, and what is no text is none."""
+    """The same key takes the run up, another is refused; what is no text is none, nor what has an address."""
     store, call = tmp_path / "run", CALLS[name]
     call(store=store, key="slope 2")
     call(store=store, key="slope 2")
     with pytest.raises(InputError, match=r"another|other"):
         call(store=store, key="slope 3")
-    require_refusals((f"key={key!r}", partial(call, key=key)) for key in (None, 2.5, b"slope"))
+    wrong = (None, 2.5, b"slope", f"slope of {trained}")
+    require_refusals((f"key={key!r}", partial(call, key=key)) for key in wrong)

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from numeric import geometry
+from numeric.data import Normalisation
 from numeric.learned import augmentations as views
 from numeric.learned.two_views import (
     OnSphere,
@@ -158,6 +159,26 @@ def test_an_interrupted_run_sees_the_same_views(tmp_path: Path) -> None:
     again = train(small(), None, (x[:18], None), steps=14, store=tmp_path / "run.pt", **kind)
     assert same(whole, again)
     assert len(set(whole.losses.tolist())) == 14
+
+
+def test_steps_are_named_alike_in_every_process() -> None:
+    """By what decides them: functions by their place, methods by their object, and no address in memory."""
+    flip, norm = views.HorizontalFlip(), Normalisation((0.5,), (0.2,))
+    steps = [
+        TwoViews(loss, flip, view, prepare)
+        for loss in (
+            simclr,
+            barlow_twins,
+            partial(simclr, temperature=0.2),
+            partial(simclr, temperature=0.3),
+        )
+        for view in (flip, views.RandomCrop(1))
+        for prepare in (None, norm.apply, norm.undo, Normalisation((0.4,), (0.2,)).apply)
+    ]
+    names = {repr(step) for step in (*steps, views.Augmented(F.cross_entropy, flip, norm.apply))}
+    assert len(names) == len(steps) + 1
+    assert not any(" at 0x" in name for name in names)
+    assert "loss=torch.nn.functional.cross_entropy," in repr(views.Augmented(F.cross_entropy, flip))
 
 
 def test_training_brings_views_of_an_image_together() -> None:

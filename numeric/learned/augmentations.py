@@ -17,6 +17,7 @@ from torch import Tensor
 
 from numeric.inputs import InputError, between, positive, whole
 from numeric.runs import Batch
+from numeric.runs.names import qualified_name
 
 __all__ = [
     "Augmented", "Brightness", "Compose", "Contrast", "GaussianBlur", "Grayscale", "HorizontalFlip", "Hue",
@@ -237,7 +238,8 @@ class Augmented:
 
     loss: such as torch.nn.functional.cross_entropy. view: of images from 0 to 1, which draws from torch's
     global generator, so that an interrupted run resumes to the same ones. prepare: what is done to views
-    before they enter the model. State the step in the run's `key`: the code of steps is not compared.
+    before they enter the model. State the step in the run's `key`, as in key=repr(step), which names
+    functions as every process does: the code of steps is not compared.
 
     >>> from functools import partial
     >>> from numeric.runs import train
@@ -251,6 +253,10 @@ class Augmented:
     loss: Callable[[Tensor, Tensor], Tensor]
     view: View
     prepare: Callable[[Tensor], Tensor] | None = None
+
+    def __repr__(self) -> str:
+        loss, view, prepare = map(qualified_name, (self.loss, self.view, self.prepare))
+        return f"Augmented(loss={loss}, view={view}, prepare={prepare})"
 
     def __call__(
         self, model: torch.nn.Module, optimizer: torch.optim.Optimizer, batch: Batch

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from numeric.inputs import InputError, generator_for, positive, require_instance, whole
 from numeric.learned.augmentations import View
 from numeric.runs import Batch
+from numeric.runs.names import qualified_name
 
 __all__ = [
     "OnSphere", "TwoViews", "barlow_twins", "linear_probe", "projector", "simclr", "with_readout",
@@ -80,7 +81,8 @@ class TwoViews:
     loss: such as barlow_twins. first, second: views of images from 0 to 1, which draw from torch's global
     generator, so that an interrupted run resumes to the same ones. prepare: what is done to views before
     they enter the model, as the normalisation of a data set. The model maps images to embeddings. State
-    the step in the run's `key`, as in key=repr(step): the code of steps is not compared.
+    the step in the run's `key`, as in key=repr(step), which names functions as every process does: the
+    code of steps is not compared.
 
     >>> from functools import partial
     >>> from numeric.learned.augmentations import RandomCrop
@@ -103,6 +105,10 @@ class TwoViews:
                 raise InputError(
                     f"{name} = {getattr(self, name)!r} cannot be called: give a function."
                 )
+
+    def __repr__(self) -> str:
+        names = map(qualified_name, (self.loss, self.first, self.second, self.prepare))
+        return "TwoViews(loss={}, first={}, second={}, prepare={})".format(*names)
 
     def __call__(self, model: nn.Module, optimizer: torch.optim.Optimizer, batch: Batch) -> Tensor:
         # Both views in one pass: batch normalisation sees the same statistics for either.

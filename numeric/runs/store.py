@@ -122,11 +122,18 @@ class Checkpoint:
 def require_key(key: str) -> str:
     """The text by which users name what of a run cannot be compared; anything else is refused.
 
+    So is the `repr` of a function, which differs between processes and would never fit again.
+
     >>> require_key("slope 2.5")
     'slope 2.5'
     """
     if not isinstance(key, str):
         raise InputError(f"key must be text that names the run, not {key!r}: write it as a string.")
+    if " at 0x" in key:
+        raise InputError(
+            f"key = {key!r} has an address in memory, which another process will not have: name functions by "
+            "numeric.runs.names.qualified_name, and objects by their settings."
+        )
     return key
 
 
