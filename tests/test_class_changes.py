@@ -150,4 +150,11 @@ def test_wrong_calls_are_refused() -> None:
         ("no change", lambda: Evidence(steady, flat, {"a": flat}).comparisons(ENDS)),
         ("another contrast", lambda: Evidence(PREDICTION, flat, {}).contrast("middle")),
         ("level", lambda: Evidence(PREDICTION, flat, {}, level=1.0)),
+        ("no starts", lambda: Lines("x", x)),
+        ("a name for a function", lambda: lines_between("predicted", x, y, 1)),
+        ("a function of nothing", lambda: lines_within(lambda x: None, x, y, 1)),
+        ("logits for classes", lambda: lines_between(lambda x: x, x, y, 1)),
+        ("no images", lambda: lines_between(lambda x: y, None, y, 1)),
+        ("lists of labels", lambda: lines_within(lambda x: y, x, y.tolist(), 1)),
+        ("fewer labels", lambda: lines_between(lambda x: y, x, y[:3], 1)),
     ])  # fmt: skip

@@ -19,6 +19,7 @@ from numeric.learned.two_views import (
     linear_probe,
     projector,
     simclr,
+    with_readout,
 )
 from numeric.runs import train
 from refusals import require_refusals
@@ -242,6 +243,8 @@ def test_wrong_calls_are_refused() -> None:
         ("widths", lambda: projector(nn.Flatten(), 3, ())),
         ("width", lambda: projector(nn.Flatten(), 3, (0,))),
         ("features", lambda: OnSphere(torch.sin)),
+        ("a name for features", lambda: with_readout("resnet20", nn.Flatten())),
+        ("no readout", lambda: with_readout(nn.Flatten(), None)),
         ("flat images", lambda: views.RandomCrop(1)(x.flatten(1))),
         ("bytes", lambda: views.HorizontalFlip()(x.to(torch.uint8))),
         ("padding", lambda: views.RandomCrop(-1)),

@@ -37,7 +37,7 @@ import torch
 from torch import Tensor, nn
 
 from numeric.experiments.decision_boundaries.contrast import Comparison, level_each
-from numeric.inputs import InputError, generator_for, require_instance, whole
+from numeric.inputs import InputError, generator_for, require_instance, shown, whole
 
 __all__ = ["BESIDE", "ENDS", "SIDES", "Evidence", "Lines", "lines_between", "lines_within"]
 
@@ -58,6 +58,8 @@ class Lines:
     def __post_init__(self) -> None:
         whole("points", self.points, 3)
         if self.start.shape != self.end.shape or not len(self.start):
+        require_instance("start", self.start, Tensor, "images[:9]")
+        require_instance("end", self.end, Tensor, "images[9:18]")
             raise InputError(
                 f"Lines need as many starts as ends, and one at least, not {tuple(self.start.shape)} and "
                 f"{tuple(self.end.shape)}."
@@ -102,8 +104,9 @@ def lines_between(
 ) -> Lines:
     """So many lines between images of two classes, all of them classified right and on one line only.
 
-    images: (n, ...). labels: (n,). The draw is that of the seed. Refused are more lines than there are
-    images for.
+    classify: images (n, ...) -> classes (n,), such as `predicted(model)`. images: (n, ...). labels: (n,). The
+    draw is that of the seed. Refused are images and labels that are no tensors of as many, a function that
+    gives no class for each image, and more lines than there are images for.
 
     >>> x, y = torch.tensor([[0.0], [1.0], [2.0], [3.0]]), torch.tensor([0, 1, 0, 1])
     >>> lines = lines_between(lambda x: (x[:, 0] % 2).long(), x, y, count=2)
@@ -112,9 +115,10 @@ def lines_between(
     """
     rows = _right(classify, images, labels, seed)
     pairs: list[tuple[int, int]] = []
+    classes = labels.tolist()
     waiting: list[int] = []  # images of one class that have no partner yet
     for row in rows.tolist():
-        if waiting and labels[waiting[0]] != labels[row]:
+        if waiting and classes[waiting[0]] != classes[row]:
             pairs.append((waiting.pop(0), row))
         else:
             waiting.append(row)
@@ -135,7 +139,8 @@ def lines_within(
     """
     rows, partner, pairs = _right(classify, images, labels, seed), {}, []
     for row in rows.tolist():
-        label = int(labels[row])
+    classes = labels.tolist()
+        label = classes[row]
         if label in partner:
             pairs.append((partner.pop(label), row))
         else:
@@ -151,7 +156,25 @@ def lines_within(
 def _right(classify: Prediction, images: Tensor, labels: Tensor, seed: int) -> Tensor:
     """The rows of images that are classified right, in the order of the seed."""
     order = torch.randperm(len(images), generator=generator_for("lines", whole("seed", seed, 0)))
-    right = classify(images).cpu() == labels.cpu()
+    require_instance("images", images, Tensor, "data.inputs()")
+    require_instance("labels", labels, Tensor, "data.labels")
+    if not images.ndim or labels.shape != images.shape[:1]:
+        raise InputError(
+            f"labels must have shape (n,), one for each of the images (n, ...), but {tuple(labels.shape)} "
+            f"and {tuple(images.shape)} were given."
+        )
+    if not callable(classify):
+        raise InputError(
+            f"classify = {shown(classify)} cannot be called: give a function such as predicted(model)."
+        )
+    classes = classify(images)
+    if not isinstance(classes, Tensor) or classes.shape != labels.shape:
+        actual = tuple(classes.shape) if isinstance(classes, Tensor) else shown(classes)
+        raise InputError(
+            f"classify must give a class for each of {len(images)} images, (n,), but it gave {actual}: "
+            "predicted(model) takes the largest output."
+        )
+    right = classes.cpu() == labels.cpu()
     return order[right[order]]
 
 

@@ -217,9 +217,13 @@ def linear_probe(features: Tensor, labels: Tensor, penalty: float = 1.0) -> nn.L
 def with_readout(features: nn.Module, readout: nn.Module) -> nn.Sequential:
     """A classifier of two parts, whose layer `features` is the representation.
 
+    features, readout: modules (n, ...) -> (n, p) and (n, p) -> (n, classes); what is no module is refused.
+
     >>> list(dict(with_readout(nn.Flatten(), nn.Linear(4, 2)).named_children()))
     ['features', 'readout']
     """
+    require_instance("features", features, nn.Module, "resnet20()")
+    require_instance("readout", readout, nn.Module, "nn.Linear(64, 10)")
     return nn.Sequential(OrderedDict([(FEATURES, features), (READOUT, readout)]))
 
 

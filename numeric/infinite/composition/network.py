@@ -114,6 +114,8 @@ class Network:
         >>> [signal.space for signal in Network([Convolution(3), Flatten()]).signals((3, 8))]
         [(8,), (8,), ()]
         """
+        if isinstance(shape, str) or not isinstance(shape, Sequence) or not len(shape):
+            raise InputError(f"shape must be (channels, ...), such as (3, 32, 32), not {shape!r}.")
         channels, *space = (whole("shape", size) for size in shape)
         signals = walk.signals(self.layers, Signal(tuple(space), channels))
         end = signals[-1]
