@@ -201,6 +201,23 @@ def test_finite_twins_have_these_kernels(name: str) -> None:
         assert estimate.sigmas_from(1.5 * limit).max() > 4
 
 
+@pytest.mark.parametrize("parametrisation", [NTK(), Standard(64)], ids=repr)
+def test_finite_fully_connected_networks_have_these_kernels(parametrisation: object) -> None:
+    """Scales and activations differ from layer to layer, so that none can be taken for another."""
+    net = FullyConnected([relu, erf], None, (1.3, 0.7, 1.6), (0.2, 0.0, 0.4), parametrisation)
+    x, twins = signals(2, 3), [net.finite(64, seed, d=3, outputs=32) for seed in range(24)]
+    outputs = [twin(x) for twin in twins]
+    products = torch.stack([(out @ out.T / 32).detach() for out in outputs])
+    rows = [_gradients(twin, out) for twin, out in zip(twins, outputs, strict=True)]
+    tangents = torch.stack([row @ row.T for row in rows])
+    for drawn, limit in ((products, net.nngp(x)), (tangents, net.ntk(x))):
+        estimate = Estimate.of(drawn)
+        # The bias at width 64 is 2 percent; the leading order of Standard leaves out as much.
+        off = (estimate.mean - limit).abs()
+        assert (off < 4 * estimate.stderr + limit.abs() / 32).all()
+        assert estimate.sigmas_from(1.5 * limit).max() > 4
+
+
 @sweep
 @pytest.mark.parametrize("name", NETWORKS)
 def test_the_bias_of_finite_twins_falls_as_one_over_the_width(name: str) -> None:
@@ -316,6 +333,12 @@ def on(*layers: object, x: Tensor = IMAGES, **more: object) -> Tensor:
         (lambda: Network([Dense()]).finite(8, -1, shape=(3,)), "seed"),
         (lambda: Network([Dense()]).finite(8, shape=(3, 4)), "Layer 0, Dense"),
         (lambda: Network([Dense()]).finite(8, shape=(3,), outputs=0), "outputs"),
+        (lambda: Network([Dense()]).finite(8, shape=None), "shape must be"),
+        (lambda: Network([Dense()]).finite(8, shape=3), "shape must be"),
+        (lambda: Network([Dense()]).signals("33"), "shape must be"),
+        (lambda: FullyConnected(relu).finite(8, d=0), "d = 0"),
+        (lambda: FullyConnected(relu).finite(8, d=(3,)), "d = "),
+        (lambda: FullyConnected(relu).finite("wide", d=3), "width"),
         (lambda: Convolution(0), "size"),
         (lambda: Convolution(3, 0), "stride"),
         (lambda: Convolution(3, padding="SAME"), "padding"),

@@ -13,10 +13,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
 from analytic.activations.activation import Activation
 from numeric.infinite import gram
+from numeric.infinite.composition import Dense, Network
 from numeric.infinite.layers import Layer
 from numeric.infinite.parametrisation import NTK, Parametrisation
 from numeric.inputs import ArrayLike, InputError, require_instance, whole
@@ -109,6 +111,35 @@ class FullyConnected:
     def ntk(self) -> TangentKernel:
         """The tangent kernel, a Kernel: (n, d), (m, d) -> (n, m); refused where E[phi'^2] diverges."""
         return TangentKernel(self)
+
+    def finite(
+        self,
+        width: int = 512,
+        seed: int = 0,
+        *,
+        d: int,
+        outputs: int = 1,
+        dtype: torch.dtype = torch.float64,
+        device: str | torch.device = "cpu",
+    ) -> nn.Sequential:
+        """A random network of finite width, whose empirical kernels converge to `nngp` and `ntk`.
+
+        Parameters: `width` units in every hidden layer; `d` is the dimension of the points. Returned is a
+        module (n, d) -> (n, outputs), with one submodule for each layer, and parameters as the
+        parametrisation says. Refused are counts that are no whole numbers above 0.
+
+        >>> import torch
+        >>> from analytic.activations import relu
+        >>> FullyConnected(relu, 2).finite(width=64, seed=1, d=3)(torch.ones(5, 3).double()).shape
+        torch.Size([5, 1])
+        """
+        dense = [Dense(*scales) for scales in zip(self.sigma_w, self.sigma_b, strict=True)]
+        hidden = zip(dense, self.activations, strict=False)
+        layers = [*(part for pair in hidden for part in pair), dense[-1]]
+        composed = Network(layers, parametrisation=self.parametrisation)
+        return composed.finite(
+            width, seed, shape=(whole("d", d),), outputs=outputs, dtype=dtype, device=device
+        )
 
     def nngp_gradient(self, x: ArrayLike, weights: ArrayLike) -> tuple[Tensor, Tensor]:
         """d/d(sigma_w, sigma_b) of sum(weights * nngp(x)), tile by tile.
