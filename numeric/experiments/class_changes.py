@@ -57,9 +57,9 @@ class Lines:
 
     def __post_init__(self) -> None:
         whole("points", self.points, 3)
-        if self.start.shape != self.end.shape or not len(self.start):
         require_instance("start", self.start, Tensor, "images[:9]")
         require_instance("end", self.end, Tensor, "images[9:18]")
+        if self.start.shape != self.end.shape or not len(self.start):
             raise InputError(
                 f"Lines need as many starts as ends, and one at least, not {tuple(self.start.shape)} and "
                 f"{tuple(self.end.shape)}."
@@ -114,8 +114,8 @@ def lines_between(
     [0.0, 1.0, 2.0, 3.0]
     """
     rows = _right(classify, images, labels, seed)
-    pairs: list[tuple[int, int]] = []
     classes = labels.tolist()
+    pairs: list[tuple[int, int]] = []
     waiting: list[int] = []  # images of one class that have no partner yet
     for row in rows.tolist():
         if waiting and classes[waiting[0]] != classes[row]:
@@ -138,8 +138,8 @@ def lines_within(
     Arguments and refusals are those of `lines_between`.
     """
     rows, partner, pairs = _right(classify, images, labels, seed), {}, []
-    for row in rows.tolist():
     classes = labels.tolist()
+    for row in rows.tolist():
         label = classes[row]
         if label in partner:
             pairs.append((partner.pop(label), row))
@@ -155,7 +155,6 @@ def lines_within(
 
 def _right(classify: Prediction, images: Tensor, labels: Tensor, seed: int) -> Tensor:
     """The rows of images that are classified right, in the order of the seed."""
-    order = torch.randperm(len(images), generator=generator_for("lines", whole("seed", seed, 0)))
     require_instance("images", images, Tensor, "data.inputs()")
     require_instance("labels", labels, Tensor, "data.labels")
     if not images.ndim or labels.shape != images.shape[:1]:
@@ -167,6 +166,7 @@ def _right(classify: Prediction, images: Tensor, labels: Tensor, seed: int) -> T
         raise InputError(
             f"classify = {shown(classify)} cannot be called: give a function such as predicted(model)."
         )
+    order = torch.randperm(len(images), generator=generator_for("lines", whole("seed", seed, 0)))
     classes = classify(images)
     if not isinstance(classes, Tensor) or classes.shape != labels.shape:
         actual = tuple(classes.shape) if isinstance(classes, Tensor) else shown(classes)
