@@ -4,7 +4,7 @@
 const SVG = "http://www.w3.org/2000/svg";
 const SIZE = 300, LEFT = 30, BOTTOM = 24, REST = 10; // of the drawing and its margins, in its own units
 const INK = "var(--jp-ui-font-color1, #222)", FAINT = "var(--jp-border-color2, #ccc)";
-const TWICE = 400, STILL = 6; // what a double click takes at most, in ms; how far a click may slip, in pixels
+const TWICE = 400, STILL = 6; // what a double tap takes at most, in ms; how far a click may slip, in pixels
 const KEYS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };
 
 function draw(parent, name, attributes, text) {
@@ -126,11 +126,12 @@ function render({ model, el }) {
 
   function listen({ group }, k) {
     let grip = null; // pointer and handle where the drag began, so that nothing jumps
-    let last = -Infinity; // when it was pressed: the second of two clicks may hit what the first has made
+    let tapped = -Infinity; // when a finger touched it last: fingers have no double click
     group.addEventListener("pointerdown", (event) => {
       event.preventDefault();
-      if (most && event.timeStamp - last < TWICE) return remove(k);
-      last = event.timeStamp;
+      const finger = event.pointerType === "touch";
+      if (most && finger && event.timeStamp - tapped < TWICE) return remove(k);
+      if (finger) tapped = event.timeStamp;
       group.focus({ preventScroll: true });
       group.setPointerCapture(event.pointerId);
       grip = { from: pointer(event), point: model.get("value")[k] };
@@ -138,7 +139,7 @@ function render({ model, el }) {
     group.addEventListener("touchstart", (event) => event.preventDefault(), { passive: false }); // no scrolling
     group.addEventListener("pointermove", (event) => {
       if (!grip) return;
-      last = -Infinity; // a drag is no click
+      tapped = -Infinity; // a drag is no tap
       const [across, down] = pointer(event);
       const { from, point } = grip;
       move(k, [point[0] + (across - from[0]) / x.rate, point[1] + (down - from[1]) / y.rate]);
@@ -159,6 +160,12 @@ function render({ model, el }) {
 
   function clicks() {
     let pressed = null; // where on the ground
+    let clicked = null; // the handle under the first of two clicks: the second may hit what the first has made
+    svg.addEventListener("click", (event) => {
+      const hit = handles.findIndex(({ group }) => group.contains(event.target));
+      if (event.detail === 1) clicked = handles[hit];
+      if (event.detail === 2 && hit >= 0 && handles[hit] === clicked) remove(hit);
+    });
     svg.addEventListener("pointerdown", (event) => {
       pressed = event.target.closest(".pad-handle") ? null : [event.clientX, event.clientY];
     });

@@ -2,7 +2,7 @@
 
 const INK = "var(--jp-ui-font-color1, #222)", PALE = "var(--jp-ui-font-color2, #555)";
 const EDGE = "var(--jp-border-color1, #bbb)", GROUND = "var(--jp-layout-color1, #fff)";
-const PACE = 120, PAUSE = 800; // of a running slider, in ms; after which a key begins a new move
+const PACE = 120, PAUSE = 800; // of a running slider at its fastest, in ms; after which a key begins a new move
 const WAYS = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1, PageUp: 10, PageDown: -10 };
 
 function add(parent, name, attributes = {}, text = "") {
@@ -29,6 +29,21 @@ function tickPlace(ticks, value) {
   if (k < 0 || k === ticks.length - 1 || ticks[k] === value) return Math.max(k, 0);
   const share = (value - ticks[k]) / (ticks[k + 1] - ticks[k]);
   return k + (Number.isFinite(ticks[k]) && share > 0 && share < 1 ? share : 0.5);
+}
+
+// Steps one after the other, each once the picture of the one before is drawn, for a new value would make the
+// work on it stale, and not before its time. `step(k)` tells whether there was one; `end` comes after the last.
+function run(step, end) {
+  let count = 0, clock = null, due = 0;
+  const next = () => (clock ??= setTimeout(go, due - performance.now()));
+  const halt = () => (clearTimeout(clock), end());
+  function go() {
+    clock = null;
+    due = performance.now() + PACE;
+    if (!step(count++)) halt();
+  }
+  next();
+  return { next, halt };
 }
 
 function number({ model, el }) {
@@ -108,34 +123,35 @@ function number({ model, el }) {
     if (event.key === "Escape") field.value = spell(model.get("value"));
     if (event.key === "Enter") take();
   });
-  model.on("msg:custom", ({ shown }) => {
-    if (shown !== undefined && field.value === asked) field.value = spell(shown);
-    asked = null;
-    show();
-  });
-
-  let clock = null;
+  let film = null;
   if (model.get("playable")) {
-    const stop = () => {
-      clearInterval(clock);
-      clock = null;
-      play.textContent = "▶";
-      play.setAttribute("aria-label", `play ${label}`);
-    };
     const play = button(row, "▶", `play ${label}`, () => {
-      if (clock) return stop();
+      if (film) return film.halt();
       play.textContent = "❚❚";
       play.setAttribute("aria-label", `pause ${label}`);
-      if (to(model.get("value")) >= ends()[1]) move(ends()[0], false);
-      clock = setInterval(() => {
-        if (!move(after(1), true)) stop();
-      }, PACE);
+      const rewind = to(model.get("value")) >= ends()[1];
+      film = run(
+        (k) => (k === 0 && rewind ? move(ends()[0], false) : move(after(1), true)),
+        () => {
+          film = null;
+          play.textContent = "▶";
+          play.setAttribute("aria-label", `play ${label}`);
+        }
+      );
     });
     play.style.padding = "1px 5px";
   }
+  const hear = ({ shown, drawn, stopped }) => {
+    if (drawn) return film?.next();
+    if (stopped) return film?.halt();
+    if (shown !== undefined && field.value === asked) field.value = spell(shown);
+    asked = null;
+    show();
+  };
+  model.on("msg:custom", hear);
   show();
   model.on("change", show);
-  return () => (clearInterval(clock), model.off("change", show));
+  return () => (film?.halt(), model.off("msg:custom", hear), model.off("change", show));
 }
 
 // Data coordinates under a pointer that is `at` of the way along an axis.

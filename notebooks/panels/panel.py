@@ -206,6 +206,13 @@ class Panel:
             self._worker.ask(values)
         else:
             self._finish(values, self._try(values))
+            self._tell_films(drawn=True)
+
+    def _tell_films(self, **word: bool) -> None:
+        """To sliders that run: the picture is drawn, so that they may go on, or they are to stop."""
+        for widget in self.widgets.values():
+            if isinstance(widget, Number) and widget.playable:
+                widget.send(word)
 
     def _try(self, values: Values) -> Any:
         """The arrays, or the reason why there are none."""
@@ -283,6 +290,7 @@ class Panel:
             self.reset()
         if "stop" in content and self._worker:
             self._worker.stop()
+            self._tell_films(stopped=True)
             self._say("Stopped: the picture shows the setting before.")
         if "point" in content and self._look.point:
             self.drag(content["point"], bool(content.get("moving")))
@@ -346,6 +354,7 @@ class Panel:
 
     def _rest(self) -> None:
         self.picture.busy = False
+        self._tell_films(drawn=True)
 
 
 def _plain(title: str) -> str:

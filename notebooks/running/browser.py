@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +24,8 @@ from notebooks.panels.style import FIGURES
 from notebooks.running import forked_kernels
 from notebooks.running.lab import ROOT, arguments, free_port
 
+PATIENCE = 60_000  # ms: what any one step may take on a slow machine that others use too
+AT_REST = 4  # equal readings, 100 ms apart
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = (
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
@@ -99,7 +101,7 @@ class LabPage:
     def notebook(self, path: str) -> Iterator[LabPage]:
         """A notebook with a kernel of its own; it is saved and closed at the end."""
         self.page.evaluate(OPEN, path)
-        self.page.wait_for_selector(".jp-NotebookPanel .jp-Cell", timeout=60_000)
+        self.page.wait_for_selector(".jp-NotebookPanel .jp-Cell")
         try:
             yield self
         finally:
@@ -116,21 +118,40 @@ class LabPage:
 
     def wait_for_change(self, before: str) -> None:
         """Until the picture is another one than before."""
-        self.page.wait_for_function(f"(b) => ({PICTURE})() !== b", arg=before, timeout=20_000)
+        self.page.wait_for_function(f"(b) => ({PICTURE})() !== b", arg=before)
 
     def numbers(self) -> str:
         return self.page.locator("code.panel-numbers").first.inner_text()
 
     def shows(self, numbers: str) -> bool:
-        """Whether the line of numbers shows this text, now or within twenty seconds."""
-        from playwright.sync_api import TimeoutError
-
+        """Whether the line of numbers shows this text, now or soon."""
         says = "(text) => document.querySelector('code.panel-numbers')?.innerText === text"
-        try:
-            self.page.wait_for_function(says, arg=numbers, timeout=20_000)
-        except TimeoutError:
-            return False
+        return self.holds(lambda: self.page.evaluate(says, numbers))
+
+    def holds(self, condition: Callable[[], bool]) -> bool:
+        """Whether something holds, now or soon: what a kernel sends reaches the page piece by piece."""
+        end = time.monotonic() + PATIENCE / 1000
+        while not condition():
+            if time.monotonic() > end:
+                return False
+            self.page.wait_for_timeout(50)
         return True
+
+    def steady(self, read: Callable[[], Any]) -> Any:
+        """What is read once it has come to rest, such as a box that formulas above it may still move."""
+        readings = [read()]
+        end = time.monotonic() + PATIENCE / 1000
+        while len(readings) < AT_REST or len({repr(one) for one in readings[-AT_REST:]}) > 1:
+            if time.monotonic() > end:
+                raise RuntimeError(f"It does not come to rest: {readings[-AT_REST:]}.")
+            self.page.wait_for_timeout(100)
+            readings.append(read())
+        return readings[-1]
+
+    def box(self, locator: Any) -> dict[str, float]:
+        """Where something is on the screen once nothing moves it any more."""
+        locator.scroll_into_view_if_needed()
+        return self.steady(locator.bounding_box)
 
     def slider(self, position: int) -> Any:
         """The handle of a visible slider, counted from the left."""
@@ -191,10 +212,11 @@ def open_browser(scratch: Path, root: Path | None = None) -> Iterator[LabPage]:
                 executable_path=chromium(), headless=True, args=list(FLAGS)
             )
             view = browser.new_page(viewport={"width": 1400, "height": 1000})
+            view.set_default_timeout(PATIENCE)
             page = LabPage(view, url, root)
             page.watch()
             view.goto(f"{url}/lab?token={token}&reset")
-            view.wait_for_function("() => window.jupyterapp?.started", timeout=60_000)
+            view.wait_for_function("() => window.jupyterapp?.started")
             view.evaluate("() => window.jupyterapp.started")
             yield page
             browser.close()

@@ -21,9 +21,9 @@ def expected(*first: float) -> str:
 
 def way(notebook: LabPage, handle: int, by: Sequence[float]) -> list[tuple[float, float]]:
     """Points on the screen from a handle to elsewhere, `by` so much in units of the data."""
-    box = notebook.page.locator(".pad-handle circle").nth(handle).bounding_box()
+    scale = notebook.box(notebook.page.locator("svg.pad rect"))["width"] / 4  # from -2 to 2
+    box = notebook.box(notebook.page.locator(".pad-handle circle").nth(handle))
     x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
-    scale = notebook.page.locator("svg.pad rect").bounding_box()["width"] / 4  # from -2 to 2
     return [(x + by[0] * scale * k / 8, y - by[1] * scale * k / 8) for k in range(9)]
 
 
@@ -50,7 +50,6 @@ def swipe(notebook: LabPage, handle: int, by: Sequence[float]) -> None:
 
 def drag_weights(notebook: LabPage) -> None:
     """From where the panel of notebook 06 starts, and back to it."""
-    notebook.page.locator("img.widget-image").scroll_into_view_if_needed()
     notebook.page.get_by_role("button", name="reset").click()
     assert notebook.shows(expected(1.0, 0.0))
     before = notebook.picture()
@@ -64,14 +63,14 @@ def drag_weights(notebook: LabPage) -> None:
     assert notebook.shows(expected(0.55, 0.5))
     drag(notebook, 0, (9.0, 0.0))  # beyond the edge
     assert notebook.shows(expected(2.0, 0.5))
-    assert handle.get_attribute("aria-valuetext") == "2.00, 0.50"
+    assert notebook.holds(lambda: handle.get_attribute("aria-valuetext") == "2.00, 0.50")
 
     swipe(notebook, 0, (-0.5, 0.5))
     assert notebook.shows(expected(1.5, 1.0))
 
     notebook.page.get_by_role("button", name="reset").click()
     assert notebook.shows(expected(1.0, 0.0))
-    assert handle.get_attribute("aria-valuetext") == "1.00, 0.00"
+    assert notebook.holds(lambda: handle.get_attribute("aria-valuetext") == "1.00, 0.00")
 
 
 def click_points_together(notebook: LabPage) -> None:
@@ -79,17 +78,16 @@ def click_points_together(notebook: LabPage) -> None:
     page = notebook.page
     page.get_by_role("button", name="reset").click()
     notebook.choose("your points")
-    page.wait_for_selector(".pad-handle", timeout=60_000)
+    page.wait_for_selector(".pad-handle")
 
     def screen(x: float, y: float) -> tuple[float, float]:
-        frame = page.locator("svg.pad rect").bounding_box()
+        frame = notebook.box(page.locator("svg.pad rect"))
         unit = frame["width"] / 3, frame["height"] / 3  # from -1.5 to 1.5
         return frame["x"] + (1.5 + x) * unit[0], frame["y"] + (1.5 - y) * unit[1]
 
     def has(count: int, right: str) -> bool:
-        shown = "(text) => document.querySelector('code.panel-numbers').innerText.includes(text)"
-        page.wait_for_function(shown, arg=right, timeout=60_000)
-        return page.locator(".pad-handle").count() == count
+        handles = page.locator(".pad-handle")
+        return notebook.holds(lambda: right in notebook.numbers() and handles.count() == count)
 
     def press(button: str) -> None:
         """By key: a picture that is decoded between mouse down and mouse up moves what is below it."""
@@ -104,7 +102,8 @@ def click_points_together(notebook: LabPage) -> None:
     assert has(2, "2 of 2 right")
     page.mouse.click(*screen(0.5, -1.0))
     assert has(3, "3 of 3 right")
-    texts = [handle.get_attribute("aria-valuetext") for handle in page.locator(".pad-handle").all()]
+    places = "handles => handles.map((one) => one.getAttribute('aria-valuetext'))"
+    texts = page.locator(".pad-handle").evaluate_all(places)
     assert texts == ["-0.50, 0.25", "0.50, 0.25", "0.50, -1.00"]
     page.mouse.dblclick(*screen(0.5, 0.25))
     assert has(2, "2 of 2 right")

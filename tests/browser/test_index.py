@@ -13,7 +13,7 @@ LOADED = """count => {
 
 def test_the_index_opens_with_its_gallery(lab: LabPage, tmp_path: Path) -> None:
     with lab.notebook("00_index.py"):
-        lab.page.wait_for_function(LOADED, arg=len(runner.find(())) - 1, timeout=60_000)
+        lab.page.wait_for_function(LOADED, arg=len(runner.find(())) - 1)
         lab.page.screenshot(path=tmp_path / "index.png")
         assert lab.page.get_by_text("What geometry does a wide random network").count()
         assert not lab.page.locator(".jp-OutputArea-child").count()  # nothing has run
@@ -23,6 +23,6 @@ def test_a_module_opens_in_the_editor(lab: LabPage) -> None:
     lab.page.evaluate(
         "async () => void (await window.jupyterapp.commands.execute('docmanager:open', {path: 'module.py'}))"
     )
-    lab.page.wait_for_selector(".jp-FileEditor", timeout=60_000)
+    lab.page.wait_for_selector(".jp-FileEditor")
     assert not lab.page.locator(".jp-NotebookPanel").count()
     lab.page.evaluate("() => window.jupyterapp.shell.currentWidget.dispose()")

@@ -3,14 +3,13 @@
 import math
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
 import jupytext
 import pytest
 from dragging import click_points_together, drag_weights
 from papermill.parameterize import parameterize_notebook
-from playwright.sync_api import TimeoutError
 
 from notebooks.panels.controls import Choice, Slider
 from notebooks.running import runner
@@ -22,6 +21,12 @@ READ = """panel => [
   [...panel.querySelectorAll('.panel-range')].map((range) => range.dataset.value),
   [...panel.querySelectorAll('.widget-dropdown select')].map((menu) => menu.value),
 ]"""
+# Remembers what the pictures are of that a panel shows from now on.
+WATCH = """panel => {
+  const image = panel.querySelector('img.panel-picture'), filter = {attributeFilter: ['alt']};
+  panel.seen = new Set();
+  new MutationObserver(() => panel.seen.add(image.alt)).observe(image, filter);
+}"""
 BY_NUMBER = {path.stem[:2]: path for path in SOURCES}
 ELSEWHERE = {  # what -p gives
     "03": {"activation": "gaussian", "depth": 5, "sigma": 2.25, "zeta": 0.75, "xi": 0.5, "d": 3},
@@ -42,7 +47,19 @@ class PanelOnPage:
     def sliders(self) -> list[Slider]:
         """Those that matter now."""
         sliders = [one for one in self.panel.controls if isinstance(one, Slider)]
-        return [one for one in sliders if self.range(one).is_visible()]
+        values = self.values()
+        matter = [one for one in sliders if self.panel.look.relevant(one.name, values)]
+        shown = lambda: [one for one in sliders if self.range(one).is_visible()]  # noqa: E731
+        self.until(lambda: shown() == matter, f"sliders {[one.name for one in matter]}")
+        return matter
+
+    def wait_until_whole(self) -> None:
+        """Until all its controls and its numbers are there: widgets load one by one."""
+        count = [
+            sum(isinstance(one, kind) for one in self.panel.controls) for kind in (Slider, Choice)
+        ]
+        self.until(lambda: list(map(len, self.scope.evaluate(READ))) == count, f"{count} controls")
+        self.check()
 
     def values(self) -> dict[str, Any]:
         """Of all controls, as the page has them."""
@@ -60,21 +77,22 @@ class PanelOnPage:
     def picture(self) -> str | None:
         return self.scope.locator("img.panel-picture").get_attribute("src")
 
+    def shown(self) -> str | None:
+        """What the picture is of, which a page of another width does not change."""
+        return self.scope.locator("img.panel-picture").get_attribute("alt")
+
     def numbers(self) -> str:
         return self.scope.locator("code.panel-numbers").inner_text()
 
     def check(self) -> None:
-        """The line of numbers is that of the controls, once it is computed."""
+        """The line of numbers is that of the controls, once it is computed, and no message stands there."""
         expected = self.panel.caption(**self.values()).numbers
         self.until(lambda: _alike(self.numbers(), expected), expected)
-        assert self.scope.locator(".panel-message").is_hidden()
+        self.scope.locator(".panel-message").wait_for(state="hidden")
 
     def until(self, holds: Callable[[], bool], what: str) -> None:
-        for _ in range(400):
-            if holds():
-                return
-            self.lab.page.wait_for_timeout(50)
-        raise AssertionError(f"{what} was waited for in vain; the page shows {self.numbers()}")
+        said = self.lab.holds(holds) or self.scope.inner_text()
+        assert said is True, f"{what} was waited for in vain; the page shows {said}"
 
     @contextmanager
     def changes(self, control: Slider) -> Iterator[None]:
@@ -92,8 +110,7 @@ class PanelOnPage:
     def by_drag(self, control: Slider) -> None:
         handle, mouse = self.range(control), self.lab.page.mouse
         with self.changes(control):
-            handle.scroll_into_view_if_needed()
-            box = handle.bounding_box()
+            box = self.lab.box(handle)
             middle = box["y"] + box["height"] / 2
             share = float(handle.evaluate("e => (e.value - e.min) / (e.max - e.min)"))
             # Where a slider has three stops, both ways end at another one.
@@ -110,7 +127,7 @@ class PanelOnPage:
         with self.changes(control):
             field.fill(f"{value:g}")
             field.press("Enter")
-        assert self.values()[control.name] == value  # as typed
+        self.until(lambda: self.values()[control.name] == value, f"{value}, as typed")
         assert control.accept(field.input_value().replace("∞", "inf")) == value
 
 
@@ -148,13 +165,12 @@ def play_alone(lab: LabPage, number: str) -> Iterator[list[PanelOnPage]]:
     panels, before = twins(runner.read(path)), (lab.folder / path.name).read_bytes()
     with lab.notebook(path.name):
         lab.run("play")
-        lab.page.wait_for_function(
-            "count => document.querySelectorAll('img.panel-picture[src]').length === count",
-            arg=len(panels), timeout=60_000,
-        )  # fmt: skip
+        shown = [PanelOnPage(lab, panel, k) for k, panel in enumerate(panels)]
+        for panel in shown:
+            panel.wait_until_whole()
         cell = lab.page.locator(".jp-CodeCell").filter(has=lab.page.locator(".panel"))
-        assert cell.locator(".jp-InputPlaceholder").is_visible()  # its code is folded
-        yield [PanelOnPage(lab, panel, k) for k, panel in enumerate(panels)]
+        cell.locator(".jp-InputPlaceholder").wait_for()  # its code is folded
+        yield shown
     assert (lab.folder / path.name).read_bytes() == before  # no trace of having run
 
 
@@ -190,34 +206,35 @@ def test_every_slider_follows_every_kind_of_move(lab: LabPage, number: str) -> N
 
 
 def check_play_button(panel: PanelOnPage, control: Slider | None = None) -> None:
-    """A press lets a slider run, another one stops it."""
+    """A press lets a slider run, and pictures with it, not only at its end; another press stops it."""
     control = control or next(one for one in panel.sliders() if one.play)
     panel.range(control).press("Home")
-    first = panel.values()[control.name]
-    panel.scope.get_by_role("button", name=f"play {control.title}").click()
-    panel.until(lambda: panel.values()[control.name] > first, f"{control.name} that runs")
+    panel.check()
+    play = panel.scope.get_by_role("button", name=f"play {control.title}")
     pause = panel.scope.get_by_role("button", name=f"pause {control.title}")
-    with suppress(
-        TimeoutError
-    ):  # at its end it has stopped by itself, and there is nothing to press
-        pause.click(timeout=1_000)
-    panel.scope.get_by_role("button", name=f"play {control.title}").wait_for()
+    panel.scope.evaluate(WATCH)
+    play.click()
+    panel.until(lambda: panel.scope.evaluate("panel => panel.seen.size") >= 2, "a second picture")
+    if pause.count():  # where pictures are quick and steps are few it may have come to its end
+        pause.click()
+    play.wait_for()
     stopped = panel.values()[control.name]
     panel.lab.page.wait_for_timeout(300)
     assert panel.values()[control.name] == stopped
+    panel.check()
 
 
 def check_point(panel: PanelOnPage) -> None:
     """The point of the phase diagram goes where it is dragged, and its sliders with it."""
+    panel.check()
     image, mouse = panel.scope.locator("img.panel-picture"), panel.lab.page.mouse
-    image.scroll_into_view_if_needed()
-    box = image.bounding_box()
+    box = panel.lab.box(image)
     start = (box["x"] + box["width"] * 0.75, box["y"] + box["height"] * 0.5)  # on the third axes
-    before = panel.picture()
+    before = panel.shown()
     mouse.move(*start)
     mouse.down()
     mouse.move(start[0] + 10, start[1] - 20)
-    text = panel.scope.locator(".panel-reading").inner_text()
+    text = panel.lab.steady(panel.scope.locator(".panel-reading").inner_text)
     mouse.up()
     x, y = map(float, re.fullmatch(r"x = (\S+)\s+y = (\S+)", text).groups())
 
@@ -228,18 +245,19 @@ def check_point(panel: PanelOnPage) -> None:
 
     panel.until(arrived, f"zeta = {x}, sigma = {y}")
     panel.check()
-    panel.until(lambda: panel.picture() != before, "another picture")
+    panel.until(lambda: panel.shown() != before, "a picture of another place")
 
 
 def check_stop(panel: PanelOnPage) -> None:
-    """A long computation is given up: the picture before stays, and the panel says so."""
-    picture = panel.picture()
+    """A long computation is given up: the picture still shows the setting before, and the panel says so."""
+    panel.check()
+    before = panel.shown()
     field = panel.scope.get_by_label("n, width, typed")
     field.fill("1000")
     field.press("Enter")
     panel.scope.get_by_role("button", name="stop").click()  # waits until there is something to stop
-    panel.scope.locator(".panel-message").filter(has_text="Stopped").wait_for(timeout=20_000)
-    assert panel.picture() == picture
+    panel.scope.locator(".panel-message").filter(has_text="Stopped").wait_for()
+    assert panel.shown() == before
 
 
 @pytest.mark.parametrize("number", [pytest.param("03", marks=pytest.mark.sweep), "09"])
@@ -259,5 +277,5 @@ def test_parameters_arrive_in_the_sliders(lab: LabPage, number: str) -> None:
     with lab.notebook(name):
         lab.run("parameters", "injected-parameters", "play")
         page = PanelOnPage(lab, panel)
+        page.wait_until_whole()
         assert page.values() == given
-        page.check()
