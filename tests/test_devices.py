@@ -6,10 +6,8 @@ problem. The rest of `numeric` is in `test_devices_training`.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,6 +21,7 @@ from analytic.activations.activation import activation
 from analytic.expressions.symbols import z
 from device_checks import F64, Call, Device, check, network, normal
 from numeric import geodesics, geometry, infinite
+from numeric.experiments import autodiff_curvature
 from numeric.infinite.finite_width import FiniteNetwork
 from numeric.kernels.spectrum import GramSpectrum
 from numeric.models import ResNet
@@ -72,7 +71,13 @@ COMPOSED = {
         A.erf,
     ],
     "p4": [infinite.Lift(infinite.groups.p4, infinite.Window(3)), infinite.LayerNorm(), A.relu],
-    "group": [infinite.Lift(infinite.groups.torus(4), [0, 1, 5]), A.relu, infinite.Dropout(0.2)],
+    "group": [
+        infinite.Lift(infinite.groups.torus(4), [0, 1, 5]),
+        A.relu,
+        infinite.GroupConvolution([0, 1]),
+        infinite.Residual([A.relu, infinite.GroupConvolution([0, 4])], []),
+        infinite.Dropout(0.2),
+    ],
 }
 
 
@@ -116,6 +121,40 @@ def group_average(device: Device, n: int) -> Tensor:
     return kernel(normal(device, 2 * n, 1, 4, 4))
 
 
+def moved(device: Device, n: int) -> Any:
+    """Groups and grids of rotations are tables of the host, and act where signals are."""
+    x, shifts = normal(device, 2 * n, 1, 4), infinite.groups.Action(infinite.groups.cyclic(4))
+    turns, nodes = infinite.spheres.Rotations.random(3), infinite.spheres.SphereGrid(3)
+    flat = infinite.Network([infinite.GlobalPool(), infinite.Dense(), A.erf, infinite.Dense()]).nngp
+    infinite.assert_invariant(flat, shifts, x)
+    values = nodes.values(x)
+    signals = infinite.spheres.charges_on_a_sphere(
+        2 * n, charges=2, band_limit=2, device=device
+    ).signals
+    unit = normal(device, 3 * n, 3)
+    unit = unit / unit.norm(dim=1, keepdim=True)
+    return (
+        infinite.groups.orbit(shifts, x),
+        turns.orbit(x),
+        values,
+        nodes.coefficients(values),
+        signals,
+        (
+            infinite.spheres.RotationGrid(2).mean(normal(device, 32, n)),
+            infinite.spheres.harmonics(unit, 3).to(device),
+        ),
+    )
+
+
+def standard(device: Device, n: int) -> Any:
+    """Tangent kernels of the standard parametrisation, of centred networks trained from 0."""
+    kind = {"parametrisation": infinite.Standard(64)}
+    net, x = infinite.FullyConnected(A.relu, 1, 1.4, 0.2, **kind), normal(device, 5 * n, 3)
+    y, new = normal(device, 5 * n, seed=1), normal(device, 4 * n, 3, seed=2)
+    result = infinite.gradient_flow(net, x, y, new, ridge=0.1, initial=infinite.ZeroInitial())
+    return net.ntk(x), result.mean
+
+
 def predicted(predict: Callable[..., Any], device: Device, n: int) -> Any:
     net, x = infinite.FullyConnected(A.relu, 1, 1.4, 0.2), normal(device, 5 * n, 3)
     result = predict(net, x, normal(device, 5 * n, 2, seed=1), normal(device, 4 * n, 3, seed=2))
@@ -149,6 +188,8 @@ INFINITE: dict[str, Call] = {
     "Network, sphere": spherical,
     "Network, sphere, finite": spherical_twin,
     "Averaged": group_average,
+    "orbits, grids": moved,
+    "Standard, ZeroInitial": standard,
     "gradient_flow": partial(predicted, infinite.gradient_flow),
     "gradient_flow, early": partial(predicted, partial(infinite.gradient_flow, t=2.0, ridge=0.1)),
     "posterior": partial(predicted, partial(infinite.posterior, noise=0.3)),
@@ -209,6 +250,18 @@ def resnet(device: Device, n: int) -> Tensor:
         return net.eval()(normal(device, n, 3, 8, 8))
 
 
+def five_ways(device: Device, n: int) -> Any:
+    """Exact values are for the host, point by point."""
+    net = ShallowNetwork(A.erf, normal(device, 4, 2), normal(device, 4, seed=1))
+    result = autodiff_curvature.compare(net, normal(device, n, 2, seed=2), digits=20)
+    return result.exact, result.printed, result.closed, result.gauss
+
+
+def nested(device: Device, n: int) -> Tensor:
+    """Differentiation three times loses digits, so that both contractions agree to fewer."""
+    return autodiff_curvature.ricci_by_nesting(hidden(device), normal(device, 3 * n, 2) / 2)
+
+
 ONE = geodesics.Search(starts=1)
 GEOMETRY: dict[str, Call] = {
     **{
@@ -223,6 +276,8 @@ GEOMETRY: dict[str, Call] = {
     },
     "ricci_estimate, wavy": partial(measured, partial(geometry.ricci_estimate, probes=4), wavy),
     "ShallowNetwork": shallow,
+    "autodiff_curvature.compare": five_ways,
+    "ricci_by_nesting": nested,
     "FiniteNetwork": finite,
     "ResNet": resnet,
 }
@@ -240,6 +295,14 @@ def joined(device: Device, n: int) -> Any:
     p, q = normal(device, 2, 2) / 9
     path = geodesics.between(hidden(device), p, q, search=ONE)
     return path.length, path.log, path.at([0.3] * n)
+
+
+def all_joined(device: Device, n: int) -> Any:
+    p, q = normal(device, 2, 2) / 9
+    paths = geodesics.several(hidden(device), p, q, search=ONE)
+    return [path.at([0.3] * n) for path in paths], geodesics.distance(
+        hidden(device), p, q, search=ONE
+    )
 
 
 def relaxed(device: Device, n: int) -> Any:
@@ -266,7 +329,8 @@ def averaged(device: Device, n: int) -> Any:
 
 
 GEODESICS: dict[str, Call] = {
-    "between": joined, "distances": apart, "relax": relaxed, "shoot": shot, "mean": averaged,
+    "between": joined, "several, distance": all_joined, "distances": apart, "relax": relaxed,
+    "shoot": shot, "mean": averaged,
 }  # fmt: skip
 
 
@@ -281,47 +345,3 @@ def test_calls_run_where_their_inputs_are(name: str, device: Device) -> None:
         drawn=name in ("FiniteNetwork", "Network, finite", "Network, sphere, finite"),
         solver=name in GEODESICS,
     )
-
-
-# Modules whose tensors are numbers of the host: tables, times, tasks, indices, what SciPy returns.
-ON_HOST = {
-    "data/digits.py", "data/images.py", "estimate.py", "experiments/bayes/dataset.py",
-    "experiments/class_changes.py", "experiments/decision_boundaries/curves.py",
-    "experiments/decision_boundaries/tasks.py", "experiments/deep_width/bias.py",
-    "experiments/images/command.py", "experiments/images/interpolation.py",
-    "experiments/images/network_fields.py", "experiments/knots.py", "experiments/width.py",
-    "geometry/gauss_equation.py", "infinite/groups/action.py", "infinite/groups/constructions.py",
-    "infinite/groups/group.py", "infinite/groups/laws.py", "infinite/groups/pixels.py",
-    "infinite/spheres/charges.py", "infinite/spheres/harmonics.py", "infinite/spheres/molecules.py",
-    "infinite/spheres/rotations.py", "infinite/spheres/wigner.py", "inputs.py", "learned/amari_wu.py",
-    "learned/two_views.py", "models/memory.py", "relu_dynamics/descent.py",
-    "relu_dynamics/mean_field.py", "relu_dynamics/readout.py", "relu_dynamics/record.py",
-    "runs/training.py", "splines/natural.py",
-}  # fmt: skip
-FACTORIES = {
-    "arange", "as_tensor", "empty", "eye", "from_numpy", "full", "linspace", "logspace", "ones", "rand",
-    "randint", "randn", "randperm", "tensor", "tril_indices", "triu_indices", "zeros",
-}  # fmt: skip
-
-
-def test_tensors_are_made_on_a_device_that_is_named() -> None:
-    """Or moved there at once, by `.to`: branches too that no call above takes."""
-    room, astray = Path(infinite.__file__).parents[1], []
-    for path in room.rglob("*.py"):
-        place = str(path.relative_to(room))
-        if place not in ON_HOST and "sliding" not in place:
-            astray += [f"{place}:{line}" for line in _without_device(ast.parse(path.read_text()))]
-    assert not astray
-
-
-def _without_device(tree: ast.AST, moved: bool = False) -> list[int]:
-    """Lines of factory calls without `device`, in trees that are not moved as a whole."""
-    if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Attribute):
-        moved = moved or tree.func.attr == "to"
-    lines = []
-    match tree:
-        case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr=name), keywords=words):
-            named = {word.arg for word in words} & {"device", None}  # None is of **kind
-            if name in FACTORIES and not named and not moved:
-                lines.append(tree.lineno)
-    return lines + [n for part in ast.iter_child_nodes(tree) for n in _without_device(part, moved)]

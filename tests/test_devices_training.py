@@ -22,15 +22,15 @@ from analytic.splines import INITIALISATIONS
 from device_checks import CPU, F64, Call, Device, check, named, network, normal
 from numeric import infinite, learned, path_kernel, tangents
 from numeric.experiments import decision_boundaries
-from numeric.experiments.bayes import PosteriorVolume, Problem
+from numeric.experiments.bayes import PosteriorVolume, Problem, at_infinite_width
 from numeric.experiments.deep_width import KernelSweep
 from numeric.experiments.knots import Gathering, clustering
-from numeric.experiments.random_features import FeatureSweep, RandomFeatures
+from numeric.experiments.random_features import DenseInterpolant, FeatureSweep, RandomFeatures
 from numeric.experiments.width import WidthSweep
 from numeric.kernels import FunctionKernel
 from numeric.relu_dynamics import Descent, Flow, MeanField, Neurons, variation
 from numeric.runs import train
-from numeric.splines import SplineInterpolant
+from numeric.splines import SplineInterpolant, SplineKernel
 
 # Learned kernels and splines: points grow, and the iterations of the feature machine.
 
@@ -68,6 +68,12 @@ def spline(device: Device, n: int) -> Any:
     return fitted.norm, fitted.predict(new).tolist()
 
 
+def spline_kernel(device: Device, n: int) -> Any:
+    kernel = SplineKernel(INITIALISATIONS["uniform"], {"A": 1.0, "B": 1.0}, readout=0.5)
+    x, y = normal(device, 4 * n, 1), normal(device, 3, 1, seed=1)
+    return kernel(x, y), kernel.diagonal(x)
+
+
 def tangent(device: Device, n: int) -> Any:
     """A convolution, an embedding, norms and a parameter without a rule; x and y grow."""
     net = Tokens().to(device)
@@ -77,6 +83,12 @@ def tangent(device: Device, n: int) -> Any:
     found = tangents.gradients(net, x, modules=("line", "read"))
     directions = {name: value[0] for name, value in found.dense().items()}
     return grams, found.along(directions), found.sum(), found.squares()
+
+
+def empirical(device: Device, n: int) -> Any:
+    kernel = tangents.EmpiricalNTK(network(device, 2, 5, 3))
+    x, y = normal(device, 3 * n, 2), normal(device, 2, 2, seed=1)
+    return kernel(x, y), kernel.diagonal(x)
 
 
 class Tokens(nn.Module):
@@ -97,6 +109,7 @@ LEARNED: dict[str, Call] = {
     "tangents": tangent,
     "FeatureMachine": machine, "AmariWuClassifier": classifier,
     "SelfSupervisedKernel": self_supervised, "SplineInterpolant": spline,
+    "SplineKernel": spline_kernel, "EmpiricalNTK": empirical,
     "Mahalanobis, distance": partial(mahalanobis, learned.SmoothedLaplace(2.0, 0.5)),
     "Mahalanobis, product": partial(mahalanobis, learned.Polynomial(2)),
     "Mahalanobis, function": partial(mahalanobis, FunctionKernel(lambda x, y: (x @ y.T / 9).exp())),
@@ -197,9 +210,9 @@ def influences(device: Device, n: int) -> Any:
     return path_kernel.influence(run, normal(device, 3 * n, 2, seed=2), progress=False)
 
 
-def attributed(make: Any, device: Device, n: int) -> Any:
+def attributed(make: Any, device: Device, n: int, **kind: Any) -> Any:
     """Copies to the host are of sizes and of where refinement stops, which points do not add to."""
-    kernel = path_kernel.ExactPathKernel(recorded(make, device, n), progress=False)
+    kernel = path_kernel.ExactPathKernel(recorded(make, device, n), progress=False, **kind)
     x = normal(device, 3, 2, seed=2).repeat(n, 1)
     top = kernel.top(x, 2)
     return (
@@ -224,7 +237,10 @@ def path_uses(device: Device, n: int) -> Any:
     x = normal(device, 2, 2, seed=2).repeat(n, 1)
     found = path_kernel.posterior(kernel, x, jitter=0.1)
     line = path_kernel.interpolation(run, (x, run.y[:2].repeat(n)), count=3)
+    machine = path_kernel.support_vectors(kernel)
     return (
+        (machine.decide(x), machine.predict(x), machine.coefficients),
+        (path_kernel.TwoCopyKernel(kernel)(torch.cat([x, x[:, :1] * 0], 1)),),
         (found.mean, found.std, found.softmax(5, seed=0).spread),
         (line.slopes, line.loss, line.norm, line.accuracy(run.y[:2].repeat(n))),
         path_kernel.tangent_defects(run, x),
@@ -241,6 +257,12 @@ DYNAMICS: dict[str, Call] = {
     "ExactPathKernel": partial(attributed, partial(torch.optim.SGD, lr=0.5, weight_decay=0.1)),
     "ExactPathKernel, AdamW": partial(attributed, partial(torch.optim.AdamW, lr=0.1)),
     "ExactPathKernel.gram": path_gram, "uses of path kernels": path_uses,
+    "SGDW, LeftRiemann": partial(
+        attributed, partial(path_kernel.SGDW, lr=0.5, decay=0.1), quadrature=path_kernel.LeftRiemann(3)
+    ),
+    "Leapfrog, GaussLegendre": partial(
+        attributed, partial(path_kernel.Leapfrog, lr=0.1), quadrature=path_kernel.GaussLegendre(1e-9)
+    ),
 }  # fmt: skip
 
 
@@ -267,6 +289,13 @@ def features(device: Device, n: int) -> Any:
     return units.kernel(x), fitted.predict(x), fitted.norm, run.predict(x), run.losses
 
 
+def interpolant(device: Device, n: int) -> Any:
+    """It is solved on the host, whatever its points are on."""
+    law, (x, y) = INITIALISATIONS["uniform"], samples(device)
+    exact = DenseInterpolant(law, {"A": 1.0, "B": 1.0}, x, y)
+    return exact.norm, exact.predict(samples(device)[0].repeat(n))
+
+
 def feature_sweep(device: Device, n: int) -> Any:
     law, values = INITIALISATIONS["uniform"], {"A": 1.0, "B": 1.0}
     data = [part.tolist() for part in samples(CPU)]
@@ -278,7 +307,9 @@ def feature_sweep(device: Device, n: int) -> Any:
 def posterior_volume(device: Device, n: int) -> Any:
     problem = Problem.one_example(A.monomial(2), 2, 0.3, 2.0)
     result = PosteriorVolume(problem, 30, 200 * n, device=named(device)).run(progress=False)
-    return result.coefficients, problem.sampled(50 * n, device=named(device))
+    wide = PosteriorVolume(problem, 60, 200, device=named(device), seed=1).run(progress=False)
+    limit = at_infinite_width(result, wide)
+    return result.coefficients, problem.sampled(50 * n, device=named(device)), limit
 
 
 def hypothesis(device: Device, n: int) -> Any:
@@ -297,16 +328,35 @@ def geometry_map(device: Device, n: int) -> Any:
     return result.log_volume, result.ricci, result.margin, result.boundary
 
 
+def maps_of_run(device: Device, n: int) -> Any:
+    data = normal(CPU, 7, 2), (normal(CPU, 7, seed=1) > 0).long()
+    kind = {"steps": 2, "device": named(device), "progress": False}
+    net = decision_boundaries.perceptron(4)
+    run = train(net, F.cross_entropy, data, partial(torch.optim.SGD, lr=0.1), **kind)
+    lattice = decision_boundaries.Lattice(1.5, 3 * n, device=device)
+    maps = decision_boundaries.geometry_maps(run, lattice, progress=False)
+    return {step: one.log_volume for step, one in maps.items()}
+
+
 EXPERIMENTS: dict[str, Call] = {
     "WidthSweep": widths, "KernelSweep": kernels, "RandomFeatures": features,
     "FeatureSweep": feature_sweep, "PosteriorVolume": posterior_volume, "Hypothesis": hypothesis,
-    "decision_boundaries.geometry_map": geometry_map,
+    "decision_boundaries.geometry_map": geometry_map, "geometry_maps": maps_of_run,
+    "DenseInterpolant": interpolant,
 }  # fmt: skip
 
 
 CALLS = LEARNED | DYNAMICS | EXPERIMENTS
 # Results that are tables for the host: losses, estimates over draws.
-HOST = {"Gathering", "train", "train, resumed", "KernelSweep", "FeatureSweep", "PosteriorVolume"}
+HOST = {
+    "Gathering",
+    "train",
+    "train, resumed",
+    "KernelSweep",
+    "FeatureSweep",
+    "PosteriorVolume",
+    "DenseInterpolant",
+}
 # What the device itself draws: another accelerator has another stream.
 DRAWN = {"WidthSweep", "KernelSweep", "PosteriorVolume"}
 GROWS = {

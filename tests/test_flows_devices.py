@@ -81,6 +81,8 @@ CALLS: dict[str, Call] = {
     "follow": follow, "slide, euler": kinked, "collapse": collapse,
     "descend, GaussNewton": partial(descend, flows.GaussNewton()),
     "descend, NaturalGradient": partial(descend, flows.NaturalGradient()),
+    "descend, LevenbergMarquardt": partial(descend, flows.LevenbergMarquardt()),
+    "descend, GradientDescent": partial(descend, flows.GradientDescent(0.1)),
 }  # fmt: skip
 
 

@@ -45,7 +45,7 @@ FOURTH = {"uniform": 4 / 3, "gaussian": 2}  # E[r^4] / E[r^2]^2, where lengths r
 
 @dataclass(frozen=True, eq=False)
 class DenseInterpolant:
-    """The interpolant of least norm in the kernel's space, (24), for few points: O(n^3), float64.
+    """The interpolant of least norm in the kernel's space, (24), for few points: O(n^3), float64 on the host.
 
     x, y: samples, (n,) each, two at least. Refused are points that the kernel does not tell apart.
 
