@@ -1,11 +1,16 @@
-"""Runs every benchmark, prints its ratios, and writes them to BENCHMARKS.md with the machine."""
+"""Measures, prints ratios, and writes them to BENCHMARKS.md with the machine: `python -m bench [name ...]`.
+
+Each benchmark is a section, written as soon as it is measured; with names only these are measured anew.
+"""
 
 import os
 import platform
+import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from types import ModuleType
 
 from bench import (
     catalogue,
@@ -33,15 +38,32 @@ PAGE = Path(__file__).parents[1] / "BENCHMARKS.md"
 INTRODUCTION = Path(__file__).with_name("introduction.md")
 
 
-def main() -> None:
-    sections = []
-    print(machine())
-    for benchmark in BENCHMARKS:
-        title = (benchmark.__doc__ or benchmark.__name__).splitlines()[0]
-        print(f"\n{title}")
-        sections.append((title, list(_printed(benchmark.run()))))
-    PAGE.write_text(page(sections), "utf-8")
+def main(names: Sequence[str]) -> int:
+    """Zero, or 2 where a name is none of a benchmark."""
+    by_name = {module.__name__.removeprefix("bench."): module for module in BENCHMARKS}
+    if unknown := [name for name in names if name not in by_name]:
+        print(
+            f"No benchmark is called {unknown[0]!r}; there are {', '.join(by_name)}.",
+            file=sys.stderr,
+        )
+        return 2
+    titles = [title(module) for module in BENCHMARKS]
+    sections = measured(PAGE.read_text("utf-8")) if PAGE.exists() else {}
+    for name in names or by_name:
+        print(f"\n{title(by_name[name])}")
+        lines = [f"Measured on {machine()}, {datetime.now(UTC):%Y-%m-%d}.", ""]
+        for line in by_name[name].run():
+            print(f"  {line}", flush=True)
+            lines.append(f"- {line}")
+        sections[title(by_name[name])] = "\n".join(lines)
+        known = {one: sections[one] for one in titles if one in sections}
+        PAGE.write_text(page(known), "utf-8")
     print(f"\nwritten to {PAGE}", file=sys.stderr)
+    return 0
+
+
+def title(benchmark: ModuleType) -> str:
+    return (benchmark.__doc__ or benchmark.__name__).splitlines()[0].rstrip(".")
 
 
 def machine() -> str:
@@ -60,24 +82,17 @@ def _model() -> str:
     )
 
 
-def page(sections: Iterable[tuple[str, list[str]]]) -> str:
-    """The page: where and when it was measured, and a section for each benchmark."""
-    parts = [
-        INTRODUCTION.read_text("utf-8"),
-        f"## Speed\n\nMeasured on {machine()}, {datetime.now(UTC):%Y-%m-%d}.\n",
-    ]
-    for title, lines in sections:
-        parts.append(
-            "\n".join([f"### {title.rstrip('.')}", "", *(f"- {line}" for line in lines), ""])
-        )
-    return "\n".join(parts)
+def measured(page: str) -> dict[str, str]:
+    """The sections of a page that was written before, by title."""
+    parts = re.split(r"^### (.*)\n\n", page, flags=re.M)[1:]
+    return {title: text.strip() for title, text in zip(parts[::2], parts[1::2], strict=True)}
 
 
-def _printed(lines: Iterable[str]) -> Iterator[str]:
-    for line in lines:
-        print(f"  {line}", flush=True)
-        yield line
+def page(sections: Mapping[str, str]) -> str:
+    """The whole page: an introduction, and a section for each benchmark."""
+    parts = [INTRODUCTION.read_text("utf-8"), "## Speed\n"]
+    return "\n".join([*parts, *(f"### {title}\n\n{text}\n" for title, text in sections.items())])
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main(sys.argv[1:]))
