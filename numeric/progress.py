@@ -9,6 +9,8 @@ from typing import Any
 
 from tqdm import tqdm
 
+__all__ = ["progress_bar"]
+
 DELAY = 2.0  # seconds before a bar appears: short work needs none
 
 

@@ -1,4 +1,4 @@
-"""Do the modules of `analytic` say what they offer, and of what type its arguments are?"""
+"""Do the modules of `analytic` and `numeric` say what they offer, and of what type its arguments are?"""
 
 import ast
 from collections.abc import Iterator
@@ -8,10 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-CHECKED = ("checks", "ledger")  # what judges results is offered to nobody else
-UNLISTED = (  # a package of modules only, and a generator of code for one caller in numeric
-    "analytic.expressions", "analytic.activations.gram_tiles",
-)  # fmt: skip
+ROOMS = ("analytic", "numeric")
 CALLED = (  # the calls a user makes
     "expressions.formula", "activations.activation", "activations.powers", "activations.slopes",
     "activations.waves", "activations.hermite_polynomials", "catalogue", "geometry.nngp", "geometry.ntk",
@@ -26,20 +23,55 @@ CALLED = (  # the calls a user makes
 )  # fmt: skip
 
 
-def _modules() -> list[str]:
-    paths = (
-        path.relative_to(ROOT).with_suffix("") for path in sorted(ROOT.glob("analytic/**/*.py"))
-    )
-    public = (path for path in paths if path.parts[1] not in (*CHECKED, "__main__"))
-    names = (".".join(path.parts).removesuffix(".__init__") for path in public)
-    return [name for name in names if name not in UNLISTED]
+def _name(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
 
 
-@pytest.mark.parametrize("name", _modules())
-def test_a_module_lists_names_that_exist(name: str) -> None:
+TREES = {
+    _name(path): ast.parse(path.read_text("utf-8"))
+    for room in ROOMS
+    for path in sorted(ROOT.glob(f"{room}/**/*.py"))
+}
+
+
+def _public(tree: ast.Module) -> set[str]:
+    """Functions, classes and values at the top of a module, without those that begin with an underscore."""
+    names: set[str] = set()
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Assign):
+            parts = [part for target in node.targets for part in ast.walk(target)]
+            names |= {part.id for part in parts if isinstance(part, ast.Name)}
+    return {name for name in names if not name.startswith("_")}
+
+
+def _imported() -> dict[str, set[str]]:
+    """What other modules import from each module."""
+    names: dict[str, set[str]] = {name: set() for name in TREES}
+    for tree in TREES.values():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and node.module in names:
+                names[node.module] |= {alias.name for alias in node.names}
+    return {
+        name: {one for one in used if f"{name}.{one}" not in TREES and not one.startswith("_")}
+        for name, used in names.items()
+    }
+
+
+OFFERING = [  # but for those that are started or hold other modules only
+    name for name, tree in TREES.items() if _public(tree) and not name.endswith("__main__")
+]
+IMPORTED = _imported()
+
+
+@pytest.mark.parametrize("name", OFFERING)
+def test_a_module_lists_names_that_exist_and_all_that_others_import(name: str) -> None:
     module = import_module(name)
     for offered in module.__all__:
         assert hasattr(module, offered) or import_module(f"{name}.{offered}")
+    unlisted = IMPORTED[name] - set(module.__all__)
+    assert not unlisted
 
 
 def _untyped(body: list[ast.stmt], inside: str = "") -> Iterator[str]:

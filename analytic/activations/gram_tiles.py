@@ -19,6 +19,8 @@ from analytic.expressions.expectation import PairMoment
 from analytic.expressions.special import gram_det, rectified_pair
 from analytic.expressions.symbols import kxx, kxy, kyy, z
 
+__all__ = ["ARGS", "Tile", "det", "tile"]
+
 det = sp.Symbol("det", positive=True)
 ARGS = (kxx, kxy, kyy, det)
 

@@ -9,6 +9,8 @@ from enum import Enum
 from functools import cache
 from importlib.resources import files
 
+__all__ = ["LEDGERS", "OWN", "PAPERS", "Entry", "Paper", "Verdict", "load"]
+
 
 class Verdict(Enum):
     """The outcome of checking a statement."""

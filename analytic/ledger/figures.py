@@ -10,6 +10,8 @@ from enum import Enum
 from functools import cache
 from importlib.resources import files
 
+__all__ = ["Figure", "Outcome", "count_figures", "figures"]
+
 
 class Outcome(Enum):
     """What became of a figure when it was made again."""

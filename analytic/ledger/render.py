@@ -8,6 +8,8 @@ from analytic.ledger.entry import LEDGERS, OWN, PAPERS, Entry, Verdict, load
 from analytic.ledger.figures import Figure, Outcome, count_figures, figures
 from analytic.ledger.routes import all_routes
 
+__all__ = ["count", "headline", "markdown"]
+
 
 def count(name: str) -> Counter[Verdict]:
     """The number of equations of one paper, by verdict."""

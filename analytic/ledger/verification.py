@@ -12,6 +12,10 @@ from mpmath import mp
 from analytic.checks.claims import Claim
 from analytic.expressions.formula import Formula
 
+__all__ = [
+    "Verification", "dot", "holds", "metric_along", "printed_times_three", "real_symbols", "shifted",
+]  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Verification:

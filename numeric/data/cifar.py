@@ -18,7 +18,7 @@ from numeric.data.files import find, folder_at, read
 from numeric.data.images import ImageData, Normalisation, Split
 from numeric.inputs import InputError
 
-__all__ = ["CLASSES", "cifar10"]
+__all__ = ["CLASSES", "cifar10", "has_cifar10"]
 
 CLASSES = (
     "airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck",

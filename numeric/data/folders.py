@@ -12,7 +12,7 @@ from numeric.data.images import ImageData, Normalisation, Split
 from numeric.inputs import InputError, whole
 from numeric.progress import progress_bar
 
-__all__ = ["ENDINGS", "image_folder"]
+__all__ = ["ENDINGS", "has_image_folders", "image_folder"]
 
 ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
 PARTS = ("train", "test")

@@ -15,7 +15,7 @@ from numeric.data.files import find, folder_at, read
 from numeric.data.images import ImageData, Normalisation, Split
 from numeric.inputs import InputError
 
-__all__ = ["idx", "read_idx"]
+__all__ = ["has_idx", "idx", "read_idx"]
 
 BYTES = 8  # the type of numbers
 PARTS = ("train", "t10k")

@@ -24,6 +24,8 @@ from numeric.inputs import (
     whole,
 )
 
+__all__ = ["Ensemble"]
+
 Parameters = Mapping[str, Tensor]  # each (members, ...)
 CHUNK = 32  # members whose Jacobians are held at once
 

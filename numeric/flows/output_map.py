@@ -20,6 +20,8 @@ from numeric.models import ModelLike
 from numeric.tangents.differentiated import Differentiation, differentiation
 from numeric.tangents.factored import Gradients, concatenated
 
+__all__ = ["Graph", "OutputMap", "output_map", "require_enough_parameters"]
+
 
 @dataclass(frozen=True, eq=False)
 class OutputMap:

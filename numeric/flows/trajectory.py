@@ -14,6 +14,8 @@ from scipy.integrate import DenseOutput
 
 from numeric.runs.store import Checkpoint, GrowingArray
 
+__all__ = ["Trajectory"]
+
 DEGREE = 7
 NODES = -np.cos(np.pi * np.arange(DEGREE + 1) / DEGREE)  # on [-1, 1]
 WEIGHTS = np.where(np.arange(DEGREE + 1) % 2, -1.0, 1.0)  # barycentric

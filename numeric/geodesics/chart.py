@@ -29,6 +29,11 @@ from numeric.models.output_checks import (
     format_point,
 )
 
+__all__ = [
+    "Chart", "CovariantDerivative", "array", "as_point", "open_chart", "require_single_point",
+    "stack_points",
+]  # fmt: skip
+
 
 @dataclass(frozen=True, eq=False)
 class CovariantDerivative:

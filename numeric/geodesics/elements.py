@@ -10,6 +10,8 @@ import numpy as np
 from numpy.polynomial import legendre
 from numpy.typing import NDArray
 
+__all__ = ["Array", "Curve", "Rule", "lobatto"]
+
 Array = NDArray[np.float64]
 
 

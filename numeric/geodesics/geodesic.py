@@ -10,6 +10,8 @@ from torch import Tensor
 from numeric.geodesics.elements import Array, Curve
 from numeric.inputs import ArrayLike, InputError, as_numbers
 
+__all__ = ["Geodesic", "like", "times"]
+
 CONJUGATE = 1e-6  # |stability| up to which ends count as conjugate: rounding and discretisation
 TINY = 1e-300  # avoids a division by 0
 SUMMED = 1e-14  # relative rounding error of a length, as a sum over nodes

@@ -15,6 +15,8 @@ from torch import Tensor
 from numeric.inputs import InputError
 from numeric.models.hidden_layers import HiddenLayer
 
+__all__ = ["AutodiffMap", "HiddenLayerMap", "Map"]
+
 Map = Callable[[Tensor], Tensor]  # (m, d) -> (m, p)
 
 

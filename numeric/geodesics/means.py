@@ -31,6 +31,8 @@ from numeric.inputs import ArrayLike, InputError, as_numbers
 from numeric.models.model import ModelLike
 from numeric.progress import progress_bar
 
+__all__ = ["Mean", "mean"]
+
 STEPS = 40  # of Newton's method
 FLAT = 1e-3  # eigenvalues of the Hessian below this are not used for Newton steps; in flat space all are 1
 CURVED = 0.2  # least absolute value by which those are replaced

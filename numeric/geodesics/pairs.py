@@ -23,6 +23,8 @@ from numeric.inputs import ArrayLike, as_numbers, whole
 from numeric.models.model import ModelLike
 from numeric.progress import progress_bar
 
+__all__ = ["between", "distance", "distances", "relax", "several"]
+
 
 def between(
     model: ModelLike,

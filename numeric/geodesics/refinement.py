@@ -15,6 +15,8 @@ from numeric.geodesics.variation import energy, length, minimise_energy
 from numeric.inputs import InputError
 from numeric.models.output_checks import format_point
 
+__all__ = ["UNKNOWNS", "GeodesicResidual", "NotConverged", "refine_curve"]
+
 EPSILON = np.finfo(float).eps
 GAIN = 1e-3  # a halving lowers the residual of a smooth piece at least by this factor
 STALLED = 4  # successive partitions that do not halve the residual

@@ -25,6 +25,11 @@ from numeric.geodesics.refinement import UNKNOWNS, refine_curve
 from numeric.geodesics.variation import Variation, energy, length
 from numeric.inputs import InputError, positive, whole
 
+__all__ = [
+    "SEGMENTS", "STANDARD", "Search", "equalise_segments", "find_geodesics", "line_length",
+    "refined_geodesic", "relax_at_constant_speed", "relax_nodes", "relaxed_geodesic", "require_search",
+]  # fmt: skip
+
 DEGREE = 12  # of a piece
 PIECES = 4  # before refinement
 ROUGH = 1e-4  # relative decrease of the energy at which the first relaxation stops

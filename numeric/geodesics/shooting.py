@@ -22,6 +22,8 @@ from numeric.inputs import ArrayLike, InputError, as_numbers, positive
 from numeric.models.model import ModelLike
 from numeric.models.output_checks import format_point
 
+__all__ = ["Ray", "shoot"]
+
 CALLS = 10_000  # most evaluations of the right hand side
 SAMPLES = 129  # times at which the speed is compared
 

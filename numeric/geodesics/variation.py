@@ -16,6 +16,8 @@ from scipy.linalg import LinAlgError, cholesky_banded, eigh, solveh_banded
 from numeric.geodesics.chart import Chart, array
 from numeric.geodesics.elements import Array, Curve
 
+__all__ = ["Variation", "energy", "length", "minimise_energy", "speeds"]
+
 STEPS = 20  # of Newton's method
 SETTLED = 1e-9  # a step below this share of the length is the last: the next would be its square
 FLAT = 1e-8  # an eigenvalue of the second variation this small is 0 up to rounding

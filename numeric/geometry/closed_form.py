@@ -28,6 +28,8 @@ from numeric.models.hidden_layers import HiddenLayer
 from numeric.models.memory import keep_memory
 from numeric.models.shallow import moment_form
 
+__all__ = ["CHUNK_SIZE", "by_frames", "by_moments", "curvature"]
+
 TRUST = 100.0
 EPSILON = torch.finfo(torch.float64).eps
 CHUNK_SIZE = 2**19  # numbers in the arrays of one chunk of points, which should fit into a cache

@@ -20,6 +20,11 @@ from numeric.models.memory import keep_memory
 from numeric.models.model import EvaluatedMap
 from numeric.models.output_checks import check_first_derivative, check_second_derivative
 
+__all__ = [
+    "BLOCK", "CHUNK_SIZE", "Map", "along", "along_curves", "along_two", "chunks_for_first_derivatives",
+    "chunks_for_second_derivatives", "jacobian", "jacobian_and_hessian", "prepare", "with_slope",
+]  # fmt: skip
+
 BLOCK = 2**18  # numbers of features computed in one pass
 CHUNK_SIZE = 2**18  # numbers of derivatives in one chunk of points
 

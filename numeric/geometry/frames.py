@@ -14,6 +14,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+__all__ = ["Pivots", "Whitened", "compensated_product", "select_pivots", "whiten"]
+
 SPLIT = 2.0**27 + 1  # halves the digits of a float64
 
 

@@ -14,6 +14,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+__all__ = [
+    "Curvatures", "contract", "norm_squared", "normal_part", "pairs", "scalar_curvature",
+    "without_curvature",
+]  # fmt: skip
+
 Curvatures = tuple[Tensor, Tensor, Tensor]  # value, condition, rank: (m,) each
 
 

@@ -22,6 +22,8 @@ from numeric.inputs import InputError
 from numeric.models.model import EvaluatedMap, hooked
 from numeric.models.output_checks import farthest
 
+__all__ = ["jumps_on_line", "layers_with_kinks", "piecewise_affine", "require_no_kinks"]
+
 KINKED_MODULES = (
     nn.ReLU, nn.ReLU6, nn.LeakyReLU, nn.PReLU, nn.RReLU, nn.SELU, nn.Hardtanh, nn.Hardsigmoid,
     nn.Hardswish, nn.Hardshrink, nn.Softshrink, nn.Threshold, nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d,

@@ -29,6 +29,8 @@ from numeric.models.hidden_layers import changed, flattens
 from numeric.models.model import Model
 from numeric.progress import progress_bar
 
+__all__ = ["SAFE", "Factor", "LayerStack", "MatrixProduct", "recompute_layerwise"]
+
 SAFE = 1e5  # condition up to which a plain QR is right to 1e-10
 ROUNDS = 8  # of power iteration
 GROWTH = 1e6  # largest entry allowed in L, U and the product; relative errors grow by as much

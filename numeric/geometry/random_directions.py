@@ -36,6 +36,8 @@ from numeric.models.repaired_operations import ReplacedOperations
 from numeric.models.saturating_activations import SATURATION_SAFE
 from numeric.progress import progress_bar
 
+__all__ = ["ricci_estimate"]
+
 MAX_QR_CONDITION = 1e4  # of the Jacobian, above which projection by QR is too inaccurate
 
 

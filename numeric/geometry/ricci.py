@@ -48,6 +48,11 @@ from numeric.models.repaired_operations import ReplacedOperations
 from numeric.models.saturating_activations import SATURATION_SAFE
 from numeric.progress import progress_bar
 
+__all__ = [
+    "Frame", "Ricci", "check_hessian_fits", "metric", "require_digits", "require_finite",
+    "require_full_rank", "require_wide_layer", "ricci_scalar", "whitening_frame",
+]  # fmt: skip
+
 MAX_SECOND_DERIVATIVES = 2**27  # at one point: 1 GB
 SAFETY = 8.0  # times the difference of two computations, which may be small by chance
 ROUNDING = 4.0  # times epsilon and the condition number: the least error assumed

@@ -22,6 +22,8 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+__all__ = ["LARGEST", "Graded", "compressed", "factored", "graded", "unit_columns", "upper"]
+
 PANEL = 64  # rows that may become pivots before all others are rotated
 SHARE = 0.1  # a pivot is at least this share of the largest row
 LARGEST = 700.0  # of exponents; above it e^x overflows

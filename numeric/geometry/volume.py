@@ -31,6 +31,8 @@ from numeric.models.repaired_operations import ReplacedOperations
 from numeric.models.saturating_activations import SATURATION_SAFE
 from numeric.progress import progress_bar
 
+__all__ = ["MILD", "LogVolume", "MetricSpectrum", "log_volume", "spectrum"]
+
 MILD = 30.0  # condition number up to which a Gram matrix is accurate to 1e-12
 ROUNDS = 6  # of power iteration
 PANEL = 128  # rows of a Gram matrix at a time, from their diagonal on

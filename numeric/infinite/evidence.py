@@ -16,6 +16,8 @@ from numeric.inputs import ArrayLike, InputError, positive
 from numeric.kernels import Kernel
 from numeric.kernels.spectrum import GramSpectrum, require_finite
 
+__all__ = ["EvidenceGradient", "LogEvidence", "ScaledNetwork", "log_marginal_likelihood"]
+
 
 class ScaledNetwork(HasNNGP, Protocol):
     """A network with an NNGP kernel, and derivatives of sum(weights * nngp(x)) by its layers' scales."""

@@ -20,6 +20,8 @@ from analytic.expressions.symbols import z
 from numeric.infinite.network import FullyConnected
 from numeric.inputs import InputError, whole
 
+__all__ = ["Dense", "FiniteNetwork"]
+
 
 class Dense(nn.Module):
     r"""$z = a W h + c\,b$, or independent ones along leading axes; a layer without biases has c = 0."""

@@ -19,6 +19,8 @@ from numeric.kernels.threads import each, once, sharing
 if TYPE_CHECKING:
     from numeric.infinite.network import FullyConnected
 
+__all__ = ["GRAPH", "TILE", "diagonal", "gradient", "jet", "matrix"]
+
 TILE = (128, 1024)  # largest tile, rows and columns: a few of them fit into the cache
 LARGE = (2048, 4096)  # the same on other devices than the CPU
 GRAPH = 800  # side of a tile that is differentiated

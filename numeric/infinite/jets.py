@@ -18,6 +18,8 @@ from numeric.infinite.layers import Layer, OnePointMoments
 from numeric.infinite.recursion import Recursion, require_finite_variances, require_representable
 from numeric.kernels.jets import Jet, outer
 
+__all__ = ["jet"]
+
 
 def jet(recursion: Recursion, x: Tensor) -> Jet:
     """The jet of a recursion's kernel at points (n, d); refused where an activation is not smooth enough."""

@@ -25,6 +25,8 @@ from numeric.inputs import ArrayLike, InputError, require_instance, whole
 from numeric.kernels import Kernel
 from numeric.kernels.jets import Jet
 
+__all__ = ["FullyConnected", "NNGPKernel", "TangentKernel"]
+
 Scales = float | Sequence[float] | np.ndarray | Tensor  # one number, or one for each layer
 DEFAULT_PARAMETRISATION = NTK()
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 from numeric.inputs import whole
 
+__all__ = ["NTK", "Parametrisation", "Standard"]
+
 
 @dataclass(frozen=True)
 class NTK:

@@ -9,6 +9,8 @@ from torch import Tensor
 
 from numeric.infinite.layers import Rows
 
+__all__ = ["PointSubset", "Points"]
+
 
 @dataclass(frozen=True)
 class Points:

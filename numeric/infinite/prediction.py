@@ -21,6 +21,11 @@ from numeric.inputs import ArrayLike, InputError, as_numbers, positive
 from numeric.kernels import Kernel
 from numeric.kernels.spectrum import GramSpectrum, root
 
+__all__ = [
+    "Conditioned", "HasKernels", "HasNNGP", "OneKernel", "Prediction", "RandomInitial", "Regression",
+    "ZeroInitial", "as_network", "gradient_flow", "posterior",
+]  # fmt: skip
+
 Network = TypeVar("Network", bound="HasNNGP")
 BLOCK = 512  # test points whose joint covariance is held at once for standard deviations
 

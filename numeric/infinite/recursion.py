@@ -32,6 +32,8 @@ from numeric.kernels.scratch_memory import Fresh, Scratch
 if TYPE_CHECKING:
     from numeric.infinite.network import FullyConnected
 
+__all__ = ["Recursion", "require_finite_variances", "require_representable"]
+
 NEAR = 1e-2  # sin^2 of the angle below which the rounding of a matrix product costs digits
 CLOSE = 1e-4  # the same for layers computed by quadrature, which are accurate to 1e-13 only
 CELLS = 2**20  # numbers held at once when pairs are computed one by one

@@ -22,6 +22,8 @@ from numeric.infinite.layers import Layer
 from numeric.infinite.mehler.direct import distance
 from numeric.infinite.mehler.expansion import gauss_legendre
 
+__all__ = ["Separation", "separate"]
+
 NODES = (6, 10)  # quadrature nodes of the integral over the angle: a coarse rule and a fine one
 DENSITIES = (12, 18)  # of quadrature nodes along a line: coarse and fine
 RESOLVED = 1e-11  # relative change from coarse to fine above which a result is not trusted

@@ -13,6 +13,11 @@ from numeric.infinite.layers import Layer, Pairs, full
 from numeric.infinite.points import Points, PointSubset
 from numeric.kernels.scratch_memory import Fresh, Scratch
 
+__all__ = [
+    "Advance", "CheckedDeterminant", "Determinant", "FusedAdvance", "PlainDeterminant",
+    "PositiveDeterminant", "SeparateAdvance", "TileState", "constant", "no_determinant",
+]  # fmt: skip
+
 
 @dataclass
 class TileState:

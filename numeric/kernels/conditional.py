@@ -12,6 +12,8 @@ from numeric.estimate import Estimate
 from numeric.inputs import InputError, generator_for, positive, whole
 from numeric.kernels.spectrum import GramSpectrum
 
+__all__ = ["PointwiseGaussian", "conditional"]
+
 
 @dataclass(frozen=True, eq=False)
 class PointwiseGaussian:

@@ -14,6 +14,8 @@ from torch import Tensor
 
 from numeric.inputs import InputError
 
+__all__ = ["Jet", "derivative", "jet_by_autograd", "outer"]
+
 SYMMETRIC = 1e-9  # relative; rounding of a user's function stays far below
 ROWS = 64  # points that torch differentiates at once
 KINK = 1e-6  # relative to the slope: smaller changes are rounding

@@ -23,6 +23,8 @@ from numeric.inputs import (
 )
 from numeric.kernels.jets import Jet, jet_by_autograd
 
+__all__ = ["Combined", "FunctionKernel", "Kernel", "Operation", "Scaled", "Tiled"]
+
 
 class Operation(Protocol):
     """operator.add or operator.mul: what Gram matrices, diagonals and jets have in common."""

@@ -8,6 +8,8 @@ from torch import Tensor
 from numeric.inputs import ArrayLike, positive, require_instance, require_signals
 from numeric.kernels.kernel import Kernel, Tiled
 
+__all__ = ["assert_kernel"]
+
 ULPS = 64  # roundings in one entry, relative to sqrt(k(x, x) k(y, y))
 
 

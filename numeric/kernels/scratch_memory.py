@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+__all__ = ["USUAL", "Fresh", "Scratch"]
+
 USUAL = 6  # tiles that a layer of a tangent kernel needs
 
 

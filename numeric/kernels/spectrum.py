@@ -12,6 +12,8 @@ from torch import Tensor
 
 from numeric.inputs import ArrayLike, InputError, positive, require_points
 
+__all__ = ["GramSpectrum", "SingularGram", "require_finite", "root"]
+
 
 class SingularGram(UserWarning):
     """A training Gram matrix is singular as far as rounding can tell, and nothing regularises it."""

@@ -13,6 +13,8 @@ from typing import TypeVar
 
 import torch
 
+__all__ = ["each", "once", "sharing"]
+
 T = TypeVar("T")
 
 

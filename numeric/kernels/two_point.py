@@ -12,6 +12,12 @@ from numeric.inputs import InputError
 from numeric.kernels.jets import Jet, derivative, outer
 from numeric.kernels.kernel import Kernel
 
+__all__ = [
+    "CHUNK", "EPSILON", "AnyKernel", "Calculus", "InnerProduct", "OfDistance", "OfInnerProduct",
+    "SquaredDistance", "Volume", "squared_distances", "symmetric_root", "volume_of_jacobian",
+    "volume_of_metric",
+]  # fmt: skip
+
 CHUNK = 2**22  # numbers held at once, 32 MB
 CLOSE = 1e-3  # relative to the squared norm: below it |x|^2 + |y|^2 - 2 x.y loses three digits
 EPSILON = torch.finfo(torch.float64).eps

@@ -30,6 +30,8 @@ from numeric.learned.estimator_inputs import (
 )
 from numeric.learned.kernels import Base, Mahalanobis, as_mahalanobis, like_input
 
+__all__ = ["AmariWuClassifier", "Conformal"]
+
 
 @dataclass(frozen=True, eq=False)
 class Conformal(Kernel):

@@ -16,6 +16,11 @@ from numeric.inputs import ArrayLike, InputError, points
 from numeric.kernels import Kernel
 from numeric.kernels.two_point import CHUNK
 
+__all__ = [
+    "Array", "Fitted", "Targets", "fitted_points", "gram_in_chunks", "labelled", "new_signals",
+    "require_targets", "returned", "validated",
+]  # fmt: skip
+
 Array = np.ndarray | Tensor
 Targets = ArrayLike | Sequence[str]  # numbers, or labels of classes
 

@@ -25,6 +25,8 @@ from numeric.learned.estimator_inputs import (
 from numeric.learned.kernels import Base, Laplace, Mahalanobis
 from numeric.progress import progress_bar
 
+__all__ = ["FeatureMachine", "outer_product", "solve"]
+
 
 class FeatureMachine(RegressorMixin, BaseEstimator):
     r"""Kernel ridge regression that learns M of $k(M^{1/2}x, M^{1/2}y)$ from the gradients of its predictor.

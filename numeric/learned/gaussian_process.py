@@ -26,6 +26,8 @@ from numeric.learned.estimator_inputs import (
     validated,
 )
 
+__all__ = ["KernelClassifier", "KernelRegressor"]
+
 
 class KernelRegressor(RegressorMixin, BaseEstimator):
     r"""A Gaussian process with any Kernel as covariance, given targets with noise: kernel ridge regression.

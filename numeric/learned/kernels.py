@@ -27,6 +27,11 @@ from numeric.kernels.two_point import (
     volume_of_metric,
 )
 
+__all__ = [
+    "Base", "Gaussian", "Laplace", "Mahalanobis", "Polynomial", "SmoothedLaplace", "as_mahalanobis",
+    "like_input",
+]  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Laplace:

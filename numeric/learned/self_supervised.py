@@ -23,6 +23,8 @@ from numeric.learned.estimator_inputs import (
 )
 from numeric.learned.kernels import Base, Mahalanobis, as_mahalanobis, like_input
 
+__all__ = ["SelfSupervisedKernel"]
+
 TIED = 1e-9  # relative gap below which two eigenvalues count as one
 
 

@@ -20,6 +20,11 @@ from analytic.activations.activation import Activation
 from analytic.expressions.formula import Formula
 from analytic.expressions.symbols import z as symbol
 
+__all__ = [
+    "Slopes", "by_expression", "elu", "erf", "gelu", "gelu_tanh", "log_sigmoid", "sigmoid", "silu",
+    "slopes_of", "slopes_of_activation", "softplus", "softsign", "tanh", "tanhshrink",
+]  # fmt: skip
+
 Triple = tuple[Tensor, Tensor, Tensor]  # log scale, slope, bend
 Slopes = Callable[[Tensor], Triple]
 

@@ -8,6 +8,8 @@ from functools import cache
 import torch
 from torch.func import jvp
 
+__all__ = ["prepare"]
+
 
 @cache
 def prepare() -> None:

@@ -13,6 +13,8 @@ from numeric.models.activation_derivatives import Slopes, slopes_of, slopes_of_a
 from numeric.models.model import Model, ModelLike
 from numeric.models.shallow import ShallowNetwork
 
+__all__ = ["HiddenLayer", "changed", "flattens", "hidden_layer"]
+
 OFFSET = 1e-9  # distance from a kink at which phi' is compared on both sides
 JUMP = 1e-6  # relative change of phi' that counts as a jump
 

@@ -12,6 +12,8 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+__all__ = ["GIGABYTE", "Meter", "keep_memory"]
+
 GIGABYTE = 2**30
 LARGEST = 2**25 - 2**13  # bytes; glibc ignores blocks larger than 32 MB
 

@@ -33,6 +33,8 @@ from numeric.models.output_checks import check_outputs, run_or_explain
 from numeric.models.repaired_operations import REPAIRED, ReplacedOperations
 from numeric.progress import progress_bar
 
+__all__ = ["EvaluatedMap", "Model", "ModelLike", "evaluation_mode", "hooked", "plain_attention"]
+
 NAMES = 40  # layers or parameters listed by an error message
 
 Map = Callable[[Tensor], Tensor]

@@ -10,6 +10,11 @@ from torch import Tensor
 
 from numeric.inputs import InputError
 
+__all__ = [
+    "check_first_derivative", "check_outputs", "check_second_derivative", "farthest", "format_point",
+    "run_or_explain",
+]  # fmt: skip
+
 STEP = 1e-3  # to a second point, if all points are equal
 STEPS = (1.0, 1e-2, 1e2)  # of finite differences, in units of the cube root of epsilon
 FINE_STEPS = (1.0, 1e-2)  # the same, times the length over which values change by their size

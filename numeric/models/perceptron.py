@@ -16,6 +16,11 @@ from torch import Tensor, nn
 
 from numeric.inputs import InputError, generator_for, require_float_dtype, whole
 
+__all__ = [
+    "ParallelLinear", "ParallelNetworks", "Scale", "Shape", "cross_entropies", "hidden", "hidden_layers",
+    "perceptron",
+]  # fmt: skip
+
 Shape = tuple[int, ...]  # widths of the hidden layers
 
 

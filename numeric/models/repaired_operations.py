@@ -15,6 +15,11 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+__all__ = [
+    "REPAIRED", "ReplacedOperations", "glu", "instance_norm", "layer_norm", "mish", "silu",
+    "write_in_place",
+]  # fmt: skip
+
 Operation = Callable[..., Any]
 
 

@@ -27,6 +27,26 @@ from torch import Tensor, nn
 from analytic.activations.activation import Activation
 from numeric.inputs import InputError, require_float_dtype, require_instance, shown, whole
 
+__all__ = [
+    "Basic",
+    "Bottleneck",
+    "Elementwise",
+    "Padding",
+    "PixelMean",
+    "ResNet",
+    "cifar_resnet",
+    "padding",
+    "projection",
+    "resnet18",
+    "resnet20",
+    "resnet32",
+    "resnet34",
+    "resnet44",
+    "resnet50",
+    "resnet56",
+    "resnet101",
+]  # fmt: skip
+
 Phi = Callable[[], nn.Module]  # makes the activation of one place
 Shortcut = Callable[[int, int, int], nn.Module]  # from channels, to channels, stride
 

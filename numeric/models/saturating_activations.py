@@ -21,6 +21,11 @@ from torch import Tensor
 
 from numeric.models.repaired_operations import write_in_place
 
+__all__ = [
+    "SATURATION_SAFE", "attention", "gelu", "log_softmax", "logsigmoid", "mish", "sigmoid", "sigmoid_",
+    "silu", "softmax", "softplus", "tanh", "tanh_",
+]  # fmt: skip
+
 FAR = 3.0  # |z| where torch's slopes have lost about one digit
 
 

@@ -29,6 +29,8 @@ from numeric.inputs import (
     whole,
 )
 
+__all__ = ["MomentForm", "ShallowNetwork", "mean_power", "moment_form"]
+
 
 @dataclass(frozen=True, eq=False)
 class ShallowNetwork:

@@ -23,6 +23,8 @@ from numeric.path_kernel.record import Record
 from numeric.path_kernel.segments import Segment
 from numeric.tangents import Differentiation, Gradients, differentiation
 
+__all__ = ["Choices", "Computation", "State"]
+
 ByName = dict[str, Tensor]
 COPIES = 4  # of covectors, that are held at once where the optimiser has a memory
 ARRAYS = 4  # of the size of a pass forwards, that the search for nodes holds at once

@@ -38,6 +38,8 @@ from numeric.path_kernel.two_copies import Copy, KernelMachine, TwoCopyKernel, g
 from numeric.progress import progress_bar
 from numeric.runs.store import checkpoint, fingerprint
 
+__all__ = ["ExactPathKernel", "Top"]
+
 ROUNDINGS = 64  # of a derivative of the loss that is the same in all steps
 
 

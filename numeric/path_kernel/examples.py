@@ -12,7 +12,7 @@ from torch import Tensor
 from numeric.inputs import InputError, shown
 from numeric.runs.result import Loss
 
-__all__ = ["content", "digests", "is_mean", "spread"]
+__all__ = ["SIZE", "content", "digests", "is_mean", "spread"]
 
 CHECKED = 256  # examples at most whose losses are compared with the loss of all of them
 SIZE = 16  # bytes of a digest

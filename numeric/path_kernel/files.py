@@ -20,7 +20,7 @@ from numeric.path_kernel.examples import SIZE, content
 from numeric.path_kernel.update_rules import KINDS, Group, Kind
 from numeric.runs.store import Checkpoint, GrowingArray
 
-__all__ = ["Files", "Head", "Place", "outline"]
+__all__ = ["FIXED", "Files", "Head", "Place", "outline"]
 
 HEAD = "record"
 FORM = "a record of the exact path kernel, form 1"

@@ -19,6 +19,8 @@ from numeric.tangents import Differentiation, Gradients
 from numeric.tangents.factored import Part, concatenated
 from numeric.tangents.factors import Dense, Factor, Outer
 
+__all__ = ["Integral", "dense_as", "integrals", "joined"]
+
 ELEMENTWISE = 64  # multiplications of matrices in the time of one that is not
 SPREAD = 4  # times as many nodes as another point: then the two are not padded to the same number
 

@@ -17,6 +17,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+__all__ = ["SwitchRecorder", "Switches"]
+
 
 @dataclass(frozen=True, eq=False)
 class Switches:

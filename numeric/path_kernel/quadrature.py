@@ -21,6 +21,11 @@ from numeric.inputs import InputError, positive, whole
 from numeric.path_kernel.kinks import Switches
 from numeric.path_kernel.segments import Segment
 
+__all__ = [
+    "MOST", "GaussLegendre", "LeftRiemann", "Nodes", "Parts", "Quadrature", "bracketed_roots",
+    "discrete_path_kernel",
+]  # fmt: skip
+
 FEWEST, MOST = 2, 16  # nodes on one part; where the most do not suffice, the part is halved
 SHORTEST = 2.0**-44  # a part of the segment that is not divided any further
 ULPS = 4  # roundings of an output that the certificate allows on each part: errors of steps add up

@@ -20,7 +20,10 @@ from numeric.path_kernel.files import FIXED, Files, Place, outline
 from numeric.path_kernel.update_rules import Rule
 from numeric.runs.result import Loss
 
-__all__ = ["Record", "load"]
+__all__ = [
+    "Record", "load", "opened", "require_model", "require_pair", "require_same_losses",
+    "require_same_model",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)

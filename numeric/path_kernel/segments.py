@@ -27,6 +27,8 @@ from numeric.models import Model
 from numeric.models.forward_mode import prepare
 from numeric.path_kernel.kinks import Switches, SwitchRecorder
 
+__all__ = ["NoRowRule", "RowParameters", "Rows", "Segment", "groups_of", "rows_have_rules"]
+
 Parameters = dict[str, Tensor]
 
 # By place in the arguments: what of a call is a weight, and what a bias.

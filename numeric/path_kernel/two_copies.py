@@ -21,6 +21,8 @@ from numeric.path_kernel.computation import Computation
 if TYPE_CHECKING:
     from numeric.path_kernel.exact import ExactPathKernel
 
+__all__ = ["Copy", "KernelMachine", "TwoCopyKernel", "gram_of_step"]
+
 TOGETHER = 16  # points whose diagonal is taken from one Gram matrix
 
 

@@ -24,7 +24,7 @@ from torch import Tensor
 from numeric.inputs import InputError
 from numeric.path_kernel.optimisers import SGDW, BackwardEuler, Leapfrog
 
-__all__ = ["Coefficients", "Group", "Kind", "PulledBack", "Rule", "kind_of", "numbers_of"]
+__all__ = ["KINDS", "Coefficients", "Group", "Kind", "PulledBack", "Rule", "kind_of", "numbers_of"]
 
 ByName = dict[str, Tensor]
 Numbers = Mapping[str, float]

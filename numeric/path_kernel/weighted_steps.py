@@ -15,7 +15,7 @@ from numeric.path_kernel.record import Record
 from numeric.path_kernel.update_rules import KINDS
 from numeric.progress import progress_bar
 
-__all__ = ["StepGradient", "batched_gradient", "retrain"]
+__all__ = ["StepGradient", "batched_gradient", "retrain", "twice_differentiable"]
 
 ByName = dict[str, Tensor]
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from numeric.relu_dynamics.rays import ORIGIN, ForceField, Rays
 from numeric.relu_dynamics.trajectory import Kind
 
-__all__ = ["Force", "Hits", "NeuronState", "advance", "boosted", "outputs", "start"]
+__all__ = ["KINDS", "Force", "Hits", "NeuronState", "advance", "boosted", "outputs", "start"]
 
 KINDS = tuple(Kind)
 CROSSING, SLIDING, LEAVING, DYING = range(len(KINDS))

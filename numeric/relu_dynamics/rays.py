@@ -14,7 +14,7 @@ from torch import Tensor
 
 from numeric.relu_dynamics.gradient import Samples
 
-__all__ = ["ForceField", "Rays"]
+__all__ = ["ORIGIN", "ForceField", "Rays"]
 
 ORIGIN = -1  # what lies beyond the inner end of a ray
 

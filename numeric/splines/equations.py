@@ -11,7 +11,7 @@ from scipy.sparse.linalg import splu
 
 from numeric.inputs import InputError
 
-__all__ = ["equate", "place", "solved"]
+__all__ = ["UNDETERMINED", "Terms", "equate", "place", "solved"]
 
 Array = NDArray[np.float64]
 Terms = list[tuple[Any, Any, Any]]  # equations, unknowns and factors, which broadcast

@@ -22,7 +22,7 @@ from numeric.splines.equations import UNDETERMINED, Terms, equate, place, solved
 from numeric.splines.law import FilledLaw
 from numeric.splines.weights import Hats
 
-__all__ = ["States", "StepKernelSum", "System", "field_terms"]
+__all__ = ["Outer", "States", "StepKernelSum", "System", "field_terms"]
 
 Array = NDArray[np.float64]
 Outer = tuple[float, float]

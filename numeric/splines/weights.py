@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from analytic.splines import Initialisation
 
-__all__ = ["Ends", "Hats", "hats"]
+__all__ = ["NODES", "WEIGHTS", "Ends", "Hats", "hats"]
 
 Array = NDArray[np.float64]
 Ends = tuple[Array | float, Array | float]  # values of a linear function at both ends of intervals

@@ -15,6 +15,10 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+__all__ = [
+    "Dense", "Factor", "Outer", "Picked", "concatenated", "merged", "nothing", "outer_products",
+]  # fmt: skip
+
 CACHED = 2**18  # numbers of a block that stays in the cache
 
 

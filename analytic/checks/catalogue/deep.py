@@ -20,6 +20,8 @@ from analytic.checks.kernel_oracles import (
 )
 from analytic.checks.oracles import MetricJet
 
+__all__ = ["CLAIMS"]
+
 SHAPES: tuple[Point, ...] = (
     {"d": 4, "sigma": "0.8", "zeta": "1.2", "xi": "0.4", "r": "0.4", "depth": 1},
     {"d": 3, "sigma": "1.1", "zeta": 0, "xi": "0.7", "r": "0.9", "depth": 2},

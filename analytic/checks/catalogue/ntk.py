@@ -20,6 +20,8 @@ from analytic.checks.kernel_oracles import (
 )
 from analytic.checks.oracles import MetricJet
 
+__all__ = ["CLAIMS"]
+
 SHAPES: tuple[Point, ...] = (
     {"d": 3, "sigma": "0.6", "zeta": "0.5", "xi": "1.3", "r": "1.4"},
     {"d": 2, "sigma": "1.1", "zeta": 0, "xi": "0.7", "r": "0.9"},

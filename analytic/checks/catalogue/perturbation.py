@@ -14,6 +14,8 @@ from analytic.perturbation import chi, fluctuation, magnification
 from analytic.perturbation.factors import derived_chi, derived_fluctuation
 from analytic.perturbation.polynomials import PolynomialNetwork, monomial_network, volume
 
+__all__ = ["CLAIMS"]
+
 
 def _network(d: Any, q: Any, rho: Any) -> PolynomialNetwork:
     """A monomial network at x and x_a of different lengths, in general position."""

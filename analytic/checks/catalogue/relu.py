@@ -10,6 +10,8 @@ from mpmath import mp, mpf
 from analytic.checks.claims import Claim, Point, sample
 from analytic.relu_dynamics.metric import angular_rate, c_squared, radial_rate
 
+__all__ = ["CLAIMS"]
+
 ANGLE = mpf(2.5)  # arbitrary, with a < 0, where arctan(-b/a) would be a different angle
 
 # |delta| and r of different sizes, both signs of each, delta = 0, and r = 0.

@@ -12,6 +12,8 @@ from mpmath import mp, mpf
 from analytic.checks.claims import Claim, Point
 from analytic.splines import INITIALISATIONS
 
+__all__ = ["CLAIMS"]
+
 Unit = Callable[[Any], Any]  # of z = a x - b
 HiddenAverage = Callable[..., Any]  # (f, x, y, parameters) -> E[f(ax - b) f(ay - b)]
 

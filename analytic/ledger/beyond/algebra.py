@@ -24,6 +24,8 @@ from analytic.geometry.layer_moments import textbook_layer_moments
 from analytic.ledger.beyond.radial import planar
 from analytic.ledger.verification import Verification, holds
 
+__all__ = ["ROUTES", "defect", "gap", "of_layer", "of_product", "of_sum"]
+
 GRAM = (kxx, kxy, kyy)
 COEFFICIENTS = m0, m1, n0, n1, n2 = sp.symbols("m0:2 n0:3", positive=True)
 ACT = gaussian  # of every layer

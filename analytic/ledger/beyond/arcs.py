@@ -14,6 +14,8 @@ from analytic.expressions.symbols import charge, x
 from analytic.ledger.verification import Verification, holds, real_symbols
 from analytic.relu_dynamics import affine_cost
 
+__all__ = ["ROUTES"]
+
 
 def _sign_change(f: Any, low: Any, high: Any) -> Any:
     """The point between low and high where f changes sign, by bisection."""

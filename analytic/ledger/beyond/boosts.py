@@ -16,6 +16,8 @@ from analytic.ledger.univariate.network import downhill, full, gradient, loss
 from analytic.ledger.verification import Verification, dot, holds, real_symbols, shifted
 from analytic.relu_dynamics import Neuron, lorentz_boost
 
+__all__ = ["ROUTES"]
+
 G = g1, g2 = real_symbols("g1 g2")
 t = sp.Symbol("t", real=True)
 

@@ -17,6 +17,8 @@ from analytic.expressions.symbols import V
 from analytic.ledger.verification import Verification, holds
 from analytic.signal_propagation import critical_sigma
 
+__all__ = ["ROUTES"]
+
 Pair = tuple[Any, Any]  # sigma, zeta
 
 

@@ -24,6 +24,8 @@ from analytic.expressions.symbols import V, d, depth, r, s, sigma, xi, zeta
 from analytic.ledger.beyond.radial import planar
 from analytic.ledger.verification import Verification, dot, holds, metric_along, real_symbols
 
+__all__ = ["ROUTES"]
+
 x, u, v = (real_symbols(f"{name}1 {name}2") for name in "xuv")
 ARGS = (sigma, zeta, xi, *x, *u, *v)
 POINT: Point = {"sigma": "1.1", "zeta": "0.5", "xi": "1.3", "x1": "0.6", "x2": "-0.9", "u1": "1.2",

@@ -24,6 +24,8 @@ from analytic.geometry import ntk
 from analytic.geometry.radial import RadialMetric, origin_curvature
 from analytic.ledger.verification import Verification, holds, real_symbols
 
+__all__ = ["ROUTES", "planar"]
+
 HIGHEST = mpf(3) / 8  # an arbitrary value of the highest derivatives, on which no curvature depends
 SHAPES: tuple[Point, ...] = (
     {"d": 3, "sigma": "0.6", "zeta": "0.5", "xi": "1.3", "r": "1.4"},

@@ -17,6 +17,8 @@ from analytic.ledger.univariate.network import gradient, rate
 from analytic.ledger.verification import Verification, holds, real_symbols
 from analytic.relu_dynamics.metric import ARGS
 
+__all__ = ["ROUTES"]
+
 p, q = WAY = real_symbols("p q")
 FAR = mp.mpf(10) ** 30  # a value of |delta| whose distance from the limit is below 1e-30
 REDUCED = (*WAY, charge, theta, x, y, m, alpha)

@@ -16,6 +16,8 @@ from analytic.expressions.formula import Formula
 from analytic.expressions.symbols import exponent, sigma, xi, zeta
 from analytic.ledger.verification import Verification, dot, holds, real_symbols
 
+__all__ = ["ROUTES"]
+
 x, e = real_symbols("x1 x2"), real_symbols("e1 e2")
 POINT: Point = {"sigma": "0.7", "zeta": "0.5", "xi": "1.3", "x1": "0.6", "x2": "-0.9", "e1": "0.8",
                 "e2": "0.5"}  # fmt: skip

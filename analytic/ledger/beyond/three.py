@@ -12,6 +12,8 @@ from analytic.checks.oracles import determinant, network_jet
 from analytic.expressions.formula import Formula
 from analytic.ledger.verification import Verification, holds, real_symbols
 
+__all__ = ["ROUTES"]
+
 
 def _conic() -> Claim:
     """(det g)^2 R in weights and preactivations."""

@@ -23,6 +23,8 @@ from analytic.expressions.symbols import V, d, q, r, s, sigma, w, zeta
 from analytic.geometry import nngp
 from analytic.ledger.verification import Verification, holds, real_symbols
 
+__all__ = ["ROUTES"]
+
 SETTINGS: tuple[Point, ...] = (
     {"sigma": "0.8", "zeta": "0.6", "r": "1.7"},
     {"sigma": "1.1", "zeta": "0.3", "r": "0.9"},

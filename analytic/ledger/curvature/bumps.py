@@ -27,6 +27,8 @@ from analytic.ledger.verification import (
     shifted,
 )
 
+__all__ = ["ROUTES"]
+
 Vector = Sequence[Any]
 
 

@@ -20,6 +20,8 @@ from analytic.ledger.curvature.gaussian import PHI
 from analytic.ledger.curvature.weights import APART, vector, x, y
 from analytic.ledger.verification import Verification, dot, holds, real_symbols
 
+__all__ = ["ROUTES"]
+
 
 def _empirical() -> Claim:
     """(D.2) for two units, against the gradient of the network by every parameter."""

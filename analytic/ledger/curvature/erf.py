@@ -15,6 +15,8 @@ from analytic.expressions.formula import Formula
 from analytic.expressions.symbols import d, r, sigma, zeta
 from analytic.ledger.verification import Verification, holds, printed_times_three, real_symbols
 
+__all__ = ["ROUTES"]
+
 _variance = sigma**2 * r**2 + zeta**2
 
 

@@ -13,6 +13,8 @@ from analytic.checks.oracles import determinant, network_jet
 from analytic.expressions.formula import Formula
 from analytic.ledger.verification import Verification, dot, holds, printed_times_three, real_symbols
 
+__all__ = ["ROUTES"]
+
 
 def _units(n: int, d: int) -> tuple[list[tuple[sp.Symbol, ...]], tuple[sp.Symbol, ...]]:
     """Weights w_j as rows, and the same symbols in one tuple."""

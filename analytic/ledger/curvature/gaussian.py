@@ -19,6 +19,8 @@ from analytic.expressions.formula import Formula
 from analytic.expressions.symbols import V, r, sigma, z, zeta
 from analytic.ledger.verification import Verification, dot, holds, real_symbols
 
+__all__ = ["MODERATE", "PHI", "ROUTES"]
+
 x, u, v = (real_symbols(f"{name}1 {name}2") for name in "xuv")
 ARGS = (sigma, zeta, *x, *u, *v)
 

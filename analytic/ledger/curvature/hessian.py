@@ -17,6 +17,8 @@ from analytic.finite.forms import components, inverse, symmetric, vector, vector
 from analytic.geometry.riemann import Curvature, curvature_of_jet
 from analytic.ledger.verification import Verification, dot, holds, printed_times_three, real_symbols
 
+__all__ = ["ROUTES", "Chart", "Read", "Values", "Ways", "inverse_along", "riemann_along", "scalar"]
+
 Values = dict[str, Any]
 Ways = dict[str, np.ndarray]  # vectors by letter
 Read = Callable[[Curvature, Ways], Any]

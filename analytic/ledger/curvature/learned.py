@@ -17,6 +17,8 @@ from analytic.expressions.backends import compile_mpmath
 from analytic.expressions.formula import Formula
 from analytic.ledger.verification import Verification, dot, holds, metric_along, real_symbols
 
+__all__ = ["ROUTES"]
+
 Vector = Sequence[Any]
 Kernel = Callable[[Vector, Vector], Any]
 KernelOf = Callable[[dict[str, Any]], Kernel]  # the kernel, from the values of the arguments

@@ -15,6 +15,8 @@ from analytic.expressions.formula import Formula
 from analytic.expressions.symbols import q
 from analytic.ledger.verification import Verification, holds, real_symbols
 
+__all__ = ["ROUTES"]
+
 rho = sp.Symbol("rho", real=True)
 ell = sp.Symbol("ell", integer=True, nonnegative=True)
 _half = sp.S.Half

@@ -29,6 +29,8 @@ from analytic.ledger.curvature.hessian import (
 from analytic.ledger.curvature.planar import along, curvature_claim, rates, rows_of, slope, volume
 from analytic.ledger.verification import Verification, holds, printed_times_three
 
+__all__ = ["ROUTES"]
+
 
 def _orders(d: int) -> Iterator[tuple[int, tuple[int, ...]]]:
     """The nonzero components of the Levi-Civita symbol: sign and indices."""

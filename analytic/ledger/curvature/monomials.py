@@ -16,6 +16,8 @@ from analytic.expressions.formula import Formula
 from analytic.expressions.symbols import d, q, r, sigma, zeta
 from analytic.ledger.verification import Verification, holds, printed_times_three
 
+__all__ = ["ROUTES"]
+
 MONOMIAL = monomial()
 _variance = sigma**2 * r**2 + zeta**2
 

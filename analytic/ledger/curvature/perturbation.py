@@ -19,6 +19,8 @@ from analytic.ledger.verification import Verification, dot, holds, real_symbols
 from analytic.perturbation import chi, fluctuation, linear
 from analytic.perturbation.polynomials import PolynomialNetwork, monomial_network, volume
 
+__all__ = ["ROUTES"]
+
 Average = Callable[[PolynomialNetwork], Any]
 
 

@@ -28,6 +28,8 @@ from analytic.ledger.curvature.hessian import (
 )
 from analytic.ledger.verification import Verification, dot, holds, printed_times_three, real_symbols
 
+__all__ = ["ROUTES", "along", "curvature_claim", "rates", "rows_of", "slope", "volume"]
+
 _THREE = Units.generic(3, 2)
 THIRD = mp.mpf(7) / 5  # an arbitrary value of phi''', on which no curvature depends
 

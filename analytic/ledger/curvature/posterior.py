@@ -14,6 +14,8 @@ from analytic.expressions.arguments import Domain
 from analytic.expressions.formula import Formula
 from analytic.ledger.verification import Verification, dot, holds, real_symbols
 
+__all__ = ["ROUTES"]
+
 WIDE = "widths that double seven times, extrapolated in 1/n to the seventh power"  # reason of a tolerance
 _temperature = sp.Symbol("temperature", nonnegative=True)
 

@@ -14,6 +14,8 @@ from analytic.expressions.formula import Formula
 from analytic.expressions.symbols import d, r
 from analytic.ledger.verification import Verification, dot, holds, printed_times_three, real_symbols
 
+__all__ = ["ROUTES"]
+
 THIRD = mp.mpf(3) / 8  # an arbitrary value of Omega''', on which no statement here depends
 o0, o1, o2 = JET = (*real_symbols("o0"), sp.Symbol("o1", positive=True), *real_symbols("o2"))
 x, u, v, w, y = (real_symbols(f"{name}1 {name}2 {name}3") for name in "xuvwy")

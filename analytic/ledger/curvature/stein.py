@@ -24,6 +24,8 @@ from analytic.ledger.curvature.tangent import metric, theta
 from analytic.ledger.curvature.weights import ARGS, POINT, conditional_mean, u, v, vector, x
 from analytic.ledger.verification import Verification, dot, holds, metric_along
 
+__all__ = ["ROUTES"]
+
 _slopes = [derivative(PHI, k) for k in range(5)]
 _V = sigma**2 * dot(x, x) + zeta**2
 

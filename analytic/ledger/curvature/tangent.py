@@ -33,6 +33,8 @@ from analytic.ledger.curvature.weights import (
 )
 from analytic.ledger.verification import Verification, dot, holds, shifted
 
+__all__ = ["ROUTES", "metric", "theta"]
+
 CUBIC = polynomial((1, sp.Rational(1, 2), sp.Rational(-1, 3), sp.Rational(1, 4)))  # of no parity
 DIFFERENCES = "differences of the kernel"
 Steps = tuple[sp.Expr, sp.Expr, sp.Expr]  # a kernel, its derivative along v, then one along u

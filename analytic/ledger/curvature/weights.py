@@ -19,6 +19,11 @@ from analytic.expressions.symbols import kxx, kxy, kyy, sigma, xi, z, zeta
 from analytic.ledger.curvature.gaussian import MODERATE
 from analytic.ledger.verification import dot, real_symbols
 
+__all__ = [
+    "APART", "ARGS", "PAIR", "POINT", "RATES", "Mean", "conditional_mean", "exponential_mean", "p", "q",
+    "u", "v", "vector", "x", "y",
+]  # fmt: skip
+
 x, y, u, v = (real_symbols(f"{name}1 {name}2") for name in "xyuv")
 p, q = real_symbols("p q")  # rates of two exponentials
 ARGS = (sigma, zeta, xi, *x, *u, *v)

@@ -15,6 +15,8 @@ from analytic.expressions.formula import Formula
 from analytic.ledger.equivariant.averages import PERMUTATIONS, moved
 from analytic.ledger.verification import Verification, holds, real_symbols
 
+__all__ = ["ROUTES"]
+
 SCALES = real_symbols("sigma_w sigma_b")
 VALUES = ("1.3", "-0.7", "0.4", "0.9", "-1.1", "0.6", "1.7", "-0.3")
 Dual = Callable[[Any, Any, Any], tuple[Any, Any]]  # of a Gram matrix: E[phi phi], E[phi' phi']

@@ -12,6 +12,11 @@ from typing import Any
 
 from mpmath import mp
 
+__all__ = [
+    "LIFTING", "PERMUTATIONS", "SUPPORT", "at_elements", "average", "means", "moved", "pair_average",
+    "phi", "pooled", "rule", "slope",
+]  # fmt: skip
+
 Rule = list[tuple[Any, Any]]  # nodes and weights for a standard normal variable
 
 

@@ -24,6 +24,8 @@ from analytic.ledger.equivariant.averages import (
 )
 from analytic.ledger.verification import Verification, holds, real_symbols
 
+__all__ = ["ROUTES"]
+
 F, H = real_symbols("f1 f2 f3"), real_symbols("h1 h2 h3")
 SCALES = real_symbols("sigma_w sigma_b")
 ARGS = (*F, *H, *SCALES)

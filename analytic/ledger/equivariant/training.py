@@ -16,6 +16,8 @@ from analytic.ledger.output_flow.model import EXTRAPOLATED, along, flow
 from analytic.ledger.univariate.network import downhill
 from analytic.ledger.verification import Verification, dot, holds, real_symbols
 
+__all__ = ["ROUTES"]
+
 DIGITS = 12  # of flows that are integrated
 
 

@@ -13,6 +13,8 @@ from analytic.ledger.output_flow.model import EXTRAPOLATED, OUTPUTS, THETA
 from analytic.ledger.verification import Verification, holds, real_symbols
 from analytic.output_flow import ClassSplit
 
+__all__ = ["ROUTES"]
+
 # Three points with two outputs each; the first two are of one class.
 OUTS = real_symbols("a1 a2 b1 b2 c1 c2")
 MARKS = real_symbols("y1 y2 z1 z2")

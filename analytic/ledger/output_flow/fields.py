@@ -42,6 +42,8 @@ from analytic.output_flow import (
 from analytic.output_flow import pseudoinverse as pinv
 from analytic.output_flow import range_projector as P
 
+__all__ = ["ROUTES"]
+
 N = 2
 GRADIENT = 2 * (OUTPUTS - sp.Matrix(LABELS)) / N  # of the cost (2.11)
 POINT = (*THETA, *LABELS)

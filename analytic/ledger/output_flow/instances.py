@@ -17,6 +17,10 @@ from analytic.expressions.formula import Formula
 from analytic.ledger.verification import dot, real_symbols
 from analytic.output_flow import range_projector
 
+__all__ = [
+    "FULL_ROW_RANK", "ITSELF", "SHARES", "identity", "kernel_projector", "one", "onto", "plus",
+]  # fmt: skip
+
 # Outputs by parameters: wide, tall and square, of full and of lower rank.
 INSTANCES = tuple(
     map(

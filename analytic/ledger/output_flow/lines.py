@@ -23,6 +23,8 @@ from analytic.ledger.output_flow.model import (
 from analytic.ledger.verification import Verification, dot, holds, real_symbols
 from analytic.output_flow import ProjectorPath, elapsed, remaining
 
+__all__ = ["DIGITS", "ROUTES", "START", "adapted", "t"]
+
 N = sp.Symbol("N", integer=True, positive=True)
 t = sp.Symbol("t", nonnegative=True)
 s = sp.Symbol("s", nonnegative=True)

@@ -10,6 +10,11 @@ from mpmath import mp
 
 from analytic.ledger.verification import real_symbols, shifted
 
+__all__ = [
+    "EXTRAPOLATED", "JACOBIAN", "LABELS", "OUTPUTS", "PLACES", "THETA", "along", "at_input", "flow",
+    "jacobian", "outputs",
+]  # fmt: skip
+
 Vector = Sequence[Any]
 Map = Callable[[Vector], list[Any]]
 

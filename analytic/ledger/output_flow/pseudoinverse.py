@@ -14,6 +14,8 @@ from analytic.ledger.verification import Verification, holds
 from analytic.output_flow import pseudoinverse as pinv
 from analytic.output_flow import range_projector as P
 
+__all__ = ["ROUTES"]
+
 _twice = identity("(A^+)^+", lambda k, A: pinv(pinv(A)), lambda k, A: A, route=ITSELF)
 _transposed = identity("(A^+)^T", lambda k, A: pinv(A).T, lambda k, A: plus(A.T))
 _of_square = identity("A^+ (A^T)^+", lambda k, A: pinv(A) * pinv(A.T), lambda k, A: plus(A.T * A))

@@ -26,6 +26,8 @@ from analytic.ledger.path_kernel.network import (
 )
 from analytic.ledger.verification import Verification, dot, holds, real_symbols, shifted
 
+__all__ = ["ROUTES"]
+
 u, v = WEIGHTS
 OUTPUTS = sp.Matrix([v * (u * x + 1) ** 2, u**2 * x - v])  # K = 2
 F = real_symbols("f1 f2")

@@ -19,6 +19,13 @@ from mpmath import mp
 from analytic.ledger.univariate.network import Map, Vector, gradient
 from analytic.ledger.verification import dot, real_symbols, shifted
 
+__all__ = [
+    "BOOLE", "FUNCTION", "LABELLED", "LINEAR", "PAIRS", "SQUARED", "STATES", "WEIGHTS", "Loss", "Model",
+    "Run", "between", "ensemble", "eps", "f", "feature", "integral", "kernel", "labelled", "linear",
+    "loss_slope", "mean_gradient", "mean_slopes", "neuron", "output", "put", "record", "runs", "slopes",
+    "squared", "start", "step_from", "t", "x", "y",
+]  # fmt: skip
+
 Model = Callable[[Vector, Any], Any]  # weights and input to output
 Loss = Callable[[Any, Any], Any]  # output and label to number
 Data = Sequence[tuple[Any, Any]]  # (x, y)

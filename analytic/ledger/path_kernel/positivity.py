@@ -40,6 +40,8 @@ from analytic.ledger.path_kernel.network import (
 )
 from analytic.ledger.verification import Verification, dot, holds, real_symbols, shifted
 
+__all__ = ["ROUTES", "TEST", "TRAINING", "entry"]
+
 TEST, TRAINING = 0, 1  # the two copies of the input space
 places = real_symbols("p q r")
 COPIES = (TEST, TRAINING, TEST)  # of p, q and r

@@ -42,6 +42,8 @@ from analytic.ledger.path_kernel.network import (
 )
 from analytic.ledger.verification import Verification, dot, holds, real_symbols, shifted
 
+__all__ = ["ROUTES"]
+
 RECORD = (*STATES[0], *STATES[1], *STATES[2], *STATES[3], *LABELLED, x, eps)
 FIRST, LATE = (0, 1), (1, 2)  # the steps of a run of two, and those that the paper sums over
 

@@ -15,6 +15,8 @@ from analytic.ledger.path_kernel.network import PAIRS, SQUARED, runs
 from analytic.ledger.path_kernel.positivity import TEST, TRAINING, entry
 from analytic.ledger.verification import Verification, holds, real_symbols
 
+__all__ = ["ROUTES"]
+
 NAMES = ("k00", "k01", "k02", "k11", "k12", "k22")  # one test point, 0, and two training points
 GRAM = real_symbols(" ".join(NAMES))
 LABELS = real_symbols("y1 y2")

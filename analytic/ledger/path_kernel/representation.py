@@ -44,6 +44,8 @@ from analytic.ledger.path_kernel.network import (
 from analytic.ledger.univariate.network import rate
 from analytic.ledger.verification import Verification, dot, holds, real_symbols, shifted
 
+__all__ = ["ROUTES"]
+
 RECORD = (*STATES[0], *STATES[1], *STATES[2], *STATES[3], *LABELLED, x, eps)
 ONE_STEP = (*STATES[0], *STATES[1], *LABELLED, x, t, eps)
 PLACES = {"x": ("1/3", "-3/2"), "t": ("3/7", "5/8")}

@@ -37,6 +37,8 @@ from analytic.ledger.path_kernel.network import (
 from analytic.ledger.univariate.network import gradient
 from analytic.ledger.verification import Verification, dot, real_symbols, shifted
 
+__all__ = ["ROUTES"]
+
 RECORD = (*STATES[0], *STATES[1], *STATES[2], *STATES[3], *LABELLED, x, eps)
 T = sp.Symbol("T", integer=True, positive=True)
 MEAN = SQUARED / len(PAIRS)  # a loss that is averaged over the training points

@@ -17,6 +17,8 @@ from analytic.ledger.univariate.network import Vector, downhill, full, gradient,
 from analytic.ledger.verification import Verification, dot, holds, real_symbols
 from analytic.relu_dynamics.metric import ARGS
 
+__all__ = ["ROUTES", "coordinates", "speeds"]
+
 p, q = WAY = real_symbols("p q")  # p r' + q theta' for all p and q determines both
 residual = c * (a * x - b) / alpha - y  # of one sample; y includes the outputs of other neurons
 slope_r = residual * (a * x - b) / (m * norm)  # of the loss by r

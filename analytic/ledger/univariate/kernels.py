@@ -16,6 +16,8 @@ from analytic.expressions.symbols import A, B, x, y
 from analytic.ledger.verification import Verification, dot, holds, real_symbols
 from analytic.splines import INITIALISATIONS
 
+__all__ = ["INSIDE", "ROUTES", "biases_first", "pieces", "ramp"]
+
 Unit = Callable[[Any], Any]  # what a unit contributes where it is active
 C = sp.Symbol("C", positive=True)
 INSIDE: tuple[Point, ...] = (

@@ -15,6 +15,8 @@ from analytic.ledger.univariate.network import downhill, full, loss, rate
 from analytic.ledger.verification import Verification, holds, real_symbols
 from analytic.relu_dynamics.metric import ARGS, c_squared
 
+__all__ = ["NEURON", "ROUTES", "a", "active", "b", "c", "norm", "recovered", "theta", "y"]
+
 NEURON = a, b, c = real_symbols("a b c")
 theta, y = real_symbols("theta y")
 norm = sqrt(a**2 + b**2)

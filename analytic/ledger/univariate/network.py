@@ -9,6 +9,8 @@ from mpmath import mp
 
 from analytic.ledger.verification import shifted
 
+__all__ = ["Map", "Vector", "canonical", "downhill", "full", "gradient", "loss", "rate"]
+
 Vector = Sequence[Any]
 Data = Sequence[tuple[Any, Any]]  # (x, y)
 Model = Callable[[Vector, Any], Any]  # parameters and input to output

@@ -16,6 +16,8 @@ from analytic.expressions.symbols import A, B, ec2, u, x, y
 from analytic.ledger.univariate.kernels import INSIDE, biases_first, pieces, ramp
 from analytic.ledger.verification import Verification, holds, real_symbols
 
+__all__ = ["ROUTES"]
+
 edge = B / A
 
 

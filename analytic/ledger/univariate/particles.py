@@ -14,6 +14,8 @@ from analytic.expressions.symbols import charge, x
 from analytic.ledger.univariate.network import canonical, downhill, full, gradient, loss, rate
 from analytic.ledger.verification import Verification, dot, holds, real_symbols
 
+__all__ = ["ROUTES", "d", "lifted", "t", "theta"]
+
 r1, theta1, r2, theta2 = PARTICLES = real_symbols("r1 theta1 r2 theta2")
 X = real_symbols("x1 x2 x3")
 RHO = real_symbols("rho1 rho2 rho3")

@@ -16,6 +16,8 @@ from analytic.ledger.univariate.network import canonical, gradient, loss
 from analytic.ledger.univariate.particles import d, lifted, theta
 from analytic.ledger.verification import Verification, dot, real_symbols
 
+__all__ = ["ROUTES"]
+
 
 def _cancelled() -> Verification:
     """(16) for three particles, of which the first two have the same angle."""

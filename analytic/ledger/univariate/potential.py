@@ -14,6 +14,8 @@ from analytic.ledger.univariate.network import canonical, downhill, full, loss, 
 from analytic.ledger.univariate.particles import d, lifted, t, theta
 from analytic.ledger.verification import Verification, dot, holds, real_symbols
 
+__all__ = ["ROUTES"]
+
 
 def _tangent() -> Claim:
     """(3) for two neurons: one is active at both data and at x, the other at one datum and x."""

@@ -20,6 +20,8 @@ from analytic.expressions.formula import Formula
 from analytic.expressions.symbols import charge, rho, x
 from analytic.ledger.verification import Verification, real_symbols
 
+__all__ = ["ROUTES"]
+
 s = sp.Symbol("s", real=True)
 X, RHO = real_symbols("x1 x2 x3 x4"), real_symbols("rho1 rho2 rho3 rho4")
 MIDDLE = 1  # the sample whose rays are looked at is x2

@@ -14,7 +14,7 @@ from numeric.experiments.decision_boundaries.curves import Disc
 from numeric.inputs import InputError
 from numeric.models.perceptron import Shape
 
-__all__ = ["Curve", "Evidence"]
+__all__ = ["DECOYS", "Curve", "Evidence"]
 
 TRUE, SHUFFLED = 0, 1  # labels that the twins were trained on
 

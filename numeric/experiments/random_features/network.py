@@ -29,14 +29,9 @@ from numeric.progress import progress_bar
 from numeric.splines.law import parameters
 
 __all__ = [
-    "FeatureLaw",
-    "Independent",
-    "RandomFeatureNetwork",
-    "RandomFeatures",
-    "Stratified",
-    "distinct",
-    "samples",
-]
+    "WIDE", "FeatureLaw", "Independent", "RandomFeatureNetwork", "RandomFeatures", "Stratified",
+    "distinct", "samples",
+]  # fmt: skip
 
 BLOCK = 2**23  # features held at once
 WIDE = {"dtype": torch.float64, "device": "cpu"}  # where units are drawn, for any device and dtype

@@ -19,6 +19,8 @@ from numeric.infinite.composition.layer import Needs
 from numeric.infinite.composition.signal import Scales, Signal, require_scales
 from numeric.inputs import InputError, positive
 
+__all__ = ["SelfAttention"]
+
 
 @dataclass(frozen=True)
 class SelfAttention:

@@ -15,6 +15,8 @@ from numeric.infinite.composition.padding import CIRCULAR, SAME, VALID, Padding,
 from numeric.infinite.composition.signal import Scales, Signal, require_scales
 from numeric.inputs import InputError, whole
 
+__all__ = ["Convolution", "filter_sums", "require_padding"]
+
 PLAIN = {1: F.conv1d, 2: F.conv2d}
 
 

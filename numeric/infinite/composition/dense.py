@@ -11,6 +11,8 @@ from numeric.infinite.composition.finite import Draw, Function, Weights
 from numeric.infinite.composition.layer import Needs
 from numeric.infinite.composition.signal import Scales, Signal, require_flat, require_scales
 
+__all__ = ["Dense", "Flatten"]
+
 
 @dataclass(frozen=True)
 class Dense:

@@ -13,6 +13,8 @@ from numeric.infinite.composition.signal import Scales, Signal
 from numeric.infinite.spheres import RotationGrid
 from numeric.inputs import InputError, fraction
 
+__all__ = ["Dropout"]
+
 
 @dataclass(frozen=True)
 class Dropout:

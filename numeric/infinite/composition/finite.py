@@ -11,6 +11,8 @@ from torch import Tensor, nn
 
 from numeric.infinite.composition.signal import Scales
 
+__all__ = ["Draw", "Function", "Sum", "Weights"]
+
 
 @dataclass(frozen=True)
 class Draw:

@@ -15,6 +15,8 @@ from numeric.infinite.composition.covariance import Covariance
 from numeric.infinite.composition.finite import Draw
 from numeric.infinite.composition.signal import Scales, Signal
 
+__all__ = ["Layer", "Needs", "Observed", "Observer"]
+
 Observed = (
     Any  # what a layer keeps of single signals, indexed by signals like a tensor; None for nothing
 )

@@ -13,6 +13,8 @@ from numeric.infinite.composition.layer import Needs
 from numeric.infinite.composition.signal import Scales, Signal, require_centred
 from numeric.inputs import positive
 
+__all__ = ["LayerNorm"]
+
 
 @dataclass(frozen=True)
 class LayerNorm:

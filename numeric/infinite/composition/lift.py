@@ -25,6 +25,8 @@ from numeric.infinite.groups import Action, RotoTranslations
 from numeric.infinite.spheres import RotationGrid
 from numeric.inputs import InputError, whole
 
+__all__ = ["GroupConvolution", "Lift", "Window"]
+
 
 @dataclass(frozen=True)
 class Window:

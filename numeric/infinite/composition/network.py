@@ -29,6 +29,8 @@ from numeric.inputs import (
 from numeric.kernels import Kernel
 from numeric.models.memory import GIGABYTE
 
+__all__ = ["NNGPKernel", "Network", "TangentKernel"]
+
 DEFAULT_PARAMETRISATION = NTK()
 
 

@@ -17,6 +17,8 @@ from numeric.infinite.groups import Action
 from numeric.infinite.spheres import RotationGrid
 from numeric.inputs import InputError, whole
 
+__all__ = ["AveragePool", "GlobalPool", "GroupPool"]
+
 POOLS = {1: F.avg_pool1d, 2: F.avg_pool2d}
 
 

@@ -15,6 +15,8 @@ from numeric.infinite.composition.layer import Layer, Needs
 from numeric.infinite.composition.signal import Scales, Signal
 from numeric.inputs import InputError
 
+__all__ = ["Residual"]
+
 
 @dataclass(frozen=True)
 class Residual:

@@ -11,6 +11,8 @@ from numeric.infinite.parametrisation import Parametrisation, Standard
 from numeric.infinite.spheres import RotationGrid
 from numeric.inputs import InputError, positive
 
+__all__ = ["Scales", "Signal", "require_centred", "require_flat", "require_scales"]
+
 
 @dataclass(frozen=True)
 class Signal:

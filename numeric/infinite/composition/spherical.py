@@ -21,6 +21,8 @@ from numeric.infinite.spheres.harmonics import band_limit_of, require_band_limit
 from numeric.infinite.spheres.rotations import RotationGrid, coefficient_pairs
 from numeric.inputs import InputError, whole
 
+__all__ = ["S2Convolution", "SO3Convolution"]
+
 
 @dataclass(frozen=True)
 class S2Convolution:

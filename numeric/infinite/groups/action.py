@@ -13,6 +13,8 @@ from numeric.infinite.groups.group import Group, Table, whole_matrix
 from numeric.inputs import ArrayLike, InputError, require_instance, require_signals
 from numeric.kernels import Kernel
 
+__all__ = ["Action", "Acts", "Averaged", "OnSignals", "orbit", "require_acts"]
+
 
 class Acts(Protocol):
     """What averages and checks ask of a group: how many elements it has, and what each does to signals."""

@@ -13,6 +13,8 @@ from numeric.infinite.groups.action import Action
 from numeric.infinite.groups.group import Group, Table, whole_matrix
 from numeric.inputs import InputError, require_instance, whole
 
+__all__ = ["cyclic", "dihedral", "from_generators", "product", "semidirect", "symmetric", "torus"]
+
 LARGEST = 5040  # elements of a group from generators: a table of 200 MB
 
 

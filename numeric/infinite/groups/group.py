@@ -12,6 +12,8 @@ from torch import Tensor
 
 from numeric.inputs import InputError, as_numbers, shown
 
+__all__ = ["Group", "Table", "whole_matrix"]
+
 Table = Tensor | np.ndarray | Sequence[Sequence[int]]
 
 

@@ -11,6 +11,8 @@ from numeric.infinite.groups.action import Acts, require_acts
 from numeric.inputs import ArrayLike, InputError, generator_for, require_signals, shown, whole
 from numeric.kernels import Kernel
 
+__all__ = ["assert_equivariant", "assert_invariant"]
+
 TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-5}  # relative to the largest value
 ELEMENTS = 5  # of the group, drawn at random, beside its first ones
 

@@ -16,6 +16,8 @@ from numeric.infinite.groups.constructions import cyclic, dihedral
 from numeric.infinite.groups.group import Group
 from numeric.inputs import InputError
 
+__all__ = ["RotoTranslations", "p4", "p4m"]
+
 
 @dataclass(frozen=True)
 class RotoTranslations:

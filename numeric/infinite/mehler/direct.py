@@ -19,6 +19,8 @@ from torch.utils.checkpoint import checkpoint
 from analytic.expressions.special import gram_det
 from numeric.infinite.mehler.expansion import Function, gauss_legendre, normal, safe_root
 
+__all__ = ["distance", "integrate"]
+
 Pairing = Callable[[Tensor, Tensor], Tensor]
 REACH = 10.0  # integrals are cut here: the standard normal density is below 1e-22 beyond
 DENSITIES = (8, 12, 18)  # nodes per unit of asinh(t); 12 are enough for a phi of scale 1

@@ -14,6 +14,11 @@ from torch import Tensor
 
 from numeric.inputs import InputError
 
+__all__ = [
+    "TOLERANCE", "Expansion", "Function", "attainable", "evaluate_finite", "expand", "gauss_legendre",
+    "normal", "safe_root",
+]  # fmt: skip
+
 Function = Callable[[Tensor], Tensor]
 Sample = tuple[Tensor, Tensor, Tensor, Tensor]  # see _sampled
 

@@ -12,6 +12,8 @@ from torch.autograd.function import once_differentiable
 from numeric.infinite.mehler.expansion import Expansion, safe_root
 from numeric.inputs import InputError
 
+__all__ = ["correlation", "on_list", "on_tile", "pairs"]
+
 NEGLIGIBLE = (
     1e-24  # relative to the largest term: smaller ones are skipped, as the even terms of an odd phi
 )

@@ -8,6 +8,8 @@ from numeric.infinite.spheres.harmonics import harmonics
 from numeric.infinite.spheres.molecules import SphericalProblem
 from numeric.inputs import InputError, generator_for, positive, resolve, whole
 
+__all__ = ["charges_on_a_sphere"]
+
 
 def charges_on_a_sphere(
     count: int,

@@ -17,6 +17,8 @@ from torch import Tensor
 
 from numeric.inputs import ArrayLike, InputError, as_numbers, require_finite, whole
 
+__all__ = ["SphereGrid", "band_limit_of", "harmonics", "require_band_limit", "uniform_angles"]
+
 
 def harmonics(points: ArrayLike, band_limit: int) -> Tensor:
     """Y_lm at unit vectors (k, 3) for l below the band limit, (k, band_limit^2) in float64.

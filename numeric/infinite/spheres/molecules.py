@@ -35,6 +35,8 @@ from numeric.inputs import (
 )
 from numeric.kernels import Kernel
 
+__all__ = ["Molecule", "SphericalProblem", "SumOverAtoms", "molecule_signals", "read_qm9"]
+
 ELEMENTS = {"H": 1, "C": 6, "N": 7, "O": 8, "F": 9}  # all of QM9, by their charges
 KCAL_PER_MOL = 0.0433641153  # in electron volts
 

@@ -19,6 +19,8 @@ from numeric.infinite.spheres.harmonics import band_limit_of, require_band_limit
 from numeric.infinite.spheres.wigner import about_y, require_rotations, wigner
 from numeric.inputs import ArrayLike, InputError, as_numbers, generator_for, whole
 
+__all__ = ["RotationGrid", "Rotations", "Tables", "coefficient_pairs"]
+
 CELLS = (
     2**17
 )  # values of functions that are transformed at once: a few of them stay near the processor

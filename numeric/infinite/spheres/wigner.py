@@ -16,6 +16,8 @@ from torch import Tensor
 
 from numeric.inputs import ArrayLike, InputError, as_numbers, require_finite, whole
 
+__all__ = ["about_y", "about_z", "euler_angles", "require_rotations", "wigner"]
+
 ROUNDING = 1e-6  # what matrices made in float32 leave in R R^T
 
 

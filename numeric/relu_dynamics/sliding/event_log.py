@@ -11,7 +11,7 @@ from numeric.relu_dynamics.sliding.step import Change
 from numeric.relu_dynamics.sliding.tables import Array, Whole
 from numeric.relu_dynamics.trajectory import Kind
 
-__all__ = ["EventLog", "LogEntry"]
+__all__ = ["KINDS", "NONE", "EventLog", "LogEntry"]
 
 KINDS = tuple(Kind)
 NONE = -1

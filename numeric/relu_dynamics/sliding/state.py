@@ -18,7 +18,7 @@ import numpy as np
 from numeric.relu_dynamics.sliding.modes import LinearModes
 from numeric.relu_dynamics.sliding.tables import Array, Tables, Whole
 
-__all__ = ["SlidingNetwork", "SlidingState", "onward", "rounding"]
+__all__ = ["SLACK", "SlidingNetwork", "SlidingState", "onward", "rounding"]
 
 ALL = slice(None)
 SLACK = 8 * np.finfo(float).eps
