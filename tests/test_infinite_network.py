@@ -36,6 +36,7 @@ from numeric.infinite import (
 )
 from numeric.infinite.composition.covariance import Covariance
 from numeric.infinite.composition.finite import Draw, Function
+from numeric.infinite.composition.gram import Part, Recursion
 from numeric.infinite.composition.layer import Needs
 from numeric.infinite.composition.network import NNGPKernel, TangentKernel
 from numeric.infinite.composition.signal import Scales, Signal
@@ -276,6 +277,34 @@ def test_a_layer_of_ones_own_is_a_layer() -> None:
     ours = Network([Dense(), Doubled(), relu, Dense()], 1.0, 0.0)
     known = Network([Dense(sigma_w=2.0), relu, Dense()], 1.0, 0.0)
     torch.testing.assert_close(ours.nngp(x), known.nngp(x), rtol=8 * EPS, atol=0)
+
+
+@pytest.mark.parametrize("act", [relu, erf, gelu], ids=lambda act: act.name)
+def test_covariances_that_nothing_reads_are_left_out_of_tangent_kernels(act: object) -> None:
+    """Before pools alone, in pairs and in variances; with a layer of one's own between they are kept."""
+    x = signals(3, 2, 4)
+    layers = [Convolution(3), act, AveragePool(), Convolution(3), act]
+    left_out = Network([*layers, GlobalPool()]).ntk
+    kept = Network([*layers, Doubled(), GlobalPool()]).ntk
+    torch.testing.assert_close(4 * left_out(x), kept(x), rtol=8 * EPS, atol=0)
+
+
+def test_one_half_of_a_gram_matrix_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the smallest tiles each pair of different signals is counted once, and none with itself."""
+    counted = []
+    tile = Recursion.tile
+
+    def counting(self: Recursion, rows: Part, columns: Part) -> Tensor:
+        counted.append(len(rows.x) * len(columns.x))
+        return tile(self, rows, columns)
+
+    monkeypatch.setattr(Recursion, "tile", counting)
+    x, layers = signals(20, 2, 6, 6), [Convolution(3), relu, GlobalPool(), Dense()]
+    Network(layers, memory=2 * 7 * 8 * 36**2).ntk(x)  # for one pair on each of two threads
+    assert sum(counted) == 190
+    counted.clear()
+    Network(layers).ntk(x)  # larger tiles take in some pairs of the other half
+    assert 190 <= sum(counted) < 1.25 * 190
 
 
 IMAGES, LINE = signals(2, 3, 6, 6), signals(2, 3, 6)

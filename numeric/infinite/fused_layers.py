@@ -19,6 +19,11 @@ from analytic.expressions.backends import compile_together, fold
 from analytic.expressions.expectation import Moment
 from analytic.expressions.symbols import kxx, kxy, kyy
 
+__all__ = [
+    "Instruction", "Place", "Program", "allocate", "averages", "compile_program", "layer", "source",
+    "translate",
+]  # fmt: skip
+
 theta = sp.Symbol("theta", real=True)
 NUMBERS = scale, bias, weights, biases = sp.symbols("scale bias weights biases", real=True)
 INPUTS = (*ARGS, theta, *NUMBERS)
@@ -50,16 +55,19 @@ def layer(tile: Tile, tangent: bool, plain: bool) -> Callable[..., tuple[Tensor,
     return compile_program(program, allocate(program))
 
 
-def averages(tile: Tile, tangent: bool) -> Callable[..., tuple[Tensor, ...]]:
+def averages(
+    tile: Tile, tangent: bool, unread: bool = False
+) -> Callable[..., tuple[Tensor | None, Tensor | None]]:
     """As `layer` without scales, from (kxx, kxy, kyy, det, theta, free): averages alone, times theta.
 
-    Results take the place of kxy and theta where no later instruction reads these.
+    Results take the place of kxy and theta where no later instruction reads these. The average over phi is
+    left out where it is `unread`, and that over its slope without `tangent`: they are then None.
     """
-    outputs = [_distribute_constants(tile.kernel)]
+    outputs = {} if unread else {kxy: _distribute_constants(tile.kernel)}
     if tangent:
-        outputs.append(tile.slope * theta)
-    program = translate(outputs)
-    places = _in_place(program, allocate(program), (kxy, theta))
+        outputs[theta] = tile.slope * theta
+    program = translate(list(outputs.values()))
+    places = _in_place(program, allocate(program), tuple(outputs))
     step, zero = compile_program(program, places), (0.0,) * len(NUMBERS)
 
     def call(
@@ -69,8 +77,9 @@ def averages(tile: Tile, tangent: bool) -> Callable[..., tuple[Tensor, ...]]:
         det: Tensor | None,
         theta: Tensor | None,
         free: object,
-    ) -> tuple[Tensor, ...]:
-        return step(kxx, kxy, kyy, det, theta, *zero, free)
+    ) -> tuple[Tensor | None, Tensor | None]:
+        results = step(kxx, kxy, kyy, det, theta, *zero, free)
+        return None if unread else results[0], results[-1] if tangent else None
 
     return call
 

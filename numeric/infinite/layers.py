@@ -24,6 +24,8 @@ from numeric.infinite.mehler import Expansion, Mehler
 from numeric.infinite.mehler.expansion import TOLERANCE, attainable
 from numeric.inputs import InputError
 
+__all__ = ["Layer", "OnePointMoments", "Pairs", "Rows", "Sides", "full"]
+
 
 @dataclass(frozen=True)
 class Pairs:
@@ -56,6 +58,14 @@ def _derivative(moment: Formula) -> Formula:
     if V in moment.expr.free_symbols:
         expr = moment.floating * log_derivatives(moment).eps_over_V
     return Formula(name, (V,), expr)
+
+
+@dataclass(frozen=True)
+class Sides:
+    """What averages of a function that is linear on both sides of 0 take from its slopes there."""
+
+    mean: float  # the mean slope, squared
+    jump: float  # the squared difference over 2 pi
 
 
 @dataclass(frozen=True)
@@ -131,6 +141,15 @@ class Layer:
     def linear(self) -> bool:
         """Whether phi is linear on both sides of 0: angles then decrease, and are propagated exactly."""
         return self._tile is not None and self._tile.after is not None
+
+    @cached_property
+    def sides(self) -> Sides | None:
+        """Of a function that is linear on both sides of 0 with a kink between; None for others."""
+        if not (self.linear and self.needs_det):
+            return None
+        slope = sp.expand(self._closed_form.far_from_collinear.slope)
+        (angle,) = slope.atoms(sp.asin)
+        return Sides(float(slope.xreplace({angle: sp.S.Zero})), float(slope.coeff(angle)))
 
     @cached_property
     def jumps(self) -> bool:
@@ -232,9 +251,11 @@ class Layer:
             )
         return steps[tangent, plain]
 
-    def averages(self, tangent: bool) -> Callable[..., tuple[Tensor, ...]]:
-        """E[phi phi], and with `tangent` E[phi' phi'] theta, far from collinear: `fused_layers.averages`."""
-        return _averages(self._closed_form, tangent)
+    def averages(
+        self, tangent: bool, unread: bool = False
+    ) -> Callable[..., tuple[Tensor | None, Tensor | None]]:
+        """E[phi phi] unless `unread`, and with `tangent` E[phi' phi'] theta: see `fused_layers.averages`."""
+        return _averages(self._closed_form, tangent, unread)
 
     @cached_property
     def _steps(self) -> dict[tuple[bool, bool], Callable[..., tuple[Tensor, ...]]]:
@@ -287,8 +308,10 @@ class Rows:
 
 
 @lru_cache  # compiled once for all networks
-def _averages(tile: Tile, tangent: bool) -> Callable[..., tuple[Tensor, ...]]:
-    return fused_layers.averages(tile.far_from_collinear, tangent)
+def _averages(
+    tile: Tile, tangent: bool, unread: bool
+) -> Callable[..., tuple[Tensor | None, Tensor | None]]:
+    return fused_layers.averages(tile.far_from_collinear, tangent, unread)
 
 
 @lru_cache

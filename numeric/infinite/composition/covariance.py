@@ -12,6 +12,8 @@ from numeric.infinite.composition.signal import Scales, Signal
 from numeric.infinite.groups import RotoTranslations
 from numeric.infinite.spheres import RotationGrid
 
+__all__ = ["Covariance"]
+
 
 @dataclass(frozen=True, eq=False)
 class Covariance:
@@ -21,7 +23,8 @@ class Covariance:
     positions, (1, *space, n, m). The orbit is that of y: entry g is for x and rho(g) y, entry 0 for y itself;
     over a RotationGrid it has the grid's nodes, and space is (). With `own`, each signal is compared with
     itself alone: the axis m has length 1 and stands for the same signals as n does.
-    With `same`, also random masks are the same, so that k at equal positions is the variance.
+    With `same`, also random masks are the same, so that k at equal positions is the variance. With `unread`,
+    no layer after the next one reads k, in whose place theta may then stand.
     """
 
     k: Tensor
@@ -31,6 +34,7 @@ class Covariance:
     tangent: bool = True  # whether theta is asked for
     own: bool = False
     same: bool = False
+    unread: bool = False
 
     @classmethod
     def of(
@@ -42,14 +46,14 @@ class Covariance:
         if y is None:
             u = x.reshape(n, c, -1)  # (n, c, p)
             if pairs:
-                k = (u.mT @ u).div_(c).reshape(1, n, *space, 1, *space)
+                k = ((u / c).mT @ u).reshape(1, n, *space, 1, *space)
             else:
                 k = torch.linalg.vecdot(u, u, dim=1).div_(c).T.contiguous().view(1, *space, n, 1)
             return cls(k, None, signal, pairs, tangent, own=True, same=same)
         u, v = x.movedim(1, -1), y.movedim(1, -1)  # (n, *space, c)
         if pairs:
-            k = u.reshape(-1, c) @ v.reshape(-1, c).T
-            k = k.div_(c).reshape(1, n, *space, len(y), *space)
+            k = u.reshape(-1, c) @ (v.reshape(-1, c) / c).T
+            k = k.reshape(1, n, *space, len(y), *space)
         else:
             u, v = (part.movedim(0, d).reshape(-1, len(part), c) for part in (u, v))
             k = (u @ v.mT).div_(c).reshape(1, *space, n, len(y))
@@ -79,6 +83,9 @@ class Covariance:
         self, linear: Callable[[Tensor], Tensor], signal: Signal, **changes: bool
     ) -> Covariance:
         """After a linear map of k and theta that needs no weights."""
+        if self.theta is self.k:
+            both = linear(self.k)
+            return replace(self, k=both, theta=both, signal=signal, **changes)
         theta = None if self.theta is None else linear(self.theta)
         return replace(self, k=linear(self.k), theta=theta, signal=signal, **changes)
 

@@ -22,9 +22,12 @@ from numeric.progress import progress_bar
 if TYPE_CHECKING:
     from numeric.infinite.composition.network import Network
 
+__all__ = ["Observations", "Part", "Recursion", "diagonal", "matrix", "parts"]
+
 COPIES = 7  # covariances alive at once: two before a layer, two after it, and what it needs between
 TILE = 2**23  # bytes of a covariance in a tile: calls are then long enough, and near the cache
 LARGE = 2**28  # the same on other devices than the CPU
+ROWS = 8  # rows of tiles of a symmetric matrix, of whose lower half they compute a share of one in so many
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,11 +47,13 @@ class Recursion:
     network: Network
     tangent: bool
     pairs: list[bool]  # for each layer whether different positions of x and y are needed
+    unread: int  # the layer after which none reads covariances, or -1
 
     @classmethod
     def of(cls, network: Network, x: Tensor, tangent: bool) -> Recursion:
         network.signals(x.shape[1:])
-        return cls(network, tangent, walk.cross_pairs(network.layers))
+        unread = walk.last_reader(network.layers) if tangent else -1
+        return cls(network, tangent, walk.cross_pairs(network.layers), unread)
 
     def cells(self, x: Tensor, pairs: Sequence[bool]) -> int:
         """Numbers in the largest covariance of one pair of signals."""
@@ -83,10 +88,11 @@ class Recursion:
         parts, ends = [], []
         for some in x.split(size):
             own = Covariance.of(some, None, any(pairs[:1]), self.tangent and diagonal)
-            observed, end = walk.observe(layers, own, self.tangent, net.scales, pairs)
+            unread = self.unread if diagonal else -1
+            observed, end = walk.observe(layers, own, self.tangent, net.scales, pairs, unread)
             if diagonal and masks:
                 own = Covariance.of(some, None, pairs[0], self.tangent, same=False)
-                end = walk.advance(layers, own, observed, observed, net.scales, pairs)
+                end = walk.advance(layers, own, observed, observed, net.scales, pairs, unread)
             parts.append((*observed, *nothing))
             if diagonal:
                 ends.append(self.result(end)[:, 0])
@@ -96,9 +102,8 @@ class Recursion:
         """The Gram matrix of two groups of signals."""
         net = self.network
         state = Covariance.of(rows.x, columns.x, self.pairs[0], self.tangent)
-        return self.result(
-            walk.advance(net.layers, state, rows.seen, columns.seen, net.scales, self.pairs)
-        )
+        kind = net.scales, self.pairs, self.unread
+        return self.result(walk.advance(net.layers, state, rows.seen, columns.seen, *kind))
 
     def result(self, end: Covariance) -> Tensor:
         end = end.equal_positions()
@@ -145,6 +150,8 @@ def matrix(network: Network, x: ArrayLike, y: ArrayLike | None, tangent: bool) -
         height = (
             max(1, math.isqrt(count)) if count < len(other) else min(len(left), count // len(other))
         )
+        if symmetric:
+            height = min(height, -(-len(left) // ROWS))
         out = left.new_empty(len(left), len(other))
         tiles = [
             (i, a, j, b)

@@ -6,19 +6,23 @@ that coincident points get the exact slope; at an angle a above that a kink's is
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
 
+from numeric.infinite.composition import rectified
 from numeric.infinite.composition.covariance import Covariance
 from numeric.infinite.composition.finite import Draw, Function
 from numeric.infinite.composition.layer import Needs
 from numeric.infinite.composition.signal import Scales, Signal, require_centred
-from numeric.infinite.layers import Layer, Pairs, Rows, full
+from numeric.infinite.layers import Layer, Rows, Sides, full
 from numeric.inputs import InputError
 from numeric.kernels.scratch_memory import Fresh, Scratch
+
+__all__ = ["Nonlinearity", "Variances"]
 
 NEAR = (
     1e-2  # sin^2 of the angle below which the arc sine loses digits, and the arc tangent is taken
@@ -86,11 +90,14 @@ class Nonlinearity:
             self._closed_forms(state, rows.rows.V, columns.rows.V)
         else:
             self._series(state, rows.rows, columns.rows)
+        if state.unread and state.theta is not None:
+            return replace(state, signal=signal, k=state.theta)
         return replace(state, signal=signal)
 
     def _closed_forms(self, state: Covariance, rows: Tensor, columns: Tensor) -> None:
         k = state.matrices(state.k)
         theta = None if state.theta is None else state.matrices(state.theta)
+        known = _Coincident.of(self.layer, state, rows) if state.own and state.same else None
         kxx, kyy = state.row_values(rows), state.column_values(columns)
         on_host = k.device.type == "cpu"
         height, width = k.shape[1:]
@@ -101,34 +108,63 @@ class Nonlinearity:
             x = kxx[b if len(kxx) > 1 else slice(None), i]
             y = kyy[b if len(kyy) > 1 else slice(None)]
             tangent = None if theta is None else theta[b, i]
+            block = (k[b, i], x, y, tangent)
             if flat:
-                self._block(k[b, i][0], x[0], y[0], None if tangent is None else tangent[0], memory)
+                block = (k[b, i][0], x[0], y[0], None if tangent is None else tangent[0])
+            memory.begin(*block[0].shape[-2:])
+            if self.layer.sides is not None:
+                self._rectified(*block, self.layer.sides, state.unread, memory)
             else:
-                self._block(k[b, i], x, y, tangent, memory)
+                self._block(*block, state.unread, memory)
+        if known is not None:
+            known.write(state)
+
+    def _rectified(
+        self,
+        k: Tensor,
+        kxx: Tensor,
+        kyy: Tensor,
+        theta: Tensor | None,
+        sides: Sides,
+        unread: bool,
+        memory: Scratch | Fresh,
+    ) -> None:
+        """One block of a function that is linear on both sides of 0, in place."""
+        correlation = rectified.correlations(k, kxx, kyy, memory)
+        near = _beyond(correlation)
+        listed = None if near is None else _Listed.of(near, k, kxx, kyy, theta)
+        if listed is not None:  # taken for orthogonal, and overwritten below
+            k[listed.at] = correlation[listed.at] = 0.0
+        slope = rectified.slopes(correlation, sides)
+        if theta is not None:
+            theta.mul_(slope)
+        if not (unread and theta is not None):
+            rectified.kernels(k, kxx, kyy, slope, sides, memory)
+        if listed is not None:
+            self._near(listed, k, theta)
 
     def _block(
-        self, k: Tensor, kxx: Tensor, kyy: Tensor, theta: Tensor | None, memory: Scratch | Fresh
+        self,
+        k: Tensor,
+        kxx: Tensor,
+        kyy: Tensor,
+        theta: Tensor | None,
+        unread: bool,
+        memory: Scratch | Fresh,
     ) -> None:
         """One block, in place; nearly collinear pairs by themselves."""
-        memory.begin(*k.shape[-2:])
         if not self.layer.needs_det:
-            self._far(k, kxx, kyy, None, theta, memory)
+            self._far(k, kxx, kyy, None, theta, unread, memory)
             return
         det = torch.mul(kxx, kyy, out=memory[0]).addcmul_(k, k, value=-1)
         near = _nearly_collinear(det, kxx, kyy, memory)
         memory.keep(det)
-        if near is None:
-            self._far(k, kxx, kyy, det, theta, memory)
-            return
-        at = near.nonzero(as_tuple=True)
-        x, y, xy, between = (part.expand_as(k)[at] for part in (kxx, kyy, k, det))
-        tangent = None if theta is None else theta[at]
-        k[at], det[at] = 0.0, x * y  # taken for orthogonal, and overwritten below
-        self._far(k, kxx, kyy, det, theta, memory)
-        pairs = self._near(x, y, xy, between, tangent is not None)
-        k[at] = pairs.kernel
-        if theta is not None and tangent is not None and pairs.slope is not None:
-            theta[at] = pairs.slope * tangent
+        listed = None if near is None else _Listed.of(near, k, kxx, kyy, theta)
+        if listed is not None:  # taken for orthogonal, and overwritten below
+            k[listed.at], det[listed.at] = 0.0, listed.kxx * listed.kyy
+        self._far(k, kxx, kyy, det, theta, unread, memory)
+        if listed is not None:
+            self._near(listed, k, theta)
 
     def _far(
         self,
@@ -137,22 +173,26 @@ class Nonlinearity:
         kyy: Tensor,
         det: Tensor | None,
         theta: Tensor | None,
+        unread: bool,
         memory: Scratch | Fresh,
     ) -> None:
         """Averages of pairs that are not nearly collinear, in place."""
-        kernel, *tangent = self.layer.averages(theta is not None)(kxx, k, kyy, det, theta, memory)
-        if kernel is not k:
-            k.copy_(full(kernel, k))
-        if theta is not None and tangent[0] is not theta:
-            theta.copy_(full(tangent[0], theta))
+        program = self.layer.averages(theta is not None, unread and theta is not None)
+        kernel, slope = program(kxx, k, kyy, det, theta, memory)
+        for values, into in ((kernel, k), (slope, theta)):
+            if values is not None and into is not None and values is not into:
+                into.copy_(full(values, into))
 
-    def _near(self, kxx: Tensor, kyy: Tensor, k: Tensor, det: Tensor, slopes: bool) -> Pairs:
-        """Averages of nearly collinear pairs, listed."""
-        rounding = SNAP * torch.finfo(k.dtype).eps
-        det = torch.where(det < rounding * kxx * kyy, 0.0, det)
+    def _near(self, listed: _Listed, k: Tensor, theta: Tensor | None) -> None:
+        """Averages of nearly collinear pairs, in their places."""
+        kxx, kyy, det = listed.kxx, listed.kyy, listed.det
+        det = torch.where(det < SNAP * torch.finfo(k.dtype).eps * kxx * kyy, 0.0, det)
         if self.layer.jumps:
             det = det.clamp_min(torch.finfo(det.dtype).tiny)
-        return self.layer.elements(kxx, kyy, k, det, slopes)
+        pairs = self.layer.elements(kxx, kyy, listed.kxy, det, theta is not None)
+        k[listed.at] = pairs.kernel
+        if theta is not None and listed.theta is not None and pairs.slope is not None:
+            theta[listed.at] = pairs.slope * listed.theta
 
     def _series(self, state: Covariance, rows: Rows, columns: Rows) -> None:
         """Averages by quadrature, one matrix at a time."""
@@ -178,6 +218,57 @@ class Nonlinearity:
         return Function(self.layer.activation.phi.torch)
 
 
+@dataclass(frozen=True, eq=False)
+class _Listed:
+    """Some pairs of a block by themselves."""
+
+    at: tuple[Tensor, ...]
+    kxx: Tensor  # (pairs,)
+    kyy: Tensor
+    kxy: Tensor
+    theta: Tensor | None
+
+    @classmethod
+    def of(
+        cls, where: Tensor, k: Tensor, kxx: Tensor, kyy: Tensor, theta: Tensor | None
+    ) -> _Listed:
+        at = where.nonzero(as_tuple=True)
+        x, y, xy = (part.expand_as(k)[at] for part in (kxx, kyy, k))
+        return cls(at, x, y, xy, None if theta is None else theta[at])
+
+    @property
+    def det(self) -> Tensor:
+        return torch.addcmul(self.kxx * self.kyy, self.kxy, self.kxy, value=-1)
+
+
+@dataclass(frozen=True, eq=False)
+class _Coincident:
+    """Pairs of each position with itself: their averages are those of one variable, and need no angle."""
+
+    kernel: Tensor  # (n, p)
+    theta: Tensor | None
+
+    @classmethod
+    def of(cls, layer: Layer, state: Covariance, rows: Tensor) -> _Coincident:
+        """From variances, before the layer; in the covariance they are taken for orthogonal until `write`."""
+        V = rows.view(state.n, -1)
+        theta = None
+        if state.theta is not None:
+            theta = cls._diagonal(state, state.theta) * full(layer.square_slope(V), V)
+        cls._diagonal(state, state.k).zero_()
+        return cls(full(layer.square(V), V), theta)
+
+    @staticmethod
+    def _diagonal(state: Covariance, k: Tensor) -> Tensor:
+        """Of the matrices of signals with themselves, which come before those with their images."""
+        return state.matrices(k)[: state.n].diagonal(dim1=1, dim2=2)
+
+    def write(self, state: Covariance) -> None:
+        self._diagonal(state, state.k).copy_(self.kernel)
+        if state.theta is not None and self.theta is not None:
+            self._diagonal(state, state.theta).copy_(self.theta)
+
+
 def _blocks(shape: torch.Size, cells: int) -> Iterator[tuple[slice, slice]]:
     """Matrices and rows of blocks of so many numbers at most, or of one row."""
     count, height, width = shape
@@ -188,6 +279,15 @@ def _blocks(shape: torch.Size, cells: int) -> Iterator[tuple[slice, slice]]:
     step = max(1, cells // width)
     for b in range(count):
         yield from ((slice(b, b + 1), slice(i, i + step)) for i in range(0, height, step))
+
+
+def _beyond(correlation: Tensor) -> Tensor | None:
+    """Where sin^2 of the angle is below NEAR, by the correlation, or None if nowhere."""
+    least, most = correlation.aminmax()
+    limit = math.sqrt(1 - NEAR)
+    if least >= -limit and most <= limit:
+        return None
+    return correlation.abs() > limit
 
 
 def _nearly_collinear(

@@ -12,6 +12,8 @@ from torch import Tensor
 
 from numeric.inputs import InputError
 
+__all__ = ["CIRCULAR", "SAME", "VALID", "Circular", "Padding", "Same", "Valid", "filter_sum"]
+
 Piece = tuple[slice, slice]  # outputs, and the inputs that one tap of the filter adds to them
 
 
@@ -120,8 +122,6 @@ def filter_sum(
     `other` is None where only equal positions are kept, so that one axis stands for both. `out`, where it is
     given, is contiguous memory for the result.
     """
-    if isinstance(padding, Same) and stride == 1 and other == k.ndim - 1 and taps > 1:
-        return _sum_along_rows(k, axis, taps, padding, out)
     length = k.shape[axis]
     shape = list(k.shape)
     shape[axis] = padding.size(length, taps, stride)
@@ -142,9 +142,10 @@ def filter_sum(
         base, (second, at), *rest = k[of], *rest
         torch.add(base[second], k[at], out=out[second])
         for line in (axis,) if other is None else (axis, other):
-            for beyond in (slice(0, second[line].start), slice(second[line].stop, shape[line])):
-                edge = tuple(beyond if line == a else slice(None) for a in range(k.ndim))
-                out[edge] = base[edge]
+            for start, stop in ((0, second[line].start), (second[line].stop, shape[line])):
+                if start < stop:
+                    at_edge = out.narrow(line, start, stop - start)
+                    at_edge.copy_(base.narrow(line, start, stop - start))
     else:
         out.copy_(k[of])
     for into, of in rest:
@@ -165,38 +166,3 @@ def _block(
     if other is not None:
         into[other], of[other] = column
     return tuple(into), tuple(of)
-
-
-def _sum_along_rows(
-    k: Tensor, axis: int, taps: int, padding: Same, into_out: Tensor | None
-) -> Tensor:
-    """`filter_sum` where the axis of y is the last: whole rows are shifted, as short loops would be slow.
-
-    What a shift carries over from one row to the next is overwritten by what was there.
-    """
-    length, height, inner = k.shape[-1], k.shape[axis], k.shape[axis + 1 :].numel()
-    before = padding.before(length, taps, 1)[0]
-    rows = k.reshape(-1, height, inner)
-    out = torch.empty_like(rows) if into_out is None else into_out.view(rows.shape)
-    pixels, out_pixels = (part.view(-1, height, inner // length, length) for part in (rows, out))
-    first = True
-    for d in (tap - before for tap in range(taps)):
-        if d == 0 or abs(d) >= length:
-            continue
-        low, high = max(0, -d), max(0, d)
-        into = (slice(None), slice(low, height - high), slice(low, inner - high))
-        of = (slice(None), slice(high, height - low), slice(high, inner - low))
-        edge = out_pixels[..., slice(0, low) if d < 0 else slice(length - high, length)]
-        if first:
-            torch.add(rows[into], rows[of], out=out[into])
-            idle = slice(0, low) if d < 0 else slice(height - high, height)
-            out[:, idle] = rows[:, idle]
-            edge.copy_(pixels[..., slice(0, low) if d < 0 else slice(length - high, length)])
-            first = False
-        else:
-            old_edge = edge.clone()
-            out[into].add_(rows[of])
-            edge.copy_(old_edge)
-    if first:
-        out.copy_(rows)
-    return out.view(k.shape)

@@ -11,11 +11,21 @@ from torch import nn
 from analytic.activations.activation import Activation
 from numeric.infinite import layers as averages
 from numeric.infinite.composition.covariance import Covariance
+from numeric.infinite.composition.dense import Flatten
 from numeric.infinite.composition.finite import Draw
 from numeric.infinite.composition.layer import Layer, Observed, Observer
 from numeric.infinite.composition.nonlinearity import Nonlinearity
+from numeric.infinite.composition.pooling import AveragePool, GlobalPool, GroupPool
 from numeric.infinite.composition.signal import Scales, Signal
 from numeric.inputs import InputError, shown
+
+__all__ = [
+    "Branches", "advance", "as_layers", "cross_pairs", "finite", "last_reader", "name", "observe",
+    "observed_layers", "own_pairs", "pairs_needed", "select", "signals",
+]  # fmt: skip
+
+
+MEANS = AveragePool, GlobalPool, GroupPool, Flatten  # which treat k and theta alike
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,16 +101,32 @@ def own_pairs(layers: Sequence[Layer], to_the_end: bool) -> list[bool]:
     return pairs_needed([(k < last and n.pairs) or n.own_pairs for k, n in enumerate(needs)])
 
 
+def last_reader(layers: Sequence[Layer]) -> int:
+    """The layer after which no other reads k to make the tangent kernel; -1 if the last one may do."""
+    for k in reversed(range(len(layers))):
+        if isinstance(layers[k], Nonlinearity):
+            return k
+        if not isinstance(layers[k], MEANS):
+            break
+    return -1
+
+
 def observe(
     layers: Sequence[Layer],
     own: Covariance,
     tangent: bool,
     scales: Scales,
     pairs: Sequence[bool] | None = None,
+    unread: int = -1,
 ) -> tuple[tuple[Observed, ...], Covariance]:
-    """What each layer observes, and the covariance after the last; with all pairs where None is given."""
+    """What each layer observes, and the covariance after the last; with all pairs where None is given.
+
+    No layer after number `unread` reads k.
+    """
     observed: list[Observed] = []
     for k, layer in enumerate(layers):
+        if k == unread:
+            own = replace(own, unread=True)
         if pairs is not None and not pairs[k]:
             own = own.equal_positions()
         seen = layer.observe(own, tangent, scales) if isinstance(layer, Observer) else None
@@ -116,9 +142,15 @@ def advance(
     columns: Sequence[Observed],
     scales: Scales,
     pairs: Sequence[bool] | None = None,
+    unread: int = -1,
 ) -> Covariance:
-    """The covariance after the last layer; all pairs of positions are kept where None is given."""
+    """The covariance after the last layer; all pairs of positions are kept where None is given.
+
+    No layer after number `unread` reads k.
+    """
     for k, layer in enumerate(layers):
+        if k == unread:
+            state = replace(state, unread=True)
         if pairs is not None and not pairs[k]:
             state = state.equal_positions()
         state = layer.advance(state, rows[k], columns[k], scales)
