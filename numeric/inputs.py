@@ -18,6 +18,7 @@ from torch import Tensor
 from analytic.expressions.arguments import InputError, whole
 
 ArrayLike = Tensor | np.ndarray | Sequence[float] | Sequence[Sequence[float]] | Sequence[Tensor]
+Key = str | int | tuple[int, ...]  # part of what names a stream of random numbers
 Kind = TypeVar("Kind")  # a class that is needed
 
 __all__ = [
@@ -157,12 +158,17 @@ def resolve(device: str | torch.device) -> torch.device:
         ) from None
 
 
-def generator_for(*key: Any, device: torch.device | str = "cpu") -> torch.Generator:
-    """Random numbers of their own for each key, such as ("weights", seed): no two keys share any."""
+def generator_for(*key: Key, device: torch.device | str = "cpu") -> torch.Generator:
+    """Random numbers of their own for each key, such as ("weights", seed): no two keys share any.
+
+    >>> draws = [torch.rand(1, generator=generator_for(name, 0)).item() for name in ("a", "a", "b")]
+    >>> draws[0] == draws[1], draws[0] == draws[2]
+    (True, False)
+    """
     return torch.Generator(device).manual_seed(seed_for(*key))
 
 
-def seed_for(*key: Any) -> int:
+def seed_for(*key: Key) -> int:
     """The seed of `generator_for`."""
     return int.from_bytes(hashlib.sha256(repr(key).encode()).digest()[:6])
 

@@ -74,15 +74,16 @@ def test_a_module_lists_names_that_exist_and_all_that_others_import(name: str) -
     assert not unlisted
 
 
-def _untyped(body: list[ast.stmt], inside: str = "") -> Iterator[str]:
-    """Arguments of public functions and methods that are annotated with Any."""
+def _untyped(body: list[ast.stmt], inside: str = "", only: str = "") -> Iterator[str]:
+    """Arguments of public functions and methods that are annotated with Any, or with what is `only` that."""
     for node in body:
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-            yield from _untyped(node.body, f"{inside}{node.name}.")
+            yield from _untyped(node.body, f"{inside}{node.name}.", only)
         if isinstance(node, ast.FunctionDef) and node.name.strip("_")[:1] == node.name[:1]:
             args = node.args
             for one in (*args.posonlyargs, *args.args, *args.kwonlyargs, args.vararg, args.kwarg):
-                if one is not None and "Any" in ast.unparse(one.annotation or ast.Constant("")):
+                kind = "" if one is None or one.annotation is None else ast.unparse(one.annotation)
+                if one is not None and (kind == only if only else "Any" in kind):
                     yield f"{inside}{node.name}({one.arg})"
 
 
@@ -90,3 +91,16 @@ def _untyped(body: list[ast.stmt], inside: str = "") -> Iterator[str]:
 def test_public_arguments_have_a_type(name: str) -> None:
     text = Path(import_module(f"analytic.{name}").__file__).read_text("utf-8")
     assert not list(_untyped(ast.parse(text).body))
+
+
+ANYTHING = {  # arguments that may be anything, since they are handed on as they are
+    "numeric.infinite.composition.signal": {"weighted(changes)"},
+    "numeric.path_kernel.kinks": {"note(func)", "note(args)", "note(kwargs)"},
+    "numeric.runs.names": {"qualified_name(function)"},
+}
+
+
+@pytest.mark.parametrize("name", [name for name in OFFERING if name.startswith("numeric")])
+def test_arguments_in_numeric_are_not_plainly_anything(name: str) -> None:
+    untyped = {one.rpartition(".")[2] for one in _untyped(TREES[name].body, only="Any")}
+    assert untyped == ANYTHING.get(name, set())

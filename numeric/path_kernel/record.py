@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -132,13 +131,13 @@ def opened(files: Files, model: nn.Module, loss: Loss, data: tuple[Tensor, Tenso
     return record
 
 
-def require_model(model: Any) -> nn.Module:
+def require_model(model: object) -> nn.Module:
     if not isinstance(model, nn.Module):
         raise InputError(f"model = {shown(model)} was given, but a torch.nn.Module is needed.")
     return model
 
 
-def require_pair(data: Any) -> tuple[Tensor, Tensor]:
+def require_pair(data: object) -> tuple[Tensor, Tensor]:
     if not (
         isinstance(data, tuple | list)
         and len(data) == 2

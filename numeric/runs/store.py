@@ -26,7 +26,7 @@ __all__ = ["Checkpoint", "GrowingArray", "checkpoint", "fingerprint", "require_k
 PAUSE = 5.0  # seconds between two writes of a checkpoint that come when they are due
 
 
-def fingerprint(*settings: Any) -> str:
+def fingerprint(*settings: object) -> str:
     """A hash of all settings that determine a run, and of torch's version.
 
     Tensors count by their bytes, shape, dtype and type of device; all else by its `repr`, which must not
@@ -37,7 +37,7 @@ def fingerprint(*settings: Any) -> str:
     """
     digest = hashlib.sha256(torch.__version__.encode())
 
-    def add(part: Any) -> None:
+    def add(part: object) -> None:
         if isinstance(part, Tensor):
             digest.update(repr((part.shape, part.dtype, part.device.type)).encode())
             digest.update(part.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)

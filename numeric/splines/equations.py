@@ -24,12 +24,12 @@ UNDETERMINED = (
 )
 
 
-def place(kind: int, datum: Any) -> Any:
+def place(kind: int, datum: NDArray[np.intp] | int) -> Any:
     """The number of an unknown or of an equation; -1 is before the first datum."""
     return WIDTH * (np.asarray(datum) + 1) + kind
 
 
-def equate(equations: Any, *sides: tuple[Any, Any]) -> Terms:
+def equate(equations: NDArray[np.intp] | int, *sides: tuple[Any, Any]) -> Terms:
     """Equations, one for each of these numbers, from unknowns and their factors."""
     return [(equations, unknowns, factors) for unknowns, factors in sides]
 

@@ -97,7 +97,7 @@ class System:
             raise InputError(CLOSE)
         return states
 
-    def regressed(self, y: Array, ridge: Any) -> States:
+    def regressed(self, y: Array, ridge: Array | float) -> States:
         """Kernel ridge regression: value + ridge * coefficient = y at each datum."""
         free = self._data[1:] if self.law.clamped else self._data
         own, terms = np.broadcast_to(ridge, len(self.x))[free], self._line()
