@@ -274,6 +274,9 @@ GEOMETRY: dict[str, Call] = {
         }.items()
         for made in maps
     },
+    "log_volume_estimate, wavy": partial(
+        measured, partial(geometry.log_volume_estimate, probes=4), wavy
+    ),
     "ricci_estimate, wavy": partial(measured, partial(geometry.ricci_estimate, probes=4), wavy),
     "ShallowNetwork": shallow,
     "autodiff_curvature.compare": five_ways,

@@ -21,8 +21,9 @@ curvature, and d + 3 probes for its estimate.
 from numeric.geometry.random_directions import ricci_estimate
 from numeric.geometry.ricci import Ricci, metric, ricci_scalar
 from numeric.geometry.volume import LogVolume, MetricSpectrum, log_volume, spectrum
+from numeric.geometry.volume_estimate import LogVolumeEstimate, log_volume_estimate
 
 __all__ = [
-    "LogVolume", "MetricSpectrum", "Ricci", "log_volume", "metric", "ricci_estimate", "ricci_scalar",
-    "spectrum",
+    "LogVolume", "LogVolumeEstimate", "MetricSpectrum", "Ricci", "log_volume", "log_volume_estimate",
+    "metric", "ricci_estimate", "ricci_scalar", "spectrum",
 ]  # fmt: skip

@@ -72,7 +72,7 @@ def jacobian(f: EvaluatedMap, x: Tensor) -> Tensor:
     for point, axis in _blocks(f, m, d):
         unit = torch.nn.functional.one_hot(axis, d).to(x.dtype)
         parts.append(along(f, x[point], unit))
-    return _require_finite(torch.cat(parts).double().unflatten(0, (m, d)))
+    return require_finite(torch.cat(parts).double().unflatten(0, (m, d)))
 
 
 def jacobian_and_hessian(
@@ -97,7 +97,7 @@ def jacobian_and_hessian(
         parts.append(torch.stack(first_and_second))
     first_and_second = torch.cat(parts, 1).double().unflatten(1, (m, -1))
     if accelerations is None:
-        _require_finite(first_and_second)
+        require_finite(first_and_second)
     return first_and_second[0, :, :d], first_and_second[1]
 
 
@@ -108,7 +108,7 @@ def _blocks(f: EvaluatedMap, m: int, directions: int) -> Iterator[tuple[Tensor, 
         yield block // directions, block % directions
 
 
-def _require_finite(derivatives: Tensor) -> Tensor:
+def require_finite(derivatives: Tensor) -> Tensor:
     if not torch.isfinite(derivatives).all():
         raise InputError(
             "The map has derivatives that are NaN or infinite at some points: move these points, or mend "

@@ -25,6 +25,8 @@ from numeric.models.model import EvaluatedMap
 from numeric.models.output_checks import check_first_derivative
 from numeric.progress import progress_bar
 
+__all__ = ["COPIES", "ENTRY", "Plan", "Scaled", "graph", "jacobians", "slope_along", "tolerance"]
+
 COPIES = 8  # of a Jacobian that its factorisation may hold
 ENTRY = 8  # bytes of a float64
 PANEL = 2**22  # entries of a Jacobian in float64 at a time, for its Gram matrix
@@ -75,7 +77,7 @@ def _plan(f: EvaluatedMap, memory: int) -> Plan:
     p = f.count
     whole, smallest = (COPIES * ENTRY * rows * d for rows in (p, min(p, 2 * d)))
     graph, row, batched = _measure(f)
-    check_first_derivative(f, _jvp, f.points[:1])
+    check_first_derivative(f, slope_along, f.points[:1])
     column = _column(f) if d < p and whole < memory else None
     if column is not None and whole + column <= memory:
         m = _clamp(memory // 2 // whole, n)
@@ -123,7 +125,7 @@ def _forward(f: EvaluatedMap, lanes: int, x: Tensor, done: Count) -> Scaled:
 def _reverse(f: EvaluatedMap, lanes: int, x: Tensor, done: Count) -> Scaled:
     """A pass for each feature, `lanes` at once, and for all points."""
     rows = x.new_empty(len(x), f.count, x.shape[1], dtype=torch.float64)
-    x, out = _graph(f, x)
+    x, out = graph(f, x)
     for block in torch.arange(f.count, device=x.device).split(lanes):
         rows[:, block] = _vjp(x, out, block).movedim(0, 1).double()
         done(len(block) * len(x))
@@ -135,7 +137,7 @@ def _reduced(f: EvaluatedMap, lanes: int, capacity: int, x: Tensor, done: Count)
     d, row_tolerance = x.shape[1], tolerance(f)
     rows = x.new_empty(0, d, dtype=torch.float64)
     logs = rows.new_empty(0)
-    x, out = _graph(f, x)
+    x, out = graph(f, x)
     for block in torch.arange(f.count, device=x.device).split(lanes):
         new = _vjp(x, out, block)[:, 0].double()
         if len(rows) + len(new) > capacity:
@@ -149,7 +151,7 @@ def _reduced(f: EvaluatedMap, lanes: int, capacity: int, x: Tensor, done: Count)
 def _gram_root(f: EvaluatedMap, lanes: int, x: Tensor, done: Count) -> Scaled:
     """Reverse mode for one point, and (J J^T)^(1/2), whose rows are as long as those of J."""
     J = x.new_empty(f.count, x.shape[1])
-    x, out = _graph(f, x)
+    x, out = graph(f, x)
     for block in torch.arange(f.count, device=x.device).split(lanes):
         J[block] = _vjp(x, out, block)[:, 0]
         done(len(block))
@@ -164,7 +166,7 @@ def _gram_root(f: EvaluatedMap, lanes: int, x: Tensor, done: Count) -> Scaled:
     return root.new_zeros(1, f.count), root[None]
 
 
-def _graph(f: Map, x: Tensor) -> tuple[Tensor, Tensor]:
+def graph(f: Map, x: Tensor) -> tuple[Tensor, Tensor]:
     with torch.enable_grad():
         x = x.clone().requires_grad_()
         return x, f(x)
@@ -187,7 +189,7 @@ def _measure(f: EvaluatedMap) -> tuple[int, int, bool]:
     first = torch.arange(min(2, f.count), device=f.points.device)
     try:
         with Meter() as forward:
-            x, out = _graph(f, f.points[:1])
+            x, out = graph(f, f.points[:1])
         with Meter() as back:
             _vjp(x, out, first[:1])
     except RuntimeError as error:
@@ -203,12 +205,12 @@ def _measure(f: EvaluatedMap) -> tuple[int, int, bool]:
     return forward.peak, max(back.peak, both.peak // 2), True
 
 
-def _jvp(f: Map, x: Tensor, u: Tensor) -> Tensor:
+def slope_along(f: Map, x: Tensor, u: Tensor) -> Tensor:
     """J u by forward mode, or by reverse mode twice where torch has no forward mode."""
     try:
         return along(f, x, u)
     except InputError:
-        x, out = _graph(f, x)
+        x, out = graph(f, x)
         with torch.enable_grad():
             cotangent = torch.zeros_like(out, requires_grad=True)
             (back,) = torch.autograd.grad(out, x, cotangent, create_graph=True)
