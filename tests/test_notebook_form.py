@@ -1,6 +1,7 @@
 """The form of notebooks: Play follows the claim, runs alone, starts at parameters that nothing else binds."""
 
 import ast
+import math
 import re
 import shlex
 from collections.abc import Iterator
@@ -10,10 +11,12 @@ import pytest
 
 from analytic import InputError
 from notebooks.__main__ import _parameters
-from notebooks.panels.controls import Choice, Slider
+from notebooks.panels import Panel
+from notebooks.panels.controls import Choice, Slider, starting_at
 from notebooks.report import anatomy
 from notebooks.running import runner
-from play_cells import SOURCES, movable, played, twins
+from notebooks.running.numbers import of_panel
+from play_cells import SOURCES, Twin, movable, played, twins
 
 SCOPES = (
     ast.FunctionDef, ast.ClassDef, ast.Lambda,
@@ -85,6 +88,49 @@ def test_play_runs_alone_and_starts_at_parameters(source: runner.Source) -> None
     parameters = _parameters(words[1::2], None)  # `run` takes
     runner.check([source], parameters)
     assert parameters.items() <= moved.items()
+    for panel in panels:
+        check_copied_python(panel)
+
+
+def check_copied_python(panel: Panel) -> None:
+    """What a panel gives back as Python computes what it shows, in a process that has imported nothing."""
+    *imports, call = panel.as_python().splitlines()
+    space: dict[str, Any] = {}
+    exec("\n".join(imports), space)
+    assert Twin(lambda: eval(call, space), panel.look).caption().numbers == panel.numbers
+
+
+def test_an_infinite_number_is_copied_as_python_can_read_it() -> None:
+    (path,) = runner.find(["09"])
+    (panel,) = played(runner.read(path), delta=-math.inf)
+    assert "delta=float('-inf')" in panel.as_python()
+    check_copied_python(panel)
+
+
+def test_what_no_option_gives_is_said_beside_the_copied_text() -> None:
+    """Arrows and points are no parameters; a panel without them has nothing to say."""
+    (path,) = runner.find(["06"])
+    (panel,) = played(runner.read(path))
+    (arrows,) = (one for one in panel.controls if not hasattr(one, "accept"))
+    assert panel.picture.left_out == f"-p has no {arrows.label}: copy as Python for these."
+    (path,) = runner.find(["01"])
+    (panel,) = played(runner.read(path))
+    assert panel.picture.left_out == ""
+
+
+@pytest.mark.sweep
+def test_every_slider_changes_what_a_run_records(source: runner.Source) -> None:
+    """So that a sweep over any of them is no row of equal numbers."""
+    for panel in twins(source):
+        start = {one.name: one.start for one in panel.controls}
+        start |= {name: source.defaults[name] for name in start if name in source.defaults}
+        before = of_panel(panel.caption(**start).numbers)
+        assert before
+        for control in movable(panel):
+            if panel.look.relevant(control.name, start):
+                elsewhere = _elsewhere(starting_at(control, start[control.name]))
+                moved = start | {control.name: elsewhere}
+                assert of_panel(panel.caption(**moved).numbers) != before, control.name
 
 
 def test_defaults_are_where_sliders_may_start(source: runner.Source) -> None:

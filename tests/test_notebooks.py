@@ -2,10 +2,12 @@
 
 from pathlib import Path
 
+import nbformat
 import pytest
 
 from notebooks.report import anatomy
 from notebooks.running import runner
+from notebooks.running.numbers import PLAY
 from report_pages import check_page
 
 
@@ -25,4 +27,10 @@ def test_notebook_runs_and_passes_its_verdict(
         ".html",
         ".json",
     }
+    executed = nbformat.read(tmp_path / "notebooks" / f"{path.stem}.ipynb", as_version=4)
+    outputs = [output for cell in executed.cells for output in cell.get("outputs", ())]
+    assert not [output.text for output in outputs if output.get("name") == "stderr"]
+    recorded = anatomy.numbers(executed)
+    played = [name for name in recorded if name.startswith(PLAY)]
+    assert bool(played) == bool(anatomy.tagged(source.node, "play")), recorded
     check_page((tmp_path / "notebooks" / f"{path.stem}.html").read_text("utf-8"))

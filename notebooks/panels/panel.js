@@ -188,6 +188,7 @@ function picture({ model, el }) {
   const copies = [["python", "copy as Python"], ["parameters", "copy as -p"]].map(([trait, title]) =>
     button(bar, title, title, () => {
       text.hidden = false;
+      note.textContent = trait === "parameters" ? model.get("left_out") : "";
       text.value = model.get(trait);
       text.rows = text.value.split("\n").length;
       text.focus();
@@ -201,7 +202,9 @@ function picture({ model, el }) {
   const text = add(el, "textarea", { class: "panel-copy", readonly: "", "aria-label": "this setting as text", spellcheck: "false" });
   text.style.cssText = `box-sizing: border-box; width: 100%; margin: 2px 0; border: 1px solid ${EDGE}; background: ${GROUND}; color: ${INK}; font-family: var(--jp-code-font-family, monospace); font-size: 12px`;
   text.hidden = true;
-  bar.after(text);
+  const note = add(el, "div", { class: "panel-left-out", role: "status" }); // what the text cannot say
+  note.style.cssText = `color: ${PALE}; font-size: var(--jp-ui-font-size1, 13px)`;
+  bar.after(text, note);
 
   let address = null;
   function draw() {
@@ -228,7 +231,7 @@ function picture({ model, el }) {
       node.style.boxShadow = on ? "inset 0 0 0 1px var(--jp-brand-color1, #1976d2)" : "none";
     }
     toggles[2][1].hidden = !model.get("can_log");
-    if (!text.hidden && document.activeElement !== text) text.hidden = true; // of an older setting
+    if (!text.hidden && document.activeElement !== text) [text.hidden, note.textContent] = [true, ""]; // of an older setting
   }
 
   // The axes under the pointer and the data coordinates there; `held` axes stay the ones while a drag leaves them.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import html
 import json
+import math
 import os
 import re
 import shlex
@@ -17,7 +18,7 @@ from numbers import Real
 from typing import Any
 
 import ipywidgets as W
-from IPython.display import HTML, display
+from IPython.display import display
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -27,6 +28,7 @@ from notebooks.panels.pad import Pad
 from notebooks.panels.picture import Canvas, Picture
 from notebooks.panels.worker import Worker
 from notebooks.report import mathml
+from notebooks.running.numbers import MIME, of_panel
 
 FRAMES = "KERNEL_GEOMETRY_FRAMES"  # set by the runner: every k-th stop as a frame, no live widgets
 DRAGGED_DIGITS = 2  # after the point, of coordinates that a person drags
@@ -142,6 +144,10 @@ class Panel:
         return self.picture.message
 
     @property
+    def look(self) -> Look:
+        return self._look
+
+    @property
     def controls(self) -> tuple[Control, ...]:
         return self._controls
 
@@ -151,7 +157,7 @@ class Panel:
 
     def as_python(self) -> str:
         """The call that computes what is shown, or the values alone where the function has no name."""
-        setting = ", ".join(f"{name}={value!r}" for name, value in self.values.items())
+        setting = ", ".join(f"{name}={_literal(value)}" for name, value in self.values.items())
         function = self._compute
         module = getattr(function, "__module__", "") or ""
         name = getattr(function, "__qualname__", "")
@@ -169,6 +175,17 @@ class Panel:
             if isinstance(value, Real | str) and self._look.relevant(name, values)
         ]
         return " ".join(f"-p {shlex.quote(pair)}" for pair in pairs)
+
+    def left_out(self) -> str:
+        """What no option gives: points and arrows that a person drags."""
+        values = self.values
+        drawn = [
+            control.label
+            for control in self._controls
+            if isinstance(self.widgets[control.name], Pad)
+            and self._look.relevant(control.name, values)
+        ]
+        return f"-p has no {' and no '.join(drawn)}: copy as Python for these." if drawn else ""
 
     def reset(self) -> None:
         """Every control back to where it started, and no ghosts."""
@@ -245,6 +262,7 @@ class Panel:
             page.shown_width, page.can_log = canvas.width, canvas.can_log
             page.alt = self._describe(values, caption)
             page.python, page.parameters = self.as_python(), self.as_parameters()
+            page.left_out = self.left_out()
         # Words last: who reads them can rely on the picture.
         self._formula.value = f"$\\displaystyle {caption.formula}$"
         style = 'class="panel-numbers" style="line-height: 1.4"'
@@ -345,8 +363,9 @@ class Panel:
         }
 
     def _ipython_display_(self) -> None:
-        if every := int(os.environ.get(FRAMES, "0")):
-            display(HTML(self.frames(every)))
+        if every := int(os.environ.get(FRAMES, "0")):  # a run: its record tells what Play shows
+            page = self.frames(every)
+            display({"text/html": page, MIME: of_panel(self.numbers)}, raw=True)
             return
         if self._look.heavy and self._worker is None:
             self._worker = Worker(self._try, self._finish, self._rest)
@@ -370,6 +389,12 @@ def _setting(values: Values) -> str:
         for name, value in values.items()
         if isinstance(value, Real | str)
     )
+
+
+def _literal(value: Any) -> str:
+    """As Python reads it: an infinite number has no literal of its own."""
+    infinite = isinstance(value, float) and math.isinf(value)
+    return f"float('{value}')" if infinite else repr(value)
 
 
 def _short(value: Any) -> str:

@@ -65,6 +65,7 @@ class Picture(anywidget.AnyWidget):
     can_log = traitlets.Bool().tag(sync=True)
     python = traitlets.Unicode().tag(sync=True)
     parameters = traitlets.Unicode().tag(sync=True)
+    left_out = traitlets.Unicode().tag(sync=True)  # by `parameters`
     dark = traitlets.Bool().tag(sync=True)
     density = traitlets.Float(1.0).tag(sync=True)  # of the screen's pixels
     width = traitlets.Int().tag(sync=True)  # of the page that is free, 0: not known

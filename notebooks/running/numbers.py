@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from html import escape
 from numbers import Integral, Real
@@ -11,6 +12,10 @@ from typing import Protocol, SupportsFloat
 from analytic.expressions.arguments import InputError
 
 MIME = "application/vnd.kernel-geometry.numbers+json"
+
+PLAY = "Play"  # opens the names of numbers that a panel shows
+# Not the digits of names, as in log10, x1, C4 or |x|^2.
+_NUMBER = re.compile(r"(?<![\w.^])[+-]?(?:\d+\.?\d*(?:e[+-]?\d+)?|inf|nan)(?!\w)")
 
 
 class Scalar(Protocol):
@@ -34,6 +39,33 @@ def record(**numbers: SupportsFloat | Scalar) -> None:
     if not numbers:
         raise InputError("record() was called with no number: give some, as in record(error=0.1).")
     display(Numbers({name: _number(name, value) for name, value in numbers.items()}))
+
+
+def of_panel(line: str) -> dict[str, int | float | str]:
+    """The numbers in a panel's line, each named by the words around it.
+
+    line: as a panel shows it, whose parts are divided by commas and semicolons; a place that it opens with,
+    such as "at |x| = 1:", is left out. Returned by name: where a part holds several numbers, # is the one
+    that is named and _ another; a name that comes again gets a number of its own. Nothing is refused: a
+    line without numbers gives none.
+
+    >>> of_panel("at |x| = 1: NNGP log10 volume = -0.5, R = -2; NTK log10 volume = 1e3, R = inf")
+    {'Play: NNGP log10 volume': -0.5, 'Play: R': -2, 'Play: NTK log10 volume': 1000.0, 'Play: R (2)': 'inf'}
+    >>> of_panel("loss 0.25, 7 of 8 right")
+    {'Play: loss': 0.25, 'Play: # of _ right': 7, 'Play: _ of # right': 8}
+    """
+    numbers: dict[str, int | float | str] = {}
+    for part in re.split(r"[,;]", re.sub(r"^at [^:]*:", "", line)):
+        for here in _NUMBER.finditer(part):
+            before, after = (
+                _NUMBER.sub("_", side) for side in (part[: here.start()], part[here.end() :])
+            )
+            words = f"{PLAY}: {f'{before}#{after}'.strip().removesuffix('#').rstrip(' =')}"
+            again = sum(name == words or name.startswith(f"{words} (") for name in numbers)
+            text = here[0]
+            value = int(text) if re.fullmatch(r"[+-]?\d+", text) else float(text)
+            numbers[f"{words} ({again + 1})" if again else words] = _number(words, value)
+    return numbers
 
 
 @dataclass(frozen=True)

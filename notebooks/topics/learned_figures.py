@@ -82,7 +82,11 @@ def draw_magnified(axes: Sequence[Axes], now: MagnifiedKernel) -> Caption:
     """Amari and Wu's machine, and its volume up the line x1 = 0."""
     show(axes[0], now.map, colour_range(now.map))
     _beside(axes[1], "$x_2$", now.x2, now.contrast)
-    numbers = f"{now.support_vectors} support vectors of {now.points} points"
+    low, high = now.contrast.min(), now.contrast.max()
+    numbers = (
+        f"{now.support_vectors} support vectors of {now.points} points; "
+        f"on the line log10 volume is from {low:+.3f} to {high:+.3f} above its median"
+    )
     return Caption(r"\tilde g = c^2g + k\,\partial c\,\partial c^T", numbers)
 
 

@@ -258,10 +258,10 @@ def draw_attributions(axes: Sequence[Axes], now: AttributionMap) -> Caption:
     plane.lines[0].set_data([now.place[0]], [now.place[1]])
     for line, errors in zip(curve.lines, now.errors.values(), strict=True):
         line.set_data(now.steps, errors)
-    total = now.start + now.added.sum()
+    total, coarse = now.start + now.added.sum(), now.errors["left Riemann sum"]
     numbers = (
         f"class {now.output + 1}: start {now.start:+.3f}, points {now.added.sum():+.3f}, "
-        f"rebuilt {total:+.6f}, network {now.value:+.6f}"
+        f"by a left sum {coarse[-1]:.3g} off, rebuilt {total:+.6f}, network {now.value:+.6f}"
     )
     return Caption(r"f_{w_s}(x) = f_{w_0}(x) + \sum_i A_i(x)", numbers)
 
