@@ -64,7 +64,8 @@ acts = {"erf": erf, "tanh": tanh}
 #
 # 1. Order ($\chi_1 < 1$): all inputs meet, $c^* = 1$. Chaos ($\chi_1 > 1$): neighbours part, $c^* < 1$. Between them lies
 #    the line $\sigma^2 = 1/G(V)$, $\zeta^2 = V - F(V)/G(V)$.
-# 2. $|c_l - c^*|$ falls as $e^{-l/\xi_c}$ with $\xi_c = -1/\log f'(c^*)$, and at criticality as $2/(f''(1)\,l)$.
+# 2. $|c_l - c^*|$ falls as $e^{-l/\ell_c}$ with $\ell_c = -1/\log f'(c^*)$, and at criticality as $2/(f''(1)\,l)$. This
+#    correlation depth is $\xi_c$ in those papers; here $\xi$ is the standard deviation of the readout.
 # 3. A layer takes the metric $h$ of its preactivations to $g = G h + \tfrac12 G'\,\partial V\,\partial V^T$. So once
 #    $V$ has settled, $\sqrt{\det g}$ of the NNGP changes by $\chi_1^{d/2}$ per layer: it vanishes in order and explodes in
 #    chaos, where that of the NTK even grows by $\chi_1^d$.
@@ -74,8 +75,8 @@ acts = {"erf": erf, "tanh": tanh}
 # %% [markdown]
 # ## Play
 #
-# Both geometries of a deep network along a ray, and its place in the phase diagram, where colour is the depth scale
-# $\xi_c$ and red the line between order (below) and chaos. Drag the white point, or move the sliders.
+# Both geometries of a deep network along a ray, and its place in the phase diagram, where colour is the correlation
+# depth $\ell_c$ and red the line between order (below) and chaos. Drag the white point, or move the sliders.
 #
 # - Drag the point upwards across the red line: the volume of ten layers vanishes below it and explodes above.
 # - Let the depth run in order, say $\sigma = 0.7$: curvature grows without bound as volume vanishes.
@@ -91,7 +92,7 @@ open_panel(deep_rays, PANEL, globals())
 # %% [markdown]
 # ## Evidence: order and chaos
 #
-# Colour is $\xi_c$ from the fixed points, the line is claim 1. The triangles use neither: two inputs with
+# Colour is $\ell_c$ from the fixed points, the line is claim 1. The triangles use neither: two inputs with
 # $1 - c = 10^{-7}$ go through 40 layers, each a plain trapezoidal sum over two Gaussian variables, and we look whether
 # the distance shrinks or grows at the end.
 
@@ -176,7 +177,7 @@ save(figures.figure_maps(correlations), "03-maps")
 # %% [markdown]
 # ## Evidence: how deep a signal reaches
 #
-# Left: $|c_l - c^*|$ for erf from the same sums, beside $e^{-l/\xi_c}$ and, at criticality, $2/(f''(1)\,l)$. Right: $\xi_c$
+# Left: $|c_l - c^*|$ for erf from the same sums, beside $e^{-l/\ell_c}$ and, at criticality, $2/(f''(1)\,l)$. Right: $\ell_c$
 # against $\sigma$; each marker is a straight line fitted to $\log|c_l - c_\infty|$ between $10^{-8}$ and $10^{-4}$.
 
 
@@ -408,7 +409,7 @@ for phase, values in settings.items():
 missed = {key: abs(by_7 / R - 1) for key, (R, by_7) in pairs.items()}
 assert all(missed[1, phase] < 1e-12 and missed[2, phase] > 1 for phase in settings), missed
 
-print(f"Order and chaos part at the line; depth scales fit to {max(off.values()):.0e}.")
+print(f"Order and chaos part at the line; correlation depths fit to {max(off.values()):.0e}.")
 print(f"Networks of width {width} follow the map within {max(near.values()):.1f} standard errors")
 print(f"({allowed:.1f} allowed). Deep curvature matches differences to {max(differ.values()):.0e};")
 print(

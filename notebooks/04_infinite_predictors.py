@@ -68,9 +68,9 @@ if profile == "quick":
 # ## Claim
 #
 # Weights have variance $\sigma_w^2/\text{fan-in}$, biases $\sigma_b^2$. Before it sees data the network is a draw of
-# $N(0, K)$, where $K$ is the NNGP kernel. With $y = f(X) + \varepsilon$ and noise of variance $s$, the posterior is
+# $N(0, K)$, where $K$ is the NNGP kernel. With $y = f(X) + \varepsilon$ and noise of variance $\sigma_n^2$, the posterior is
 #
-# $$f_* \sim N\big(K_*(K+s)^{-1}y,\; K_{**} - K_*(K+s)^{-1}K_*^T\big).$$
+# $$f_* \sim N\big(K_*(K+\sigma_n^2)^{-1}y,\; K_{**} - K_*(K+\sigma_n^2)^{-1}K_*^T\big).$$
 #
 # Training all layers on $\tfrac12\sum|f - y|^2$ for a time $t$ takes a random network $f_0$ to
 #
@@ -94,7 +94,7 @@ save(figures.figure_predictors(predictors.predictors(chosen, bayes, flow, shown)
 # ## Play
 #
 # On the left networks before they see the data, on the right what they predict from it, with bands of two standard
-# deviations. The noise $s$ of the posterior is the ridge of the flow, which pulls parameters back to their start.
+# deviations. The noise $\sigma_n^2$ of the posterior is the ridge of the flow, which pulls parameters back to their start.
 #
 # - Let the time run: red starts as the prior and reaches the data, its broad shape first.
 # - Raise $\sigma_w$ to 4: networks wiggle more, and are unsure again between the data.
@@ -268,7 +268,7 @@ save(figures.figure_networks(curves, probes[:, 0].numpy(), ensembles, laws), "04
 # ## Evidence: which network does the data ask for?
 #
 # The probability of the data under the prior, $\log p(y) = -\frac12y^TC^{-1}y - \frac12\log\det 2\pi C$ with
-# $C = K + s$, weighs networks against each other. Its exact gradient leads a quasi-Newton method uphill in
+# $C = K + \sigma_n^2$, weighs networks against each other. Its exact gradient leads a quasi-Newton method uphill in
 # $\log\sigma_w$ and $\log\sigma_b$, shared by all layers. Differences in forty digits check the gradient at some of its steps.
 
 
@@ -408,7 +408,7 @@ quote(messages)
 # %% tags=["verdict"]
 eps = np.finfo(float).eps
 
-# Forty digits: the condition number of K + s amplifies rounding, and in e^(-t Theta) the norm of t Theta does.
+# Forty digits: the condition number of K + noise amplifies rounding, and in e^(-t Theta) the norm of t Theta does.
 largest = torch.linalg.eigvalsh(net.ntk(X))[-1].item()
 amplification = [predictions[0].condition, *(max(1, s * largest) for s in times)]
 for (name, largest_off), factor in zip(off.items(), amplification, strict=True):

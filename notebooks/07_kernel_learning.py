@@ -409,7 +409,7 @@ Markdown("\n".join(["| metric | largest relative difference |", "|---|---|", *ta
 # %% [markdown]
 # ## Evidence: the Laplace kernel has no metric
 #
-# Radhakrishnan et al. start from $e^{-|x-y|/b}$. As a function of the squared distance it has an infinite slope at 0:
+# Radhakrishnan et al. start from $e^{-|x-y|/b_L}$. As a function of the squared distance it has an infinite slope at 0:
 # the squared distance of features, $2 - 2k$, is of first order in $|x-y|$. Rounding the tip over a length
 # $\epsilon$ makes it of second order below $\epsilon$, and leaves it as it was above.
 

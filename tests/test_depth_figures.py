@@ -46,7 +46,7 @@ def test_the_caption_tells_the_phase_that_fixed_points_have(panel, act, sigma) -
     signal = Signal(act, str(sigma), "0.5", digits=15)
     assert f"{float(signal.chi_1):.4g}" in formula(panel)
     assert f"({signal.phase})" in formula(panel)
-    assert rf"\text{{depth scale}} = {float(signal.xi_c):.4g}" in formula(panel)
+    assert rf"\ell_c = {float(signal.xi_c):.4g} \text{{ layers}}" in formula(panel)
 
 
 def test_a_signal_without_bias_vanishes_in_order_and_is_critical_at_the_edge(panel) -> None:
@@ -55,7 +55,7 @@ def test_a_signal_without_bias_vanishes_in_order_and_is_critical_at_the_edge(pan
     assert "the signal vanishes" in formula(panel)
     panel.move(sigma=1.0)  # sin'(0) = 1
     assert "(critical)" in formula(panel)
-    assert r"\text{depth scale} = \infty" in formula(panel)
+    assert r"\ell_c = \infty \text{ layers}" in formula(panel)
 
 
 def test_the_marker_lies_where_the_sliders_are(panel: panels.Panel) -> None:

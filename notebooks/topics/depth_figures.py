@@ -47,7 +47,7 @@ COLOURS = ScalarMappable(LogNorm(0.3, 100), "viridis")  # of depth scales
 ACTIVATION = Choice("activation", "activation", tuple(ACTIVATIONS), "erf")
 depth = Slider("depth", "L", 1, 10, 1, 3, "hidden layers", most=60, play=True)
 CONTROLS = (ACTIVATION, depth, sigma, zeta, xi, dimension)
-TITLES = (f"volume, {LOG_VOLUME}", "Ricci scalar $R$", "depth scale, in layers")
+TITLES = (f"volume, {LOG_VOLUME}", "Ricci scalar $R$", "correlation depth, in layers")
 
 
 def figure_phases(
@@ -75,7 +75,9 @@ def figure_phases(
         frame_axes(axes, name, r"bias $\zeta$").set(xlim=(0, LARGEST), ylim=(0, LARGEST))
     columns[0].set_ylabel(r"weights $\sigma$")
     _legend(figure, columns[0], 4)
-    figure.colorbar(COLOURS, ax=columns, label=r"depth scale $\xi_c$, in layers", extend="both")
+    figure.colorbar(
+        COLOURS, ax=columns, label=r"correlation depth $\ell_c$, in layers", extend="both"
+    )
     return figure
 
 
@@ -112,9 +114,9 @@ def figure_scales(decays: Mapping[str, Decay], scales: Mapping[str, DepthScales]
         scales.items(), ((BLUE, "o"), (RED, "^")), strict=True
     ):
         style = {"color": colour, "mfc": "none", "ms": 5, "label": f"{name}: fitted"}
-        right.semilogy(one.sigmas, one.xi_c, color=colour, lw=1.2, label=rf"{name}: $\xi_c$")
+        right.semilogy(one.sigmas, one.xi_c, color=colour, lw=1.2, label=rf"{name}: $\ell_c$")
         right.semilogy(one.fitted_sigmas, one.fitted, marker, **style)
-    frame_axes(right, r"depth scale $\xi_c$", r"$\sigma$").set_ylim(0.3, 300)
+    frame_axes(right, r"correlation depth $\ell_c$", r"$\sigma$").set_ylim(0.3, 300)
     for axes in (left, right):
         axes.legend(**SMALL)
     return figure
@@ -169,7 +171,7 @@ def draw_rays(axes: Sequence[Axes], rays: DeepRays) -> Caption:
     _place(axes[2], rays)
     layers = r"\infty" if np.isinf(rays.xi_c) else f"{rays.xi_c:.4g}"
     end = (
-        rf"\text{{depth scale}} = {layers}"
+        rf"\ell_c = {layers} \text{{ layers}}"
         if rays.variance
         else r"V_l \to 0 \text{: the signal vanishes}"
     )

@@ -119,7 +119,7 @@ MAGNIFIED = Look(
     (
         Slider("bandwidth", "b", 0.2, 1.0, 0.05, 0.3, "bandwidth", above=0),
         Slider("tau", "τ", 0.1, 0.6, 0.05, 0.2, "reach of magnification", above=0),
-        Slider("rounds", "n", 0, 3, 1, 1, "rounds", least=0, most=10, play=True),
+        Slider("rounds", "rounds", 0, 3, 1, 1, least=0, most=10, play=True),
     ),
     ("Amari and Wu", "volume at $x_1 = 0$"),
     heavy=True,
@@ -127,7 +127,7 @@ MAGNIFIED = Look(
 FEATURES = Look(
     draw_features,
     (
-        Slider("laplace_bandwidth", "b", 1.0, 20.0, 1.0, 3.0, "bandwidth", above=0),
+        Slider("laplace_bandwidth", "b_L", 1.0, 20.0, 1.0, 3.0, "bandwidth", above=0),
         log_slider("ridge", "λ", -4, 0, 1e-3, "ridge"),
         Slider(
             "iterations",
@@ -148,7 +148,7 @@ FEATURES = Look(
 PAIRS = Look(
     draw_pairs,
     (
-        Slider("pairs_bandwidth", "b", 0.3, 1.2, 0.1, 0.5, "bandwidth", above=0),
+        Slider("pairs_bandwidth", "b_s", 0.3, 1.2, 0.1, 0.5, "bandwidth", above=0),
         Slider("components", "m", 1, 8, 1, 2, "components", least=1, most=100),
     ),
     ("self-supervised", r"eigenvalues of $K_\Gamma$"),

@@ -22,14 +22,17 @@ if TYPE_CHECKING:
     )
     from notebooks.topics.statistics import Mean, PowerLaw
 
-MEANS = {BAYES: r"K_*(K + s)^{-1}y", FLOW: r"\Theta_*\frac{1 - e^{-t(\Theta + s)}}{\Theta + s}\,y"}
+MEANS = {
+    BAYES: r"K_*(K + \sigma_n^2)^{-1}y",
+    FLOW: r"\Theta_*\frac{1 - e^{-t(\Theta + \sigma_n^2)}}{\Theta + \sigma_n^2}\,y",
+}
 CONTROLS = (
     Choice("activation", "activation", tuple(ACTIVATIONS), "erf"),
     Choice("predictor", "predictor", ("both", BAYES, FLOW), "both"),
     Slider("sigma_w", "σ_w", 0.1, 4.0, 0.1, 1.5, "weight std", above=0, most=1e3),  # noqa: RUF001
     Slider("sigma_b", "σ_b", 0.0, 4.0, 0.1, 1.0, "bias std", least=0, most=1e3),  # noqa: RUF001
     Slider("depth", "L", 1, 6, 1, 1, "hidden layers", most=60, play=True),
-    log_slider("noise", "s", -6, 0, NOISE, "noise variance"),
+    log_slider("noise", "σ_n²", -6, 0, NOISE, "noise variance"),  # noqa: RUF001
     log_slider("t", "t", -2, 4, 10.0, "training time", play=True),
 )
 TITLES = ("before the data", "after the data")
@@ -68,7 +71,9 @@ def figure_predictors(all_of: Predictors) -> Figure:
         _points(axes)
     _band(frame_axes(prior, "NNGP prior, four networks", "$x$"), all_of.prior, BLUE)
     prior.plot(DATA.line, all_of.draws, color=BLUE, lw=0.8, alpha=0.7)
-    _band(frame_axes(after, f"NNGP posterior, $s = {NOISE:g}$", "$x$"), all_of.bayes, BLUE)
+    _band(
+        frame_axes(after, rf"NNGP posterior, $\sigma_n^2 = {NOISE:g}$", "$x$"), all_of.bayes, BLUE
+    )
     sure.semilogy(DATA.line, all_of.bayes.std, color=BLUE, label="NNGP")
     for axes, (t, band), style in zip(below, all_of.flow.items(), (":", "-.", "--"), strict=True):
         _band(frame_axes(axes, f"NTK flow, $t = {t:g}$", "$x$"), band, RED, style)
