@@ -88,7 +88,7 @@ def tangent(device: Device, n: int) -> Any:
 def empirical(device: Device, n: int) -> Any:
     kernel = tangents.EmpiricalNTK(network(device, 2, 5, 3))
     x, y = normal(device, 3 * n, 2), normal(device, 2, 2, seed=1)
-    return kernel(x, y), kernel.diagonal(x)
+    return kernel(x, y), kernel.diagonal(x), kernel.metric(x)
 
 
 class Tokens(nn.Module):

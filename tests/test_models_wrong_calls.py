@@ -136,7 +136,7 @@ OPTIONS: dict[str, Callable[[], Any]] = {
     ),
     "EmpiricalNTK of a function": lambda: tangents.EmpiricalNTK(graph),
     "EmpiricalNTK of text": lambda: tangents.EmpiricalNTK("network"),
-    "EmpiricalNTK, metric": lambda: tangents.EmpiricalNTK(NET).metric(X),
+    "EmpiricalNTK, metric": lambda: tangents.EmpiricalNTK(NET).metric(X[:, :1]),
     "gradients, memory below a point": lambda: tangents.gradients(NET, X, memory=8),
     "gradients, signals of text": lambda: tangents.gradients(NET, X, "all"),
     "gradients, signals of two axes": lambda: tangents.gradients(NET, X, torch.ones(2, 4, **WIDE)),

@@ -90,7 +90,10 @@ def metric(
 
     The model is a module or a function (m, ...) -> (m, ...), taken up to `layer` if one is named; the
     points x have shape (n, ...), with d coordinates in all. Returned are matrices (n, d, d), in the dtype
-    of x. Refused are points that do not fit the model, and maps that torch cannot differentiate.
+    of x. Refused are points that do not fit the model, maps that torch cannot differentiate, and kernels of a
+    composed `infinite.Network`, whose layers hand on covariances without derivatives by the points: of an
+    activation these meet where correlations are 1, and torch's rules give NaN there. `FullyConnected` has
+    jets of its own, and `EmpiricalNTK` of `Network.finite` comes near for any layers.
 
     >>> metric(lambda x: torch.cat([x, x**2], 1), [[0.0], [1.0]]).flatten().tolist()  # 1 + 4 x^2
     [1.0, 5.0]

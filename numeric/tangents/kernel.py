@@ -6,17 +6,17 @@ import warnings
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import NoReturn
 
 import torch
 from torch import Tensor
 
 from numeric.inputs import ArrayLike, InputError, as_numbers, whole
-from numeric.kernels import Kernel
+from numeric.kernels import Jet, Kernel
 from numeric.models import Model, ModelLike
 from numeric.models.memory import GIGABYTE
 from numeric.tangents.differentiated import Differentiation, differentiation
 from numeric.tangents.factored import Gradients, concatenated
+from numeric.tangents.jets import jet_of_gradients
 
 
 class WithoutRule(UserWarning):
@@ -78,7 +78,7 @@ class EmpiricalNTK(Kernel):
     r"""The kernel $k(x, y) = \frac{1}{k} \sum_a \nabla f_a(x) \cdot \nabla f_a(y)$ of a model with k outputs.
 
     It is called with points (n, ...) as the model takes them; `parameters`, `modules` and `memory` are those
-    of `ntk`, which says what is refused. It is not differentiated by its points.
+    of `ntk`, which says what is refused. Its metric is that of the gradients as functions of the points.
 
     >>> kernel = EmpiricalNTK(torch.nn.Linear(3, 2, bias=False).double())
     >>> kernel([[1.0, 0.0, 2.0]], [[3.0, 0.0, 0.0]]).tolist()
@@ -110,11 +110,8 @@ class EmpiricalNTK(Kernel):
             ]
             return torch.cat(squares) / run.outputs
 
-    def jet(self, x: ArrayLike) -> NoReturn:
-        raise InputError(
-            "An EmpiricalNTK is not differentiated by its points: for a metric at infinite width take "
-            "infinite.FullyConnected(...).ntk."
-        )
+    def jet(self, x: ArrayLike) -> Jet:
+        return jet_of_gradients(self.model, x, self.parameters, self.modules)
 
 
 def _products(one: Gradients, other: Gradients, trace: bool, memory: int) -> Tensor:

@@ -219,7 +219,10 @@ class TangentKernel(Kernel):
 
 
 def _refuse_jet() -> NoReturn:
-    raise InputError("Kernels of a composed Network have no metric: FullyConnected has one.")
+    raise InputError(
+        "Kernels of a composed Network have no metric: FullyConnected has one, and so does "
+        "tangents.EmpiricalNTK(net.finite(width, shape=shape))."
+    )
 
 
 def _each_activation(layers: Sequence[Layer], check: Callable[[Nonlinearity], object]) -> None:
