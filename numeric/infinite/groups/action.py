@@ -152,6 +152,9 @@ class OnSignals(Kernel):
 
     kernel: Kernel
 
+    def __post_init__(self) -> None:
+        require_instance("kernel", self.kernel, Kernel, "FunctionKernel(function)")
+
     def __call__(self, x: ArrayLike, y: ArrayLike | None = None) -> Tensor:
         rows, columns = require_signals(x, y)
         return self.kernel(rows.flatten(1), None if columns is None else columns.flatten(1))
