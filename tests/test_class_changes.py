@@ -98,9 +98,15 @@ def test_the_rule_wants_more_than_every_control_has() -> None:
     pictured = Evidence(prediction, arch, {"flat": flat})
     assert pictured.plain(ENDS).above
     assert pictured.plain(SIDES).above
+    assert pictured.magnifies_as_first_stated
     assert not pictured.magnifies  # at another line's places it is as large
-    assert not Evidence(prediction, ridge, {"flat": flat, "ridge": ridge + noise}).magnifies
-    assert not Evidence(prediction, -ridge, {"flat": flat}).magnifies
+    for volumes, controls in (
+        (ridge, {"flat": flat, "ridge": ridge + noise}),
+        (-ridge, {"flat": flat}),
+    ):
+        refused = Evidence(prediction, volumes, controls)
+        assert not refused.magnifies
+        assert not refused.magnifies_as_first_stated
 
 
 def test_intervals_of_a_network_hold_together() -> None:
@@ -111,6 +117,9 @@ def test_intervals_of_a_network_hold_together() -> None:
     five = Evidence(prediction, volumes, dict.fromkeys("abcde", flat)).comparisons(ENDS)["a"]
     assert one.level == pytest.approx(1 - 0.05 / 4)
     assert five.level == pytest.approx(1 - 0.05 / 12)
+    first = Evidence(prediction, volumes, {"a": flat}).comparisons(ENDS, places=False)
+    assert list(first) == ["a"]
+    assert first["a"].level == pytest.approx(1 - 0.05 / 2)
 
 
 def test_lines_join_images_that_are_classified_right_and_use_each_once() -> None:
@@ -155,6 +164,7 @@ def test_wrong_calls_are_refused() -> None:
         ("a control of another shape", lambda: Evidence(PREDICTION, flat, {"a": flat[:, :3]})),
         ("infinite volumes", lambda: Evidence(PREDICTION, flat - math.inf, {})),
         ("no change", lambda: Evidence(steady, flat, {"a": flat}).comparisons(ENDS)),
+        ("no control", lambda: Evidence(PREDICTION, drawn(5, POINTS), {}).magnifies_as_first_stated),
         ("another contrast", lambda: Evidence(PREDICTION, flat, {}).contrast("middle")),
         ("level", lambda: Evidence(PREDICTION, flat, {}, level=1.0)),
     ])  # fmt: skip

@@ -25,7 +25,9 @@ less contrast. So of each contrast that of controls is taken off, at the same pl
 
 The hypothesis stands for a network if for both contrasts and each control that there is, the mean
 difference has a confidence interval above 0; all intervals of a network hold together with probability
-`level`. Self-supervised features have no labels to shuffle, and networks trained elsewhere no such twin.
+`level`. As the fourth control came later, both outcomes are told: that of the rule as first stated, with
+three controls, and that with the fourth. Self-supervised features have no labels to shuffle, and networks
+trained elsewhere no such twin.
 """
 
 from __future__ import annotations
@@ -221,11 +223,10 @@ class Evidence:
                 raise InputError(
                     f"{name} has volumes that are NaN or infinite: leave out those lines."
                 )
-        level_each(self.level, self._intervals)
+        level_each(self.level, self._intervals(places=True))
 
-    @property
-    def _intervals(self) -> int:
-        return 2 * (len(self.controls) + 1)
+    def _intervals(self, places: bool) -> int:
+        return 2 * (len(self.controls) + places)
 
     @property
     def changes(self) -> Tensor:
@@ -266,12 +267,14 @@ class Evidence:
         others[comparable] = weights[comparable.roll(1)]
         return contrasts | {PLACES: (others * self.log_volume.double().cpu()).sum(1)}
 
-    def comparisons(self, against: str) -> dict[str, Comparison]:
-        """The contrast less that of each control, line by line."""
-        own, level = self.contrast(against), level_each(self.level, self._intervals)
+    def comparisons(self, against: str, places: bool = True) -> dict[str, Comparison]:
+        """The contrast less that of each control, line by line; without the fourth if not `places`."""
+        controlled = self._controlled(against)
+        if not places:
+            del controlled[PLACES]
+        own, level = self.contrast(against), level_each(self.level, self._intervals(places))
         return {
-            name: self._compared(own - contrast, level)
-            for name, contrast in self._controlled(against).items()
+            name: self._compared(own - contrast, level) for name, contrast in controlled.items()
         }
 
     def plain(self, against: str) -> Comparison:
@@ -281,9 +284,21 @@ class Evidence:
     @property
     def magnifies(self) -> bool:
         """The rule: more than at the end points and than beside, by more than in every control."""
-        return all(
-            one.above for against in (ENDS, SIDES) for one in self.comparisons(against).values()
-        )
+        return self._stands(places=True)
+
+    @property
+    def magnifies_as_first_stated(self) -> bool:
+        """The rule without the control of another line's places, which was added later."""
+        if not self.controls:
+            raise InputError(
+                "The rule as first stated compares with controls, but none was given: give the volumes of an "
+                "untrained network at least."
+            )
+        return self._stands(places=False)
+
+    def _stands(self, places: bool) -> bool:
+        parts = (self.comparisons(against, places) for against in (ENDS, SIDES))
+        return all(one.above for part in parts for one in part.values())
 
     def _compared(self, differences: Tensor, level: float) -> Comparison:
         there = differences[differences.isfinite()]
