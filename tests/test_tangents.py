@@ -14,7 +14,10 @@ from torch.func import functional_call, jacrev
 
 from numeric import tangents
 from numeric.kernels import assert_kernel
+from numeric.models import Meter
+from numeric.models.memory import keep_memory
 from numeric.tangents import uses
+from numeric.tangents.factored import concatenated
 
 ROUNDING = 1e-13  # relative to the largest entry: sums of at most some thousand float64 products
 D = torch.float64
@@ -39,6 +42,24 @@ class Attention(nn.Module):
         q, k, v = self.mix(self.before(h)).chunk(3, -1)
         h = h + self.out(torch.softmax(q @ k.mT, -1) @ v)
         return self.read(self.behind(h).mean(1))
+
+
+class Tokens(nn.Module):
+    """A table whose rows may be the last layer's too: gradients of two kinds."""
+
+    def __init__(self, tied: bool) -> None:
+        super().__init__()
+        self.table, self.read, self.last = (
+            nn.Embedding(300, 24),
+            nn.Linear(24, 300),
+            nn.Linear(300, 4),
+        )
+        if tied:
+            self.read.weight = self.table.weight
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = torch.tanh(self.table(x.long())).mean(1)
+        return self.last(torch.tanh(self.read(h)))
 
 
 class Images(nn.Module):
@@ -159,6 +180,27 @@ class Cubed(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.read(Cube.apply(self.layer(x)) * self.scale)
+
+
+class Changing(nn.Module):
+    """What it does with the same calls of its layers depends on a setting, or on the points."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.read, self.setting = nn.Linear(4, 4), nn.Linear(4, 2), ""
+
+    def forward(self, x: Tensor) -> Tensor:
+        n, p = x.shape[:2]
+        if self.setting == "positions first":
+            rows = self.layer(x.transpose(0, 1).reshape(p * n, 4))
+            h = torch.tanh(rows).view(p, n, 4).transpose(0, 1)
+        else:
+            h = torch.tanh(self.layer(x.reshape(n * p, 4))).view(n, p, 4)
+        out = self.read(h.sum(1))
+        if self.setting == "by hand":
+            out = out + self.layer.weight.square().sum()
+        large = x[:, 0, :1] > 10
+        return out + large * self.layer.bias.square().sum() if large.any() else out
 
 
 class Product(nn.Module):
@@ -351,6 +393,46 @@ def test_a_wrong_rule_is_noticed(wrong: str, monkeypatch: pytest.MonkeyPatch) ->
     found, dense = tangents.gradients(model, x), jacobians(model, x)
     assert {"weight": "layer.weight", "bias": "bias"}[wrong] in found.fallbacks
     assert_close(found.inner(found), contracted(dense, dense))
+
+
+def test_rules_of_an_opened_model_are_not_those_of_another_pass() -> None:
+    """The same module and calls, with other operations between them, and uses at some points only."""
+    torch.manual_seed(0)
+    model, x = Changing().to(D), normal(3, 3, 4)
+    seen = []
+    for setting in ("", "positions first", "by hand", ""):
+        model.setting = setting
+        found, dense = tangents.gradients(model, x), jacobians(model, x)
+        assert_close(found.inner(found), contracted(dense, dense))
+        seen.append(found.fallbacks)
+    both = ("layer.weight", "layer.bias")
+    assert seen == [(), both, ("layer.weight",), ()]
+    x[2, 0, 0] = 20
+    with pytest.warns(tangents.WithoutRule, match=r"^layer.bias: no rule"):
+        whole = tangents.ntk(model, x)
+    dense = jacobians(model, x)
+    assert_close(whole, contracted(dense, dense).transpose(1, 2))
+    with tangents.differentiation(model, x) as run:  # some points need it, and others do not
+        chunks = [run.gradients(run.points[k : k + 1]) for k in range(3)]
+    joined = concatenated(chunks)
+    assert joined.fallbacks == ("layer.bias",)
+    assert_close(joined.inner(joined), contracted(dense, dense))
+
+
+@pytest.mark.parametrize("trace", [False, True])
+@pytest.mark.parametrize("tied", [False, True])
+def test_the_memory_that_is_given_is_enough(tied: bool, trace: bool) -> None:
+    """Beside the result, with blocks of points and with one; the kernel stays the same."""
+    case = Case(lambda: Tokens(tied), (30,), tokens=300)
+    model, x = case.model(), case.points(20, 0)
+    keep_memory()  # which takes a block that it never touches
+    whole = tangents.ntk(model, x, trace=trace)
+    for megabytes in (4, 12):
+        for y in (None, x.clone()):
+            with Meter() as meter:
+                found = tangents.ntk(model, x, y, trace, memory=megabytes * 2**20)
+            assert meter.peak - found.nbytes <= megabytes * 2**20
+            assert_close(found, whole)
 
 
 def test_what_is_formed_for_each_example_is_said() -> None:

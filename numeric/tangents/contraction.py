@@ -18,7 +18,14 @@ from numeric.inputs import InputError
 from numeric.kernels.threads import each, sharing
 from numeric.tangents.factors import Dense, Factor, Outer, Picked, outer_products
 
+__all__ = ["Pair", "inner", "squares", "trace"]
+
 ROWS, COLUMNS = 256, 1024  # of a tile: its product and its sum stay in the cache
+LEAST_ROWS, FEWEST_TILES = (
+    64,
+    5,
+)  # where half of a matrix is computed, in at least so many rows of tiles
+FORMED = 4  # times a dense gradient: those of two points, each formed and copied into a matrix
 Pair = tuple[Factor, Factor]
 F = TypeVar("F", Outer, Dense)
 
@@ -95,10 +102,12 @@ def _add_tiles(
     """Add S S'^T times A A'^T, and D D'^T, to a result (c n, e m); with `first`, it is overwritten."""
     n, m = points
     signals = [_both(lambda side: _rows(side.signals), a, b) for a, b in singles]
-    wide = COLUMNS if m <= ROWS else ROWS  # where points are split, columns start as rows do
+    # Of the tiles on the diagonal both halves are computed: where few are tall, that is much of the whole.
+    height = min(ROWS, max(LEAST_ROWS, len(result) // FEWEST_TILES)) if symmetric else ROWS
+    wide = COLUMNS if m <= height else height  # where points are split, columns start as rows do
     pairs = [
         (r, q)
-        for r in _tiles(len(result), n, ROWS)
+        for r in _tiles(len(result), n, height)
         for q in _tiles(result.shape[1], m, wide, r.start - r.start % m if symmetric else 0)
         if not symmetric or q.start >= r.start
     ]
@@ -226,8 +235,8 @@ def _dense_blocks(one: Outer, other: Outer, memory: int) -> Iterator[tuple[Tenso
     bytes_each = one.like.element_size() * (c * n + e * m) * one.groups * one.inputs.shape[3]
     if bytes_each > memory:
         raise InputError(
-            f"memory = {memory} bytes was given, but {bytes_each} are needed for the gradients by one output "
-            "of a layer: give at least that, or fewer points at a time."
+            f"{memory} bytes are free to work in, but {bytes_each} are needed for the gradients by one "
+            "output of a layer: give more memory, or fewer points at a time."
         )
     step = max(1, min(outputs, memory // bytes_each))
     for k in range(0, outputs, step):
@@ -244,17 +253,18 @@ def _add_dense(result: Tensor, one: Factor, other: Factor, memory: int) -> None:
     """Add the products of gradients of different kinds, some points at a time."""
     size = math.prod(one.shape)
     bytes_each = one.like.element_size() * size * max(result.shape[0], result.shape[2])
-    if 2 * bytes_each > memory:
+    needed = FORMED * bytes_each
+    if needed > memory:
         raise InputError(
-            f"memory = {memory} bytes was given, but {2 * bytes_each} are needed for the dense gradients at "
-            "two points: give at least that."
+            f"{memory} bytes are free to work in, but {needed} are needed for the dense gradients at two "
+            "points: give more memory."
         )
 
     def formed(side: Factor) -> Tensor:
         whole = side.dense()
         return whole.values if one.bias == other.bias else whole.weight.flatten(2)
 
-    step = memory // (2 * bytes_each)
+    step = memory // needed
     for r in range(0, result.shape[1], step):
         rows = formed(one[r : r + step])
         for q in range(0, result.shape[3], step):

@@ -2,7 +2,9 @@ r"""A model opened to be differentiated by its parameters: which rule each one f
 
 The check: for a combination of outputs at the second of two points, the assembled gradient must be the one
 that `torch.autograd` finds. Where it is not, and where a parameter has a use without a rule, its gradients
-are taken for each example by `torch.func`, and `fallbacks` names it.
+are taken for each example by `torch.func`, and `fallbacks` names it. A model that is opened again, and whose
+pass at two points is the same sequence of operations, follows the same rules without a second check. Every
+pass backwards asks whether a parameter has a use that was not recorded, so that none can be missed.
 """
 
 from __future__ import annotations
@@ -13,9 +15,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.func import vjp, vmap
 
 from numeric.inputs import ArrayLike, InputError, as_numbers, shown, whole
@@ -26,7 +29,10 @@ from numeric.tangents.factored import Gradients, Part, concatenated, formed
 from numeric.tangents.factors import Dense, Factor, Outer, merged, nothing
 from numeric.tangents.uses import Recorder, Use, batch_axis, by_example
 
+__all__ = ["Check", "Differentiation", "Rules", "Trace", "differentiation", "gradients"]
+
 AGREEMENT = 1e3  # roundings by which the square of a gradient may differ from autograd's
+UNKNOWN = 2**62  # bytes: they must be measured
 GENEROUS = 8  # what is needed at a point in units of the inputs and all signals of its layers
 
 K = TypeVar("K")
@@ -119,6 +125,7 @@ class Differentiation:
     leaves: Mapping[str, Tensor]  # the parameters that are meant
     fixed: Mapping[str, Tensor]  # the others
     axes: tuple[int | None, ...] = ()  # that hold the examples, for each use
+    calls: tuple[Any, ...] = ()  # what is the same in every pass, for each use
     fallbacks: tuple[str, ...] = ()  # parameters without a rule
     peak: int = 0  # bytes needed at one point
     kept: int = 0  # bytes of the gradients at one point
@@ -152,14 +159,24 @@ class Differentiation:
             signals = one.expand(len(points), -1, -1)
         run = self.trace(points)
         ruled = [name for name in self.leaves if name not in self.fallbacks]
+        if ruled and run.calls(self.axes, len(points)) != self.calls:
+            return self._without(ruled).gradients(points, signals)
         with torch._C.DisableTorchFunction():
-            back = run.backwards(signals.transpose(0, 1)) if ruled else []
+            leaves = {name: self.leaves[name] for name in ruled}
+            back, missed = run.backwards(signals.transpose(0, 1), leaves) if ruled else ([], [])
+            if missed:
+                return self._without(missed).gradients(points, signals)
             parts = run.parts(ruled, self.leaves, self.axes, back, signals.shape[:2])
         if self.fallbacks:
             dense = self._per_example(points, signals)
             parts += tuple(formed(name, value) for name, value in dense.items())
         shapes = {name: value.shape for name, value in self.leaves.items()}
         return Gradients(parts, len(points), signals.shape[1], self.fallbacks, shapes)
+
+    def _without(self, names: Sequence[str]) -> Differentiation:
+        """The same with more parameters without a rule: at some points they have uses that others had not."""
+        without = {*self.fallbacks, *names}
+        return replace(self, fallbacks=tuple(name for name in self.leaves if name in without))
 
     def trace(self, points: Tensor) -> Trace:
         """Run the model at points (n, d), and record where the parameters are used."""
@@ -182,22 +199,44 @@ class Differentiation:
         and that fits.
         """
         with torch._C.DisableTorchFunction():  # what is computed here needs no repaired operations
-            axes = _batch_axes(one, two)
-            checked = (
-                Check((), (), tuple(self.leaves)) if axes is None else two.check(self.leaves, axes)
+            axes = _batch_axes(one, two) or ()
+            calls, operations = two.calls(axes, 2), two.operations()
+            key = (
+                self.model.layer, getattr(self.model.body, "__func__", None), self.shape,
+                self.points.dtype, self.points.device, tuple(self.leaves), signals,
+            )  # fmt: skip
+            assert self.model.module is not None  # a function has no parameters, and was refused
+            known = _RULES.setdefault(self.model.module, {})
+            rules = known.get(key)
+            if rules is None or not rules.hold(axes, calls, operations):
+                rules = Rules(axes, calls, operations, *self._checked(two, axes, signals))
+            ruled = replace(
+                self,
+                axes=axes,
+                calls=calls,
+                fallbacks=rules.fallbacks,
+                peak=rules.peak,
+                kept=rules.kept,
             )
-        gradient_bytes = sum(f.bytes_with(signals) for p in checked.parts for f in p.factors) // 2
-        peak = GENEROUS * checked.bytes_with(signals)
-        ruled = replace(
-            self, axes=axes or (), fallbacks=checked.fallbacks, peak=peak, kept=gradient_bytes
-        )
-        known = all(isinstance(term, Outer) for term in checked.terms)
-        if known and not ruled.fallbacks and peak * len(self.points) <= memory // 2:
-            return ruled
-        first = self.points[:1]
-        with Meter() as meter:
-            gradient_bytes = ruled.gradients(first, first.new_ones(1, signals, self.outputs)).bytes
-        return replace(ruled, peak=meter.peak, kept=gradient_bytes)
+        if not rules.measured and rules.peak * len(self.points) > memory // 2:
+            first = self.points[:1]
+            with Meter() as meter:
+                kept = ruled.gradients(first, first.new_ones(1, signals, self.outputs)).bytes
+            rules = replace(rules, peak=meter.peak, kept=kept, measured=True)
+            ruled = replace(ruled, peak=meter.peak, kept=kept)
+        known[key] = rules
+        return ruled
+
+    def _checked(
+        self, two: Trace, axes: tuple[int | None, ...], signals: int
+    ) -> tuple[tuple[str, ...], int, int]:
+        """The parameters without a rule, and bytes at one point: estimated, and of the gradients."""
+        if len(axes) != len(two.uses):
+            return tuple(self.leaves), UNKNOWN, UNKNOWN
+        checked = two.check(self.leaves, axes)
+        kept = sum(f.bytes_with(signals) for p in checked.parts for f in p.factors) // 2
+        known = all(isinstance(term, Outer) for term in checked.terms) and not checked.fallbacks
+        return checked.fallbacks, GENEROUS * checked.bytes_with(signals) if known else UNKNOWN, kept
 
     def _per_example(self, points: Tensor, signals: Tensor) -> dict[str, Tensor]:
         """(n, c, *shape) for each parameter without a rule, by one product for each example and signal."""
@@ -261,6 +300,26 @@ class Differentiation:
 
 
 @dataclass(frozen=True, eq=False)
+class Rules:
+    """What was found out about a model at two points, and in which pass."""
+
+    axes: tuple[int | None, ...]
+    calls: tuple[Any, ...]
+    operations: tuple[Any, ...]
+    fallbacks: tuple[str, ...]
+    peak: int
+    kept: int
+    measured: bool = False  # or estimated generously
+
+    def hold(self, *of_a_pass: tuple[Any, ...]) -> bool:
+        """Whether a pass does the same operations with the same calls."""
+        return (self.axes, self.calls, self.operations) == of_a_pass
+
+
+_RULES: WeakKeyDictionary[nn.Module, dict[Any, Rules]] = WeakKeyDictionary()
+
+
+@dataclass(frozen=True, eq=False)
 class Check:
     """Gradients of one signal at two points by rules, and the parameters without a rule."""
 
@@ -286,15 +345,38 @@ class Trace:
         with torch.enable_grad():
             return cls(outputs.flatten(1), uses)
 
-    def backwards(self, signals: Tensor) -> list[Tensor | None]:
-        """Signals (c, n, k) brought back to the output of each use, (c, ...); None where none comes."""
+    def calls(self, axes: tuple[int | None, ...], n: int) -> tuple[Any, ...]:
+        """What is the same in every pass, for each use, if each has its axis of the n examples."""
+        if len(axes) != len(self.uses):
+            return ()
+        return tuple(use.call(axis, n) for use, axis in zip(self.uses, axes, strict=True))
+
+    def operations(self) -> tuple[Any, ...]:
+        """The operations of the graph behind the outputs: the name of each, and those it takes from."""
+        first = self.outputs.grad_fn
+        numbers, order, found = {first: 0}, [first], []
+        for node in order:
+            before = [] if node is None else [one for one, _ in node.next_functions]
+            for one in before:
+                if one not in numbers:
+                    numbers[one] = len(order)
+                    order.append(one)
+            found.append(("" if node is None else node.name(), [numbers[one] for one in before]))
+        return tuple(found)
+
+    def backwards(
+        self, signals: Tensor, leaves: Mapping[str, Tensor]
+    ) -> tuple[list[Tensor | None], list[str]]:
+        """Signals (c, n, k) brought back to the output of each use, (c, ...), None where none comes; and the
+        leaves that are used elsewhere."""
         edges = [use.edge for use in self.uses]
-        if not edges or not self.outputs.requires_grad:
-            return [None] * len(edges)
+        by: list[Any] = [*edges, *leaves.values()]
+        if not self.outputs.requires_grad:
+            return [None] * len(edges), []
 
         def pull(back: Tensor, batched: bool) -> tuple[Tensor | None, ...]:
             return torch.autograd.grad(
-                self.outputs, edges, back, retain_graph=True, allow_unused=True,
+                self.outputs, by, back, retain_graph=True, allow_unused=True,
                 is_grads_batched=batched,
             )  # fmt: skip
 
@@ -303,8 +385,11 @@ class Trace:
             return [None if row[0] is None else torch.stack(row) for row in rows]
 
         if len(signals) == 1:
-            return one_by_one()
-        return _batched_or(lambda: list(pull(signals, batched=True)), one_by_one)
+            pulled = one_by_one()
+        else:
+            pulled = _batched_or(lambda: list(pull(signals, batched=True)), one_by_one)
+        elsewhere = zip(leaves, pulled[len(edges) :], strict=True)
+        return pulled[: len(edges)], [name for name, value in elsewhere if value is not None]
 
     def unrecorded(self, leaves: Mapping[K, Tensor], back: Tensor) -> dict[K, Tensor | None]:
         """The gradients of back . outputs by the uses of leaves that were not recorded; None: no such use."""

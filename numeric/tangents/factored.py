@@ -19,6 +19,8 @@ from numeric.models.memory import GIGABYTE
 from numeric.tangents import contraction, factors
 from numeric.tangents.factors import Dense, Factor
 
+__all__ = ["Gradients", "Part", "concatenated", "formed", "sum_of"]
+
 
 @dataclass(frozen=True, eq=False)
 class Part:
@@ -173,6 +175,15 @@ def concatenated(chunks: Sequence[Gradients]) -> Gradients:
     first, *others = chunks
     if not others:
         return first
+    names = [part.names for part in first.parts]
+    if any([part.names for part in other.parts] != names for other in others):
+        dense = [
+            replace(one, parts=tuple(formed(k, g) for k, g in one.dense().items()))
+            for one in chunks
+        ]
+        without = {name for one in chunks for name in one.fallbacks}
+        named = tuple(name for name in first.shapes if name in without)
+        return replace(concatenated(dense), fallbacks=named)
     parts = tuple(
         Part(
             part.weight,

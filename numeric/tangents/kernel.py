@@ -18,6 +18,8 @@ from numeric.tangents.differentiated import Differentiation, differentiation
 from numeric.tangents.factored import Gradients, concatenated
 from numeric.tangents.jets import jet_of_gradients
 
+__all__ = ["EmpiricalNTK", "WithoutRule", "ntk"]
+
 
 class WithoutRule(UserWarning):
     """Some parameters have a use without a rule, so that their gradients were formed for each example."""
@@ -63,14 +65,16 @@ def ntk(
             )
             without = tuple(k for k in one.leaves if k in {*one.fallbacks, *other.fallbacks})
             one, other = replace(one, fallbacks=without), replace(other, fallbacks=without)
-        _warn_of(one.fallbacks)
         blocks = _blocks(one, other, memory)
-        if len(blocks[0]) == len(blocks[1]) == 1:
-            left = _gradients(one, blocks[0][0], memory)
-            right = left if other is one else _gradients(other, blocks[1][0], memory)
-        else:
-            return _in_blocks(one, other, blocks, trace, memory)
-    return _products(left, right, trace, memory)
+        if len(blocks[0]) > 1 or len(blocks[1]) > 1:
+            result, without = _in_blocks(one, other, blocks, trace, memory)
+            _warn_of(one, without)
+            return result
+        left = _gradients(one, blocks[0][0], memory)
+        right = left if other is one else _gradients(other, blocks[1][0], memory)
+    _warn_of(one, {*left.fallbacks, *right.fallbacks})
+    # Half of the memory is for the gradients, and half to work in.
+    return _products(left, right, trace, memory // 2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,11 +107,12 @@ class EmpiricalNTK(Kernel):
         with differentiation(
             self.model, x, self.parameters, self.modules, None, self.memory
         ) as run:
-            _warn_of(run.fallbacks)
-            squares = [
-                run.gradients(run.points[rows]).squares(self.memory)
-                for rows in run.chunks(self.memory)
-            ]
+            squares, without = [], set()
+            for rows in run.chunks(self.memory):
+                some = run.gradients(run.points[rows])
+                squares.append(some.squares(self.memory))
+                without |= {*some.fallbacks}
+            _warn_of(run, without)
             return torch.cat(squares) / run.outputs
 
     def jet(self, x: ArrayLike) -> Jet:
@@ -128,9 +133,10 @@ def _gradients(run: Differentiation, rows: slice, memory: int) -> Gradients:
 def _blocks(
     one: Differentiation, other: Differentiation, memory: int
 ) -> tuple[list[slice], list[slice]]:
-    """Points whose gradients, of both sides, fit into half of the memory; the other half is to work in."""
-    size = memory // 4 // max(1, one.kept, other.kept)
-    need = max(2 * one.peak, 2 * other.peak, 4 * one.kept, 4 * other.kept)
+    """Points whose gradients, of both sides and twice each, fit into half of the memory; the other half is to
+    work in. Twice, as new ones come before the last are freed, and a trace has a copy in another order."""
+    size = memory // 8 // max(1, one.kept, other.kept)
+    need = max(2 * one.peak, 2 * other.peak, 8 * one.kept, 8 * other.kept)
     if need > memory:
         raise InputError(
             f"memory = {memory} bytes was given, but a pair of points needs {need}: give at least that, or "
@@ -149,20 +155,24 @@ def _in_blocks(
     blocks: tuple[list[slice], list[slice]],
     trace: bool,
     memory: int,
-) -> Tensor:
+) -> tuple[Tensor, set[str]]:
+    """The kernel, and the parameters without a rule."""
     n, m, k = len(one.points), len(other.points), one.outputs
     result = one.points.new_empty((n, m) if trace else (n, m, k, k))
+    without: set[str] = set()
     for r in blocks[0]:
         left = _gradients(one, r, memory)
+        without |= {*left.fallbacks}
         for q in blocks[1]:
             if one is other and q.start < r.start:
                 continue
             right = left if one is other and q == r else _gradients(other, q, memory)
+            without |= {*right.fallbacks}
             values = _products(left, right, trace, memory // 2)
             result[r, q] = values
             if one is other and q != r:
                 result[q, r] = values.T if trace else values.permute(1, 0, 3, 2)
-    return result
+    return result, without
 
 
 def _require_like(y: ArrayLike, run: Differentiation) -> None:
@@ -174,10 +184,11 @@ def _require_like(y: ArrayLike, run: Differentiation) -> None:
         )
 
 
-def _warn_of(names: tuple[str, ...]) -> None:
-    if names:
+def _warn_of(run: Differentiation, without: set[str]) -> None:
+    if without:
+        names = ", ".join(name for name in run.leaves if name in without)
         text = (
-            f"{', '.join(names)}: no rule covers every use of these parameters, so that their gradients were "
+            f"{names}: no rule covers every use of these parameters, so that their gradients were "
             "formed for each example, which takes longer."
         )
         warnings.warn(text, WithoutRule, stacklevel=3)

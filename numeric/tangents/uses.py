@@ -22,6 +22,8 @@ from torch.overrides import TorchFunctionMode
 
 from numeric.tangents.factors import Dense, Factor, Outer, Picked
 
+__all__ = ["LAYERS", "Layer", "Recorder", "Use", "batch_axis", "by_example"]
+
 
 @dataclass(frozen=True, eq=False)
 class Use:
@@ -38,6 +40,17 @@ class Use:
     @property
     def overwritten(self) -> bool:
         return self.input._version != self.version
+
+    def call(self, axis: int | None, n: int) -> tuple[Any, ...]:
+        """What is the same in every call at this place: the layer, its options, and the shape at one of n
+        examples, which lie on an axis; with no axis the call has no rule, and its shape is of no use."""
+        options = [
+            value.shape if isinstance(value, Tensor) else value
+            for name, value in self.arguments.items()
+            if name != "input"
+        ]
+        shape = [s / n if k == axis else s for k, s in enumerate(self.input.shape)]
+        return self.layer, self.names, options, axis is None or shape, self.overwritten
 
 
 class Recorder(TorchFunctionMode):
