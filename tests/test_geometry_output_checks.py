@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from analytic.expressions.arguments import InputError
 from drawn_networks import WIDE, deep, points, volume_of
 from numeric import geometry
+from numeric.models import output_checks
 
 NET = deep(2, 7, 6)
 
@@ -77,3 +78,22 @@ def test_deep_networks_in_float32_pass() -> None:
     net, x = nn.Sequential(nn.Linear(2, 20), *layers), points(4, 2).float()
     assert geometry.ricci_scalar(net, x).value.isfinite().all()
     assert geometry.metric(net, x).isfinite().all()
+
+
+def test_a_kink_nearer_than_any_difference_is_no_wrong_derivative() -> None:
+    """In float32 no step is shorter than 1e-5; a large network has kinks within it, in some features."""
+    x = torch.randn(1, 50, generator=torch.Generator().manual_seed(0))
+
+    def bent(y: Tensor) -> Tensor:
+        return torch.cat([y, (y[:, :2] - x[:, :2] - 1e-6).relu() + y[:, :2]], 1)
+
+    def wrong(y: Tensor) -> Tensor:
+        return torch.cat([bent(y), y.detach()[:, :1] + y[:, :1]], 1)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(output_checks, "NEAR_KINKS", 0.0)
+        with pytest.raises(InputError, match="not that of its values"):
+            geometry.log_volume(bent, x, progress=False)
+    assert geometry.log_volume(bent, x, progress=False).rank == 50
+    with pytest.raises(InputError, match="not that of its values"):
+        geometry.log_volume(wrong, x, progress=False)

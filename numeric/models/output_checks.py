@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
@@ -19,6 +20,7 @@ STEP = 1e-3  # to a second point, if all points are equal
 STEPS = (1.0, 1e-2, 1e2)  # of finite differences, in units of the cube root of epsilon
 FINE_STEPS = (1.0, 1e-2)  # the same, times the length over which values change by their size
 MAX_CHECKED = 16  # points whose derivatives are checked
+NEAR_KINKS = 0.1  # share of the features that may have a kink within a finite difference
 AGREEMENT = 1e-2  # relative deviation of differences from a derivative; with jumps or detach none is as small
 
 Map = Callable[[Tensor], Tensor]
@@ -67,7 +69,8 @@ def check_first_derivative(call: Map, along: Along, points: Tensor) -> None:
     sample = points[:MAX_CHECKED]
     u = _direction(sample)
     slopes, values = along(call, sample, u), call(sample)
-    if not _matches_differences(call, slopes[:1], sample[:1], u[:1]):
+    slope = partial(along, call)
+    if not _matches_differences(call, slope, slopes[:1], sample[:1], u[:1]):
         raise InputError(
             f"At the point {format_point(sample[0])} torch's derivative of the map is not that of its "
             "values: use no detach, rounding or gradients of one's own, and no maps with jumps."
@@ -86,7 +89,8 @@ def check_second_derivative(call: Map, along: Along, points: Tensor) -> None:
     def slope(at: Tensor) -> Tensor:
         return along(call, at, u)
 
-    if not _matches_differences(slope, along(slope, x, u), x, u):
+    second = partial(along, slope)
+    if not _matches_differences(slope, second, second(x, u), x, u):
         raise InputError(
             f"At the point {format_point(x[0])} torch's second derivative of the map is not that of its "
             "slopes: find the operation that it gets wrong, and write it out; in float32, try model.double() "
@@ -94,8 +98,14 @@ def check_second_derivative(call: Map, along: Along, points: Tensor) -> None:
         )
 
 
-def _matches_differences(values: Map, slope: Tensor, x: Tensor, u: Tensor) -> bool:
-    """Whether a derivative along u agrees with a central difference of some step length."""
+def _matches_differences(
+    values: Map, slope_at: Callable[[Tensor, Tensor], Tensor], slope: Tensor, x: Tensor, u: Tensor
+) -> bool:
+    """Whether a derivative along u agrees with a central difference of some step length.
+
+    A difference averages the slope over its length. So that kinks of a large network, of which some are
+    always near, are not held against it, few features may differ by as much as torch's slope changes there.
+    """
     if not torch.isfinite(slope).all():
         raise InputError(
             f"The map has no finite slope at the point {format_point(x[0])}: move it, or mend the map."
@@ -106,8 +116,15 @@ def _matches_differences(values: Map, slope: Tensor, x: Tensor, u: Tensor) -> bo
         noise = 16 * epsilon * ahead.abs().amax() / step
         difference = (ahead - back) / (2 * step)
         larger = torch.maximum(difference.abs(), slope.abs())
-        if not ((difference - slope).abs() > AGREEMENT * larger + noise).any():  # in any feature
+        excess = (difference - slope).abs() - AGREEMENT * larger - noise
+        differ = excess > 0  # in any feature
+        if not differ.any():
             return True
+        if differ.double().mean() <= NEAR_KINKS:
+            ends = (slope_at(x + step * u, u), slope_at(x - step * u, u))
+            change = torch.maximum(*((end - slope).abs() for end in ends))
+            if not (excess > change).any():
+                return True
     return False
 
 
