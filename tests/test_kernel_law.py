@@ -73,13 +73,10 @@ def empirical() -> Case:
 
 def two_copies() -> Case:
     run = recorded(steps=2, batch_size=None)
-    x, y, copies = (
-        run.x[:4].flatten(1),
-        run.x[3:6].flatten(1),
-        torch.tensor([[0.0], [1.0]]).double(),
-    )
+    x, y = run.x[:2].flatten(1), run.x[1:3].flatten(1)
+    copies = torch.tensor([[0.0], [1.0]]).double()
     kernel = ExactPathKernel(run, progress=False).during(0).kernel()
-    return kernel, torch.cat([x, copies.repeat(2, 1)], 1), torch.cat([y, copies[[0, 1, 1]]], 1)
+    return kernel, torch.cat([x, copies], 1), torch.cat([y, copies], 1)
 
 
 def spline() -> Case:
