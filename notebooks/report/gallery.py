@@ -118,7 +118,7 @@ def first_picture(notebook: Node) -> bytes | None:
 def thumbnail(png: bytes) -> bytes:
     """A picture in a small frame: all of it, or where it is long its first plots, none cut through."""
     picture = Image.open(io.BytesIO(png)).convert("RGB")
-    wide, high = picture.size
+    high = picture.height
     first = picture.crop((0, 0, _until_a_gap(picture, high * WIDTH / HEIGHT), high))
     first.thumbnail((WIDTH, HEIGHT), Image.Resampling.LANCZOS)
     frame = Image.new("RGB", (WIDTH, HEIGHT), picture.getpixel((0, 0)))
@@ -130,7 +130,7 @@ def thumbnail(png: bytes) -> bytes:
 
 
 def _until_a_gap(picture: Image.Image, width: float) -> int:
-    """Where to cut a picture that is much wider than a frame: at the last blank column that leaves it small."""
+    """Where to cut a picture much wider than a frame: at the last blank column that leaves it small."""
     pixels = np.asarray(picture)
     blank = (pixels == pixels[0, 0]).all(axis=(0, 2))
     gaps = np.flatnonzero(blank & (np.arange(len(blank)) > width / 2))
