@@ -323,7 +323,7 @@ def test_kernels_are_those_of_dense_jacobians(case: Case) -> None:
     model, x, y = case.model(), case.points(3, 0), case.points(2, 1)
     at_x, at_y = jacobians(model, x), jacobians(model, y)
     with tangents.differentiation(model, x) as run:
-        least = max(2 * run.peak, 4 * run.kept)
+        least = max(2 * run.peak, 4 * run.gradient_bytes)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", tangents.WithoutRule)
         for other, dense, memory in (

@@ -112,16 +112,16 @@ class Bidiagonal:
         diagonal, above = self.diagonal / self.scale, self.above / self.scale
         low, high = self.floor.log(), 2 * self.rule[0][..., -1].amin(1).log()
         least = 2 * gammaincinv(squares.shape[1] / 2, RISK)  # of the mass that probes have there
-        found = torch.full_like(low, -math.inf)
+        end = torch.full_like(low, -math.inf)
         for _ in range(2):
             steps = torch.arange(PLACES).to(low) / PLACES
             tried = low[:, None] + steps * (high - low)[:, None]  # (n, PLACES)
             logs, _ = _pivots(diagonal[:, None], above[:, None], tried.exp()[..., None])
             below = (squares[:, None] * (-logs).exp()).sum(-1) < least  # False for NaN
-            found = torch.where(below & (tried < high[:, None]), tried, -math.inf).amax(1)
-            high = torch.where(found > -math.inf, found + (high - low) / PLACES, high)
-            low = torch.where(found > -math.inf, found, low)
-        return found.exp()
+            end = torch.where(below & (tried < high[:, None]), tried, -math.inf).amax(1)
+            high = torch.where(end > -math.inf, end + (high - low) / PLACES, high)
+            low = torch.where(end > -math.inf, end, low)
+        return end.exp()
 
 
 def bidiagonalise(

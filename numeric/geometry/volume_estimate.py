@@ -170,30 +170,30 @@ def _estimate(
         return Bidiagonal(one, other, size[:, None], row_tolerance)
 
     def enough(diagonal: Tensor, above: Tensor) -> bool:
-        found = opened(diagonal, above).first(JUDGES)
+        judged = opened(diagonal, above).first(JUDGES)
         # No digits are left below the second, as where all singular values are equal.
-        least = SHARE * found.spread().mean(1) / math.sqrt(len(draws))
+        least = SHARE * judged.spread().mean(1) / math.sqrt(len(draws))
         least = torch.maximum(least, size * row_tolerance)
-        bias, _, _ = _bias(found, squares)
-        return bool(((bias <= least) | found.deficient()).all())
+        bias, _, _ = _bias(judged, squares)
+        return bool(((bias <= least) | judged.deficient()).all())
 
     parts: list[Bidiagonal] = []
     for some in starts.split(max(1, lanes // len(x)), 1):
         products = _products(f, x.repeat_interleave(some.shape[1], 0))
         directions = torch.nn.functional.normalize(some.flatten(0, 1), dim=1)
         if not parts:
-            found = opened(*bidiagonalise(*products, directions, steps, row_tolerance, enough))
-            steps = found.diagonal.shape[-1]  # the first probes decide for all others
+            part = opened(*bidiagonalise(*products, directions, steps, row_tolerance, enough))
+            steps = part.diagonal.shape[-1]  # the first probes decide for all others
         else:
-            found = opened(*bidiagonalise(*products, directions, steps, row_tolerance))
-        parts.append(found)
+            part = opened(*bidiagonalise(*products, directions, steps, row_tolerance))
+        parts.append(part)
     diagonal, above = (
         torch.cat([getattr(part, name) for part in parts], 1) for name in ("diagonal", "above")
     )
-    found = Bidiagonal(diagonal, above, size[:, None], row_tolerance)
-    deficient = found.deficient()
-    mean = Estimate.of(found.gauss().T)
-    bias, bound, full = _bias(found, squares)
+    every = Bidiagonal(diagonal, above, size[:, None], row_tolerance)
+    deficient = every.deficient()
+    mean = Estimate.of(every.gauss().T)
+    bias, bound, full = _bias(every, squares)
     value, stderr, bias, bound = (
         torch.where(deficient, math.nan, part) for part in (mean.mean, mean.stderr, bias, bound)
     )
@@ -229,16 +229,16 @@ def _products(f: EvaluatedMap, x: Tensor) -> tuple[Products, Products]:
     return (transposed, forward) if f.count <= x.shape[1] else (forward, transposed)
 
 
-def _bias(found: Bidiagonal, squares: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _bias(rules: Bidiagonal, squares: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Of the mean of the upper bounds: estimated, bounded, and whether the rank is full: (n,) each."""
-    probes, m = found.diagonal.shape[1:]
-    node = found.lower_end(squares[:, :probes])
-    upper = found.gauss().mean(1)
-    lower = found.radau(torch.maximum(node, found.floor)).mean(1)
-    bound = torch.where(found.complete(), 0, (upper - lower).clamp(min=0))
+    probes, m = rules.diagonal.shape[1:]
+    node = rules.lower_end(squares[:, :probes])
+    upper = rules.gauss().mean(1)
+    lower = rules.radau(torch.maximum(node, rules.floor)).mean(1)
+    bound = torch.where(rules.complete(), 0, (upper - lower).clamp(min=0))
     if m < LEAST:
         return bound, bound, node > 0
-    early, late = (found.first(probes, part).gauss().mean(1) for part in (4 * m // 9, 2 * m // 3))
+    early, late = (rules.first(probes, part).gauss().mean(1) for part in (4 * m // 9, 2 * m // 3))
     ratio = ((late - upper) / (early - late)).clamp(min=2 / 3)
     left = (late - upper) * ratio / (1 - ratio)
     return torch.where((ratio < 1) & (left < bound), left.clamp(min=0), bound), bound, node > 0

@@ -128,7 +128,7 @@ class Differentiation:
     calls: tuple[Any, ...] = ()  # what is the same in every pass, for each use
     fallbacks: tuple[str, ...] = ()  # parameters without a rule
     peak: int = 0  # bytes needed at one point
-    kept: int = 0  # bytes of the gradients at one point
+    gradient_bytes: int = 0  # bytes of the gradients at one point
 
     def at(self, parameters: Mapping[str, Tensor]) -> Differentiation:
         """The same with other values of parameters, by name."""
@@ -216,14 +216,14 @@ class Differentiation:
                 calls=calls,
                 fallbacks=rules.fallbacks,
                 peak=rules.peak,
-                kept=rules.kept,
+                gradient_bytes=rules.gradient_bytes,
             )
         if not rules.measured and rules.peak * len(self.points) > memory // 2:
             first = self.points[:1]
             with Meter() as meter:
-                kept = ruled.gradients(first, first.new_ones(1, signals, self.outputs)).bytes
-            rules = replace(rules, peak=meter.peak, kept=kept, measured=True)
-            ruled = replace(ruled, peak=meter.peak, kept=kept)
+                gradients = ruled.gradients(first, first.new_ones(1, signals, self.outputs))
+            rules = replace(rules, peak=meter.peak, gradient_bytes=gradients.bytes, measured=True)
+            ruled = replace(ruled, peak=meter.peak, gradient_bytes=gradients.bytes)
         known[key] = rules
         return ruled
 
@@ -234,9 +234,10 @@ class Differentiation:
         if len(axes) != len(two.uses):
             return tuple(self.leaves), UNKNOWN, UNKNOWN
         checked = two.check(self.leaves, axes)
-        kept = sum(f.bytes_with(signals) for p in checked.parts for f in p.factors) // 2
+        gradients = sum(f.bytes_with(signals) for p in checked.parts for f in p.factors) // 2
         known = all(isinstance(term, Outer) for term in checked.terms) and not checked.fallbacks
-        return checked.fallbacks, GENEROUS * checked.bytes_with(signals) if known else UNKNOWN, kept
+        peak = GENEROUS * checked.bytes_with(signals) if known else UNKNOWN
+        return checked.fallbacks, peak, gradients
 
     def _per_example(self, points: Tensor, signals: Tensor) -> dict[str, Tensor]:
         """(n, c, *shape) for each parameter without a rule, by one product for each example and signal."""
@@ -308,7 +309,7 @@ class Rules:
     operations: tuple[Any, ...]
     fallbacks: tuple[str, ...]
     peak: int
-    kept: int
+    gradient_bytes: int
     measured: bool = False  # or estimated generously
 
     def hold(self, *of_a_pass: tuple[Any, ...]) -> bool:

@@ -135,8 +135,8 @@ def _blocks(
 ) -> tuple[list[slice], list[slice]]:
     """Points whose gradients, of both sides and twice each, fit into half of the memory; the other half is to
     work in. Twice, as new ones come before the last are freed, and a trace has a copy in another order."""
-    size = memory // 8 // max(1, one.kept, other.kept)
-    need = max(2 * one.peak, 2 * other.peak, 8 * one.kept, 8 * other.kept)
+    size = memory // 8 // max(1, one.gradient_bytes, other.gradient_bytes)
+    need = max(2 * one.peak, 2 * other.peak, 8 * one.gradient_bytes, 8 * other.gradient_bytes)
     if need > memory:
         raise InputError(
             f"memory = {memory} bytes was given, but a pair of points needs {need}: give at least that, or "
