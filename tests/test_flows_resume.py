@@ -43,7 +43,7 @@ class Case:
 
 
 def rows(run: flows.FollowedPath | flows.SlidingFlow) -> list[Any]:
-    return [row.tobytes() for row in run.trajectory.rows]
+    return [row.tobytes() for row in run.curve.trajectory.rows]
 
 
 def followed() -> Case:

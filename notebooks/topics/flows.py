@@ -92,7 +92,7 @@ def flow_in_plane(adapted: float, t: float, n: int) -> FlowInPlane:
         adapted, t, times, paths, flow.objective.labels.numpy(), losses,
         losses[0] * (1 - times) ** 2, (kernel / kernel.diagonal().mean()).numpy(),
         flow.outputs(t).numpy(), float((flow.outputs(t) - line).norm()), flow.range(t).rank,
-        sum(shape.numel() for shape in flow.names.values()),
+        sum(shape.numel() for shape in flow.curve.shapes.values()),
     )  # fmt: skip
 
 
@@ -161,7 +161,7 @@ def deviations(flow: Flow) -> Deviations:
         np.array([float(one.norm()) for one, _ in both]),
         np.array([float(other.norm()) for _, other in both]),
         max(float((one - other).norm()) for one, other in both),
-        sum(shape.numel() for shape in flow.names.values()),
+        sum(shape.numel() for shape in flow.curve.shapes.values()),
         (flow.start.numel(), *(event.after for event in flow.events)),
     )
 

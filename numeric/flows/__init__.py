@@ -8,8 +8,8 @@
     flows.collapse(flow, classes, times)            # class means and deviations within classes
 
 The alpha = 1 flow is worth its cost where the path itself is wanted: outputs and cost known in advance at all
-times. As a way to a fit, Gauss-Newton with line search takes the same direction in few long steps and is many
-times cheaper (14 times in notebook 13), and first-order steps are cheaper still where a rough fit will do.
+times. As a way to a fit, Gauss-Newton with line search takes the same direction in few long steps and is
+several times cheaper, as notebook 13 counts; first-order steps are cheaper still where a rough fit will do.
 
 The cost is |x - y|^2 / (2 N) unless another function of outputs is given, and t = 1 - exp(-s / N).
 """
@@ -26,10 +26,11 @@ from numeric.flows.descents import (
     gaussian_fisher,
     softmax_fisher,
 )
+from numeric.flows.euler_steps import EulerFlow, euler
 from numeric.flows.flow import Flow, integrate
-from numeric.flows.integration import RankEvent
 from numeric.flows.prescribed import FollowedPath, follow
-from numeric.flows.sliding import EulerFlow, KinkEvent, SlidingFlow, euler, slide
+from numeric.flows.rank_events import RankEvent
+from numeric.flows.sliding import KinkEvent, SlidingFlow, slide
 
 __all__ = [
     "Collapse", "Descent", "EulerFlow", "Flow", "FollowedPath", "GaussNewton", "GradientDescent",

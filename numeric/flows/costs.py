@@ -28,7 +28,10 @@ from numeric.inputs import (
 )
 from numeric.models import Model
 
-__all__ = ["Cost", "half_mean_squared_error"]
+__all__ = [
+    "Clock", "Cost", "Objective", "half_mean_squared_error", "require_consistent_labels", "require_end",
+    "require_objective", "require_precision",
+]  # fmt: skip
 
 Cost = Callable[[Tensor, Tensor], Tensor]  # outputs (N, Q) and labels -> a number
 
@@ -66,6 +69,10 @@ class Objective:
             (gradient,) = torch.autograd.grad(self.value(leaf), leaf)
         return gradient
 
+    def identity(self, outputs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Labels, value and gradient at some outputs, by which a checkpoint tells costs apart."""
+        return self.labels, self.value(outputs).detach(), self.gradient(outputs)
+
 
 @dataclass(frozen=True)
 class Clock:
@@ -96,6 +103,15 @@ def require_end(until: float, duration: float | None) -> tuple[float, bool]:
     if not 0 < until < 1:
         raise InputError(f"until = {until!r} was given, but t is between 0 and 1.")
     return float(until), False
+
+
+def require_precision(tolerance: float, outputs: Tensor) -> None:
+    epsilon = torch.finfo(outputs.dtype).eps
+    if tolerance < 100 * epsilon * float(outputs.norm()):
+        raise InputError(
+            f"tolerance = {tolerance} was given, but outputs of this size are {outputs.dtype}, which has no "
+            "such digits: write model.double(), or give a larger tolerance."
+        )
 
 
 def require_objective(cost: Cost | None, y: ArrayLike, outputs: Tensor, model: Model) -> Objective:

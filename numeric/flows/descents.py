@@ -22,9 +22,9 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from numeric.flows.costs import Cost, Objective, require_objective
+from numeric.flows.costs import Cost, Objective, require_consistent_labels, require_objective
 from numeric.flows.output_map import OutputMap, output_map
-from numeric.flows.ranges import factorisations
+from numeric.flows.ranges import factorisations, require_rcond
 from numeric.inputs import ArrayLike, InputError, as_numbers, positive, require_instance, whole
 from numeric.models import Model, ModelLike
 from numeric.models.memory import GIGABYTE
@@ -36,7 +36,7 @@ __all__ = [
     "gaussian_fisher", "softmax_fisher",
 ]  # fmt: skip
 
-SETTINGS = "another model, data, rule, steps, batch size, seed, device, torch or `key`"
+SETTINGS = "another model, data, cost, rule, steps, batch size, seed, device, torch or `key`"
 HALVINGS = 30  # of a line search
 SUFFICIENT = 1e-4  # share of the predicted decrease that a step must reach
 Fisher = Callable[[Tensor], Tensor]  # outputs (N, Q) -> (N, Q, Q)
@@ -112,7 +112,7 @@ class GradientDescent:
 class GaussNewton:
     """D^+ of the residual where the cost is the default one, backtracked until the cost falls enough."""
 
-    rcond: float = 1e-7
+    rcond: float | None = None  # as in `integrate`
 
     def update(
         self, problem: Problem, theta: Tensor, carried: float | None
@@ -125,7 +125,7 @@ class GaussNewton:
         graph = problem.map.graph(theta)
         g = problem.objective.gradient(graph.outputs.detach())
         step = (
-            -factorisations(problem.map, self.rcond, 1e-8)
+            -factorisations(problem.map, require_rcond(self.rcond, theta.dtype), 1e-8)
             .at(theta, graph)
             .lift(g.flatten() * len(g))
         )
@@ -194,9 +194,11 @@ def descend(
     rule: GradientDescent, GaussNewton, LevenbergMarquardt or NaturalGradient, with its settings.
     batch_size: of minibatches, drawn in shuffled epochs; None: all points in each step.
     store: a file for a checkpoint, from which the same call goes on, to the same bits but for seconds.
-    key: text that names what the checkpoint cannot compare, such as the code of the cost or of a rule.
+    key: text that names what the checkpoint cannot compare, such as the code of a rule; of the cost it
+        compares labels, value and gradient at the start.
     Returned is a Descent: losses of all points, seconds, and the last parameters.
-    Refused are what `integrate` refuses of labels and costs, and other rules.
+    Refused are what `integrate` refuses of labels and costs, equal inputs with different labels among them,
+    and other rules.
 
     >>> torch.manual_seed(0)  # doctest: +ELLIPSIS
     <...>
@@ -209,7 +211,7 @@ def descend(
     if not hasattr(rule, "update"):
         require_instance("rule", rule, GaussNewton, "flows.GaussNewton()")
     for name in ("rate", "damping", "factor", "rcond"):
-        if hasattr(rule, name):
+        if getattr(rule, name, None) is not None:
             positive(name, getattr(rule, name))
     count, seed = whole("steps", steps), whole("seed", seed, 0)
     whole("memory", memory)
@@ -220,12 +222,14 @@ def descend(
     generator = torch.Generator().manual_seed(seed)
     with output_map(model, x, memory) as map:
         theta = map.pack(map.run.leaves)
-        objective = require_objective(cost, y, map.outputs(theta).detach(), model)
+        outputs = map.outputs(theta).detach()
+        objective = require_objective(cost, y, outputs, model)
+        require_consistent_labels(map.run.points, objective.labels)
         everything = Problem(map, objective)
         losses, seconds = [everything.value(theta)], [0.0]
         run = _Run(theta, generator.get_state())
         choices = (map.structure, _settings(rule), count, size, seed, memory)
-        tensors = (theta, x, objective.labels, map.outputs(theta).detach())
+        tensors = (theta, x, outputs, *objective.identity(outputs))
         file = checkpoint(store, fingerprint("descent", *choices, *tensors), SETTINGS, key)
         if (state := file.read(theta.device)) is not None:
             losses, seconds = state.pop("losses"), state.pop("seconds")

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from numeric.flows.costs import Clock, Objective
 from numeric.flows.output_map import Graph, OutputMap
-from numeric.flows.ranges import Factorisations, Range
+from numeric.flows.ranges import ConjugateGradientRange, Factorisations, Range, Unsolved
 
 __all__ = ["Field"]
 
@@ -35,6 +35,8 @@ class Field:
         self.residual = (start - objective.labels).flatten() if self.predicts else None
         self.rank: int | None = None  # directions that are kept; None: whatever D has
         self.evaluations = 0
+        self.ratios: list[tuple[float, float]] = []  # times and ratios of singular values there
+        self.unsolved: Unsolved | None = None  # why there was no velocity where there last was none
         self._last: tuple[np.ndarray, Range] | None = None
 
     def initial(self) -> np.ndarray:
@@ -60,8 +62,15 @@ class Field:
         if self.alpha < 1:
             velocity = velocity - (1 - self.alpha) * graph.pull(gradient)
         if self.alpha > 0:
-            D_range = self._range(state, theta, graph)
-            velocity = velocity - self.alpha * D_range.lift(gradient)
+            try:
+                D_range = self._range(state, theta, graph)
+                velocity = velocity - self.alpha * D_range.lift(gradient)
+            except Unsolved as reason:
+                self.unsolved = reason
+                return np.full(len(state), np.nan)
+            self.unsolved = None
+            if not isinstance(D_range, ConjugateGradientRange):  # which has it at a price
+                self.ratios.append((float(time), D_range.ratio))
         parts = [speed * velocity]
         if self.residual is not None and D_range is not None:
             deviation = self.tensor(state[self.map.parameters :])

@@ -12,7 +12,7 @@ the contractive form of (2.59) and (2.60), integrated beside the parameters from
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -29,14 +29,24 @@ from numeric.flows.costs import (
     require_consistent_labels,
     require_end,
     require_objective,
+    require_precision,
 )
+from numeric.flows.curve import Curve
 from numeric.flows.field import Field
-from numeric.flows.integration import Integration, RankEvent, require_method
+from numeric.flows.integration import Integration, require_method
 from numeric.flows.kinks import require_smooth
 from numeric.flows.output_map import OutputMap, output_map, require_enough_parameters
-from numeric.flows.ranges import Factorisations, Range, factorisations
-from numeric.flows.trajectory import Trajectory
-from numeric.inputs import ArrayLike, InputError, as_numbers, between, positive, whole
+from numeric.flows.ranges import Factorisations, Range, factorisations, require_rcond
+from numeric.flows.rank_events import RankEvent
+from numeric.inputs import (
+    ArrayLike,
+    InputError,
+    as_numbers,
+    between,
+    positive,
+    require_instance,
+    whole,
+)
 from numeric.models import Model, ModelLike
 from numeric.models.memory import GIGABYTE
 from numeric.progress import progress_bar
@@ -44,6 +54,7 @@ from numeric.runs.store import checkpoint, fingerprint
 
 __all__ = ["Flow", "integrate"]
 
+KERNELS = 2  # of the size of a kernel that its computation holds at once
 SETTINGS = "another model, data, alpha, cost, tolerance, method, end, rcond, device, torch or `key`"
 
 
@@ -54,8 +65,7 @@ class Flow:
     Every method takes one time and gives tensors on the device of the inputs. `times` are those of the steps.
     """
 
-    model: Model
-    x: Tensor = field(repr=False)
+    curve: Curve
     objective: Objective = field(repr=False)
     alpha: float
     clock: Clock
@@ -63,9 +73,7 @@ class Flow:
     rcond: float
     memory: int
     start: Tensor = field(repr=False)  # (N, Q), outputs
-    names: Mapping[str, torch.Size] = field(repr=False)
-    trajectory: Trajectory = field(repr=False)
-    events: tuple[RankEvent, ...]  # of rank
+    events: tuple[RankEvent, ...]  # of rank; none at alpha = 0, which needs none
     counts: Tensor = field(
         repr=False
     )  # (steps + 1,), evaluations of the field until each of `times`, on the host
@@ -75,14 +83,23 @@ class Flow:
     stopped: str | None  # why the end was not reached
 
     @property
+    def model(self) -> Model:
+        return self.curve.model
+
+    @property
+    def x(self) -> Tensor:
+        """The training points, (N, ...)."""
+        return self.curve.x
+
+    @property
     def times(self) -> Tensor:
         """(steps + 1,), on the host."""
-        return torch.as_tensor(self.trajectory.times, device="cpu")
+        return self.curve.times
 
     @property
     def end(self) -> float:
         """The last time."""
-        return float(self.trajectory.times[-1])
+        return self.curve.end
 
     @property
     def evaluations(self) -> int:
@@ -91,17 +108,11 @@ class Flow:
 
     def parameters(self, t: float) -> dict[str, Tensor]:
         """The parameters at a time, by name."""
-        sizes = [shape.numel() for shape in self.names.values()]
-        theta = self._state(t)[: sum(sizes)]
-        parts = torch.from_numpy(theta).to(self.x.device, self.x.dtype).split(sizes)
-        return {name: part.view(shape) for (name, shape), part in zip(self.names.items(), parts)}
+        return self.curve.parameters(t)
 
     def outputs(self, t: float, x: ArrayLike | None = None) -> Tensor:
         """The outputs at a time, (N, Q), or (n, Q) at other points x (n, ...), which move along."""
-        points = self.x if x is None else as_numbers("x", x)
-        parameters = self.parameters(t)
-        with self.model.on(points):
-            return self.model.functional_call(parameters, points.clone()).flatten(1)
+        return self.curve.outputs(t, x)
 
     def loss(self, t: float) -> float:
         """The cost at a time."""
@@ -138,8 +149,7 @@ class Flow:
             raise InputError(
                 "The deviation is predicted at alpha = 1 for the default cost only: take .deviation(t)."
             )
-        predicted = self._state(t)[-self.start.numel() :]
-        return torch.from_numpy(predicted).to(self.start).view_as(self.start)
+        return self.curve.state(t)[-self.start.numel() :].view_as(self.start)
 
     def kernel(self, t: float, x: ArrayLike | None = None) -> Tensor:
         r"""$K_\alpha = \alpha K_1 + (1-\alpha)\Theta$ of points x and the training points, (n, Q, N, Q).
@@ -149,6 +159,14 @@ class Flow:
         and the identity where D has full rank (3.17).
         """
         n, q = self.start.shape
+        points = self.x if x is None else as_numbers("x", x)
+        size = self.start.element_size() * len(points) * q * n * q
+        if KERNELS * size > self.memory:
+            raise InputError(
+                f"The kernel of {len(points)} points and {n} training points, {q} outputs each, takes "
+                f"{KERNELS * size / 1e9:.2g} GB, but memory = {self.memory / 1e9:.2g} GB was given: ask for "
+                "fewer points at once, or give more memory."
+            )
         parameters = self.parameters(t)
         with output_map(self.model, self.x, self.memory, parameters) as map:
             theta = map.pack(parameters)
@@ -156,17 +174,14 @@ class Flow:
             if x is None:
                 tangent = train.inner(train).reshape(n * q, n * q)
             else:
-                with output_map(self.model, x, self.memory, parameters) as other:
+                with output_map(self.model, points, self.memory, parameters) as other:
                     tangent = other.gradients(theta).inner(train).reshape(-1, n * q)
             kernel = (1 - self.alpha) * tangent
             if self.alpha:
                 range = self._factorisations(map).at(theta, map.graph(theta))
                 eye = torch.eye(n * q, device=theta.device, dtype=theta.dtype)
-                if x is None:
-                    columns = [range.project(column) for column in eye]
-                else:
-                    columns = [tangent @ range.solve(column) for column in eye]
-                kernel = kernel + self.alpha * torch.stack(columns, 1)
+                adapted = range.project(eye) if x is None else range.solve(tangent.T).T
+                kernel = kernel + self.alpha * adapted
         return kernel.reshape(-1, q, n, q)
 
     def range(self, t: float) -> Range:
@@ -177,7 +192,10 @@ class Flow:
             return self._factorisations(map).at(theta, map.graph(theta))
 
     def condition(self, t: float) -> float:
-        """The condition number of D D^T on its range: a bound from above, if `.range(t)` is certified."""
+        """The condition number of D D^T, all directions counted: infinite where one is lost to rounding.
+
+        It is a bound from above if `.range(t)` is certified, else an estimate from below.
+        """
         return self.range(t).condition
 
     def _factorisations(self, map: OutputMap) -> Factorisations:
@@ -185,9 +203,6 @@ class Flow:
 
     def _time(self, t: float) -> float:
         return between("t", t, 0.0, self.end)
-
-    def _state(self, t: float) -> np.ndarray:
-        return self.trajectory.at(self._time(t))
 
 
 def integrate(
@@ -202,7 +217,7 @@ def integrate(
     tolerance: float = 1e-8,
     method: type[OdeSolver] = DOP853,
     rank_deficient: bool = False,
-    rcond: float = 1e-7,
+    rcond: float | None = None,
     steps: int = 1_000,
     memory: int = 2 * GIGABYTE,
     store: str | Path | None = None,
@@ -222,15 +237,18 @@ def integrate(
     method: a Runge-Kutta step of SciPy, such as DOP853 or RK45.
     rank_deficient: accept more outputs QN than parameters K.
     rcond: directions with a singular value of D below rcond times the largest are lost; they stay so until
-        it is above 10 rcond.
+        it is above 10 rcond. None: 1e-7 in float64, 8e-4 in float32.
     steps: the most that are made; near rank loss parameters may run away, and steps become short.
-    memory: a budget in bytes; where matrices (QN, QN) do not fit, conjugate gradients are used.
+    memory: a budget in bytes; where matrices (QN, QN) do not fit, conjugate gradients are used. Near rank
+        loss D itself, (QN, K), is formed; the flow stops where it does not fit.
     store: a file for a checkpoint, from which the same call goes on, to the same bits; steps are
         appended to a second file beside it, with `.steps` at the end of its name.
-    key: text that names whatever the checkpoint cannot compare, such as the code of the cost.
+    key: text that names whatever the checkpoint cannot compare; of the cost it compares labels, value and
+        gradient at the start.
 
     Returned is a Flow: `.outputs(t)`, `.parameters(t)`, `.loss(t)`, `.kernel(t)`, `.deviation(t)`,
-    `.condition(t)`; `.events` tells when directions of outputs were lost, nearly lost or regained.
+    `.condition(t)`; `.events` tells when directions of outputs were lost, nearly lost or regained, at ends
+    of steps and, unless conjugate gradients are used, within them; `.stopped` why the end was not reached.
     Refused are alpha outside [0, 1], until = 1, more outputs than parameters, labels that do not fit, equal
     inputs with different labels, costs that are no function of outputs, random layers, and kinked activations
     such as ReLU, for which D jumps: see `flows.slide`.
@@ -245,7 +263,8 @@ def integrate(
     """
     alpha = between("alpha", alpha, 0, 1)
     end, in_s = require_end(until, duration)
-    tolerance, rcond = positive("tolerance", tolerance), positive("rcond", rcond)
+    tolerance = positive("tolerance", tolerance)
+    require_instance("rank_deficient", rank_deficient, bool, "True")
     whole("memory", memory)
     most = whole("steps", steps)
     model, x = Model.of(model), as_numbers("x", x)
@@ -256,7 +275,8 @@ def integrate(
         objective = require_objective(cost, y, outputs, model)
         require_consistent_labels(map.run.points, objective.labels)
         require_smooth(map, theta)
-        _require_precision(tolerance, outputs)
+        require_precision(tolerance, outputs)
+        rcond = require_rcond(rcond, outputs.dtype)
         if alpha and not rank_deficient:
             require_enough_parameters(map)
         clock = Clock(len(outputs), in_s)
@@ -278,7 +298,7 @@ def integrate(
             method.__name__,
             memory,
         )
-        tensors = (theta, x, objective.labels, outputs)
+        tensors = (theta, x, outputs, *objective.identity(outputs))
         file = checkpoint(store, fingerprint("flow", *choices, *tensors), SETTINGS, key)
         run.resume(file)
         with progress_bar(of="time", show=progress, total=end, initial=run.time) as bar:
@@ -289,17 +309,9 @@ def integrate(
             finally:
                 if len(run.trajectory) and file.path is not None:
                     file.write(run.state())
+    curve = Curve(model, x.detach(), map.shapes, run.trajectory)
     return Flow(
-        model, x.detach(), objective, alpha, clock, tolerance, rcond, memory, outputs, map.shapes,
-        run.trajectory, tuple(run.events), torch.tensor(run.counts, device="cpu"),
+        curve, objective, alpha, clock, tolerance, rcond, memory, outputs, tuple(run.watch.events),
+        torch.tensor(run.counts, device="cpu"),
         torch.tensor(run.seconds, dtype=torch.float64, device="cpu"), run.stopped,
     )  # fmt: skip
-
-
-def _require_precision(tolerance: float, outputs: Tensor) -> None:
-    epsilon = torch.finfo(outputs.dtype).eps
-    if tolerance < 100 * epsilon * float(outputs.norm()):
-        raise InputError(
-            f"tolerance = {tolerance} was given, but outputs of this size are {outputs.dtype}, which has no "
-            "such digits: write model.double(), or give a larger tolerance."
-        )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,8 +11,12 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from numeric.flows.output_map import OutputMap
-from numeric.inputs import InputError
+from numeric.flows.costs import Objective, require_consistent_labels, require_objective
+from numeric.flows.output_map import OutputMap, require_enough_parameters
+from numeric.inputs import ArrayLike, InputError
+from numeric.models import Model
+
+__all__ = ["Rectifiers", "Slopes", "kinked_functions", "require_rectified", "require_smooth"]
 
 RECTIFIERS: set[Callable[..., Any]] = {
     F.relu,
@@ -22,10 +26,15 @@ RECTIFIERS: set[Callable[..., Any]] = {
     Tensor.relu,
     Tensor.relu_,
 }
-OTHERS = {
+OTHERS = {  # names of other functions with kinks or jumps, in-place ones and operators without underscores
     "relu6", "leaky_relu", "prelu", "rrelu", "selu", "hardtanh", "hardsigmoid", "hardswish", "hardshrink",
-    "softshrink", "threshold", "max_pool1d", "max_pool2d", "max_pool3d", "abs", "clamp", "clip", "maximum",
-    "minimum", "sign", "round", "floor", "ceil",
+    "softshrink", "threshold", "max_pool1d", "max_pool2d", "max_pool3d", "adaptive_max_pool1d",
+    "adaptive_max_pool2d", "adaptive_max_pool3d", "fractional_max_pool2d", "fractional_max_pool3d", "abs",
+    "absolute", "clamp", "clamp_min", "clamp_max", "clip", "max", "min", "amax", "amin", "aminmax", "maximum",
+    "minimum", "fmax", "fmin", "topk", "sort", "msort", "argsort", "kthvalue", "median", "nanmedian", "mode",
+    "quantile", "nanquantile", "cummax", "cummin", "argmax", "argmin", "sign", "sgn", "heaviside", "round",
+    "floor", "ceil", "trunc", "fix", "frac", "fmod", "remainder", "gt", "ge", "lt", "le", "greater",
+    "greater_equal", "less", "less_equal", "signbit",
 }  # fmt: skip
 
 
@@ -53,17 +62,37 @@ class Rectifiers(TorchFunctionMode):
             self.inputs.append(preactivation)
             self.outputs.append(output)
             return output
+        kwargs = kwargs or {}
         name = getattr(func, "__name__", "").strip("_")
-        if name in OTHERS:
+        if (name in OTHERS or _bent_elu(name, args, kwargs)) and _moves((*args, *kwargs.values())):
             self.others.append(name)
-        return func(*args, **(kwargs or {}))
+        return func(*args, **kwargs)
+
+
+def _bent_elu(name: str, args: Any, kwargs: Any) -> bool:
+    """Whether it is an ELU whose slopes at 0, 1 and alpha, differ."""
+    alpha = kwargs.get("alpha", args[1] if len(args) > 1 else 1.0)
+    return name == "elu" and alpha != 1
+
+
+def _moves(values: Iterable[Any]) -> bool:
+    """Whether an argument depends on the parameters: kinks of the inputs alone stay where they are."""
+    return any(
+        (isinstance(value, Tensor) and value.requires_grad)
+        or (isinstance(value, tuple | list) and _moves(value))
+        for value in values
+    )
 
 
 def kinked_functions(map: OutputMap, theta: Tensor) -> tuple[int, list[str]]:
-    """The number of rectifiers that run, and the names of other functions with kinks."""
+    """How many rectifiers run on what depends on the parameters, and names of other functions with kinks.
+
+    Known are functions of torch by their names. Kinks within custom functions, or of tables, are not seen.
+    """
     with Rectifiers() as record:
-        map.outputs(theta)
-    return len(record.inputs), list(dict.fromkeys(record.others))
+        map.graph(theta)
+    moved = [z for z in record.inputs if z.requires_grad]
+    return len(moved), list(dict.fromkeys(record.others))
 
 
 def require_smooth(map: OutputMap, theta: Tensor) -> None:
@@ -95,3 +124,19 @@ class Slopes:
             unit -= self.sizes[layer]
             layer += 1
         return layer, unit
+
+
+def require_rectified(map: OutputMap, y: ArrayLike, model: Model) -> Objective:
+    """Refuse what `integrate` refuses of labels, models without rectifiers, and those with other kinks."""
+    theta = map.pack(map.run.leaves)
+    objective = require_objective(None, y, map.outputs(theta).detach(), model)
+    require_consistent_labels(map.run.points, objective.labels)
+    require_enough_parameters(map)
+    rectifiers, others = kinked_functions(map, theta)
+    if others or not rectifiers:
+        defect = f"kinks by {', '.join(others)}" if others else "no rectifiers"
+        raise InputError(
+            f"The model has {defect}, but a network of rectifiers (ReLU) and smooth functions is needed: for "
+            "smooth models take flows.integrate."
+        )
+    return objective

@@ -7,24 +7,32 @@ outputs back to the path to the last digits; between nodes they are within the t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from scipy.integrate import DOP853, OdeSolver
+from scipy.integrate import DOP853, DenseOutput, OdeSolver
 from torch import Tensor
 
-from numeric.flows.costs import Clock, Objective, half_mean_squared_error
+from numeric.flows.costs import Clock, Objective, half_mean_squared_error, require_precision
+from numeric.flows.curve import Curve
 from numeric.flows.field import Field
 from numeric.flows.integration import RTOL, require_method
 from numeric.flows.kinks import require_smooth
 from numeric.flows.output_map import OutputMap, output_map
-from numeric.flows.ranges import Factorisations, factorisations
+from numeric.flows.ranges import (
+    ConjugateGradientRange,
+    Factorisations,
+    factorisations,
+    for_dtype,
+    require_rcond,
+)
+from numeric.flows.rank_events import TANGENT, RankEvent, RankWatch
 from numeric.flows.trajectory import Trajectory
-from numeric.inputs import ArrayLike, InputError, as_numbers, between, positive, whole
+from numeric.inputs import ArrayLike, InputError, as_numbers, positive, whole
 from numeric.models import Model, ModelLike
 from numeric.models.memory import GIGABYTE
 from numeric.progress import progress_bar
@@ -34,49 +42,51 @@ __all__ = ["FollowedPath", "follow"]
 
 OutputPath = Callable[[Tensor], Tensor]  # t, a number -> (N, Q)
 NEWTON = 12  # iterations at a node; two or three are usual
-REACHED = 1e-9  # of the path's size: a residual above it is no rounding
+REACHED = 1e-9  # of the path's size: a residual above it is no rounding, in float64
 SETTINGS = (
     "another model, start, path, tolerance, method, end, nodes, rcond, device, torch or `key`"
 )
-TANGENT = 1e-6  # share of a path's velocity that may lie outside the range of D
+COMPARED = (0.0, 0.5, 1.0)  # of the time: where a checkpoint tells paths apart
+ROUGH = 1e-2  # tolerance of products that estimate a condition number
 
 
 @dataclass(frozen=True, eq=False)
 class FollowedPath:
     """Parameters along a prescribed path."""
 
-    model: Model
-    x: Tensor = field(repr=False)
+    curve: Curve
     path: OutputPath = field(repr=False)
-    names: Mapping[str, torch.Size] = field(repr=False)
-    trajectory: Trajectory = field(repr=False)
     nodes: Tensor = field(repr=False)  # times at which outputs were corrected, on the host
     residuals: Tensor = field(repr=False)  # their distance from the path afterwards, on the host
+    events: tuple[RankEvent, ...]  # of rank; times of lost and regained rank are those of steps
     evaluations: int
+    rcond: float
+    memory: int
 
     @property
     def times(self) -> Tensor:
         """(steps + 1,), on the host."""
-        return torch.as_tensor(self.trajectory.times, device="cpu")
+        return self.curve.times
 
     def parameters(self, t: float) -> dict[str, Tensor]:
         """The parameters at a time, by name."""
-        theta = self.trajectory.at(between("t", t, 0.0, float(self.trajectory.times[-1])))
-        sizes = [shape.numel() for shape in self.names.values()]
-        parts = torch.from_numpy(theta).to(self.x.device, self.x.dtype).split(sizes)
-        return {n: part.view(shape) for (n, shape), part in zip(self.names.items(), parts)}
+        return self.curve.parameters(t)
 
     def outputs(self, t: float, x: ArrayLike | None = None) -> Tensor:
         """The outputs at a time, (N, Q), or (n, Q) at other points."""
-        points = self.x if x is None else as_numbers("x", x)
-        with self.model.on(points):
-            return self.model.functional_call(self.parameters(t), points.clone()).flatten(1)
+        return self.curve.outputs(t, x)
+
+    def condition(self, t: float) -> float:
+        """The condition number of D D^T, as that of `integrate`."""
+        parameters = self.parameters(t)
+        with output_map(self.curve.model, self.curve.x, self.memory, parameters) as map:
+            theta = map.pack(parameters)
+            return factorisations(map, self.rcond, ROUGH).at(theta, map.graph(theta)).condition
 
     def deviation(self, t: float) -> Tensor:
         """Outputs minus the path, (N, Q)."""
-        return self.outputs(t) - self.path(
-            torch.tensor(float(t), dtype=self.x.dtype, device=self.x.device)
-        )
+        x = self.curve.x
+        return self.outputs(t) - self.path(torch.tensor(float(t), dtype=x.dtype, device=x.device))
 
 
 def follow(
@@ -88,7 +98,7 @@ def follow(
     nodes: int | None = None,
     tolerance: float = 1e-8,
     method: type[OdeSolver] = DOP853,
-    rcond: float = 1e-7,
+    rcond: float | None = None,
     steps: int = 1_000,
     memory: int = 2 * GIGABYTE,
     store: str | Path | None = None,
@@ -103,8 +113,9 @@ def follow(
     path: a function in torch of a number t, a tensor, to outputs (N, Q), which starts at the model's own.
     nodes: so many equal parts of the time, at whose ends outputs are corrected to the path; None: none.
     tolerance, method, rcond, steps, memory, store: as in `integrate`.
-    key: text that names the path, of which the checkpoint compares the start and its velocity there alone.
-    Returned is a FollowedPath: `.parameters(t)`, `.outputs(t)`, `.deviation(t)`, `.residuals` at nodes.
+    key: text that names the path, of which the checkpoint compares points and velocities at three times.
+    Returned is a FollowedPath: `.parameters(t)`, `.outputs(t)`, `.deviation(t)`, `.condition(t)`,
+    `.residuals` at nodes, and `.events` of rank, as `integrate` has them.
     Refused are paths of another start or shape, and those that leave what the parameters can reach: where
     their velocity is not in the range of D, where no step is short enough, where no correction leads back.
 
@@ -118,11 +129,7 @@ def follow(
     True
     """
     end = positive("until", until)
-    tolerance, rcond, most = (
-        positive("tolerance", tolerance),
-        positive("rcond", rcond),
-        whole("steps", steps),
-    )
+    tolerance, most = positive("tolerance", tolerance), whole("steps", steps)
     pieces = 1 if nodes is None else whole("nodes", nodes)
     require_method(method)
     whole("memory", memory)
@@ -131,13 +138,15 @@ def follow(
         theta = map.pack(map.run.leaves)
         require_smooth(map, theta)
         start = map.outputs(theta).detach()
+        require_precision(tolerance, start)
+        rcond = require_rcond(rcond, start.dtype)
         goal = _Path(path, start)
         goal.require_start(tolerance)
         follower = _Follower(map, factorisations(map, rcond, tolerance), goal)
         run = _Following(follower, theta, end, pieces, nodes is not None, tolerance, method, most)
         sizes = (end, nodes, tolerance, method.__name__, rcond, most, memory)
         choices = (map.structure, *sizes)
-        tensors = (theta, x, start, *goal.at(0.0))
+        tensors = (theta, x, start, *(part for share in COMPARED for part in goal.at(share * end)))
         file = checkpoint(store, fingerprint("follow", *choices, *tensors), SETTINGS, key)
         run.resume(file)
         with progress_bar(of="time", show=progress, total=end, initial=run.time) as bar:
@@ -151,8 +160,9 @@ def follow(
                     file.write(run.state())
     corrected = torch.as_tensor(run.ends if nodes is not None else np.zeros(0), device="cpu")
     return FollowedPath(
-        model, x.detach(), path, map.shapes, run.trajectory, corrected,
-        torch.tensor(run.residuals, dtype=torch.float64, device="cpu"), follower.evaluations,
+        Curve(model, x.detach(), map.shapes, run.trajectory), path, corrected,
+        torch.tensor(run.residuals, dtype=torch.float64, device="cpu"), tuple(run.watch.events),
+        follower.evaluations, rcond, memory,
     )  # fmt: skip
 
 
@@ -202,25 +212,26 @@ class _Follower:
     def __init__(self, map: OutputMap, ranges: Factorisations, path: _Path) -> None:
         self.map, self.ranges, self.path = map, ranges, path
         self.evaluations = 0
+        self.ratios: list[tuple[float, float]] = []  # times and ratios of singular values there
 
-    def _theta(self, state: np.ndarray) -> Tensor:
+    def theta(self, state: np.ndarray) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(state)).to(self.path.start)
 
     def __call__(self, time: float, state: np.ndarray) -> np.ndarray:
         self.evaluations += 1
-        theta = self._theta(state)
+        theta = self.theta(state)
         graph = self.map.graph(theta)
         if not bool(graph.outputs.isfinite().all()):
             return np.full(len(state), np.nan)
         velocity = self.path.at(time)[1].flatten()
         D_range = self.ranges.at(theta, graph)
+        if not isinstance(D_range, ConjugateGradientRange):
+            self.ratios.append((float(time), D_range.ratio))
         if D_range.rank < self.map.count:
             outside = float(torch.linalg.vector_norm(velocity - D_range.project(velocity)))
-            if outside > TANGENT * float(torch.linalg.vector_norm(velocity)):
-                raise _unreachable(
-                    time,
-                    f"D has rank {D_range.rank} of {self.map.count}, and the velocity is not in its range",
-                )
+            share = for_dtype(TANGENT, theta.dtype)
+            if outside > share * float(torch.linalg.vector_norm(velocity)):
+                raise _outside(time, D_range.rank, self.map.count)
         return D_range.lift(velocity).double().cpu().numpy()
 
     def atol(self, state: np.ndarray, tolerance: float) -> float:
@@ -233,7 +244,7 @@ class _Follower:
     def corrected(self, time: float, state: np.ndarray) -> tuple[np.ndarray, float]:
         """Newton's iteration to the path, until rounding stops it; and the distance that is left."""
         goal = self.path.at(time)[0]
-        theta, best, least = self._theta(state), self._theta(state), math.inf
+        theta, best, least = self.theta(state), self.theta(state), math.inf
         for _ in range(NEWTON):
             graph = self.map.graph(theta)
             residual = goal - graph.outputs.detach()
@@ -245,7 +256,7 @@ class _Follower:
             best, least = theta, size
             theta = theta + self.ranges.at(theta, graph).lift(residual.flatten())
         scale = max(1.0, float(torch.linalg.vector_norm(goal)))
-        if not least <= REACHED * scale:
+        if not least <= for_dtype(REACHED, theta.dtype) * scale:
             raise _unreachable(time, f"no correction comes closer than {least:.1e}")
         return best.double().cpu().numpy(), least
 
@@ -260,6 +271,10 @@ class _Following:
         self.follower, self.tolerance, self.method, self.most = follower, tolerance, method, most
         self.corrects, self.ends = corrects, end * np.arange(1, pieces + 1) / pieces
         self.trajectory, self.residuals = Trajectory(), list[float]()
+        start = follower.path.start
+        shape = (len(start), start.shape[1])
+        self.watch = RankWatch(shape, start.dtype, follower.ranges.rcond)
+        self._rank = follower.map.count
         self.time, self._state = 0.0, theta.double().cpu().numpy()
         self._atol = 0.0  # of the piece that is under way, as is the last step
         self._step: float | None = None
@@ -273,6 +288,8 @@ class _Following:
         self._state, self.time = self.trajectory.end, float(self.trajectory.times[-1])
         self.residuals, self.follower.evaluations = state["residuals"], state["evaluations"]
         self._atol, self._step = state["atol"], state["step"]
+        self._rank = state["rank"]
+        self.watch.resume(state["ranks"], self.follower.path.start.device)
 
     def state(self) -> dict[str, Any]:
         """What a checkpoint holds."""
@@ -282,12 +299,16 @@ class _Following:
             "evaluations": self.follower.evaluations,
             "atol": self._atol,
             "step": self._step,
+            "rank": self._rank,
+            "ranks": self.watch.state(),
         }
 
     def advance(self) -> None:
         """Make one step, and at a node the correction."""
         stop = float(self.ends[np.searchsorted(self.ends, self.time, side="right")])
         if self._solver is None:
+            if not len(self.trajectory):
+                self._look(0.0, self._state)
             if self._step is None:
                 self._atol = self.follower.atol(self._state, self.tolerance)
             first = None if self._step is None else min(self._step, stop - self.time)
@@ -306,6 +327,7 @@ class _Following:
         if solver.status == "failed" or len(self.trajectory) >= self.most:
             raise _unreachable(before, "steps become too short, as D loses rank")
         time, state, dense = float(solver.t), solver.y, solver.dense_output()
+        self._look_within(dense, before, time, state)
         if time == stop and self.corrects:
             state, residual = self.follower.corrected(stop, state)
             self.residuals.append(residual)
@@ -313,6 +335,44 @@ class _Following:
         self.time, self._state, self._step = time, state, float(solver.h_abs)
         if time == stop:
             self._solver = self._step = None
+
+    def _look_within(
+        self, dense: DenseOutput, start: float, stop: float, state: np.ndarray
+    ) -> None:
+        """Record what rank does in a step, and at its end."""
+        follower, rank = self.follower, self._rank
+
+        def theta(time: float) -> Tensor:
+            return follower.theta(dense(time))
+
+        samples = [pair for pair in follower.ratios if start <= pair[0] <= stop]
+        follower.ratios = [pair for pair in follower.ratios if pair[0] >= stop]
+        barrier = self.watch.look_within(
+            samples,
+            lambda time: follower.ranges.ratio(theta(time), rank),
+            lambda time: follower.ranges.spectral(theta(time), rank),
+            lambda time: follower.path.at(time)[1],
+        )
+        if barrier is not None:
+            raise _outside(barrier, rank - 1, follower.map.count)
+        self._look(stop, state)
+
+    def _look(self, time: float, state: np.ndarray) -> None:
+        ranges, theta = self.follower.ranges, self.follower.theta(state)
+        range = ranges.at(theta, self.follower.map.graph(theta))
+        if range.rank != self._rank:
+            full = ranges.spectral(theta)
+            low, high = sorted((range.rank, self._rank))
+            known = high <= len(full.values)  # else there are fewer parameters than outputs
+            changed = full.left.T[low:high] if known else full.lost
+            ratio = float(full.values[low] / full.values[0]) if low < len(full.values) else 0.0
+            self.watch.record(time, self._rank, range.rank, changed, ratio)
+            self._rank = range.rank
+        self.watch.look(time, range)
+
+
+def _outside(time: float, rank: int, count: int) -> InputError:
+    return _unreachable(time, f"D has rank {rank} of {count}, and the velocity is not in its range")
 
 
 def _unreachable(time: float, why: str) -> InputError:

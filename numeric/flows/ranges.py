@@ -5,10 +5,14 @@ Three ways, of which `Factorisations.at` takes the first that is safe:
 * Cholesky of $G = D D^T$, with a bound of its condition number that rounding cannot invalidate:
   $1/\lambda_{min}(L L^T) \le |(L L^T)^{-1}|_F$, and $|G - L L^T| \le 4 n \epsilon\, tr\, G$.
 * A QR and a singular value decomposition of D itself, where that bound is above `LIMIT`: G has half of D's
-  digits. Directions whose singular value is below `rcond` times the largest are lost.
+  digits. Directions whose singular value is below `rcond` times the largest are lost. Where the memory does
+  not hold D, `Unsolved` is raised.
 * Conjugate gradients by products with D and $D^T$, where QN is too large for a matrix, preconditioned by
-  diagonal blocks of G. Their condition number is an estimate from below, and rank loss shows only as
-  failure to converge.
+  diagonal blocks of G. The condition number of G, not of the preconditioned one, is an estimate from below:
+  by powers of G at the large end, by inverse iteration at the small one. Where the gradients stall,
+  `Unsolved` is raised with the direction that they run away in.
+
+Limits are written for float64; `for_dtype` takes the same share of the digits in other dtypes.
 """
 
 from __future__ import annotations
@@ -22,17 +26,46 @@ import torch
 from torch import Tensor
 
 from numeric.flows.output_map import Graph, OutputMap
-from numeric.inputs import InputError
+from numeric.inputs import InputError, positive
 
-__all__ = ["ConjugateGradientRange", "FullRange", "Range", "SpectralRange", "factorisations"]
+__all__ = [
+    "NEAR", "ConjugateGradientRange", "Factorisations", "FullRange", "Range", "SpectralRange", "Unsolved",
+    "factorisations", "for_dtype", "require_rcond",
+]  # fmt: skip
 
-LIMIT = 1e10  # condition number of G from which D itself is factorised: half the digits are left
+LIMIT = 1e10  # condition number of G from which D itself is factorised, in float64
+NEAR = 1e12  # condition number of G that is reported as near rank loss, in float64
+RCOND = 1e-7  # of singular values of D, below which directions are lost, in float64
 ROUNDING = 4  # of G and of its Cholesky factor, in units of n epsilon trace
 MATRICES = 4  # of size (QN, QN) that a factorisation holds at once
+JACOBIANS = 4  # of size (QN, K) that a decomposition of D holds at once
 BLOCK = 500  # outputs in a diagonal block of G that is factorised as preconditioner
-PLATEAU = (
-    100  # iterations without a better residual, and a tenth of QN more, which may rise on the way
-)
+PLATEAU = 100  # iterations without a better residual, which may rise on the way; QN / 10 more
+POWERS, INVERSES = 12, 3  # iterations that estimate the ends of the spectrum of G
+ROUGH = 1e-2  # relative residual of inverse iterations, which damp errors in strong directions
+
+
+def for_dtype(limit: float, dtype: torch.dtype) -> float:
+    """A limit that is written for float64, with the same share of the digits of another dtype.
+
+    >>> for_dtype(1e-7, torch.float64), round(for_dtype(1e-7, torch.float32), 4)
+    (1e-07, 0.0008)
+    """
+    share = math.log(torch.finfo(dtype).eps) / math.log(torch.finfo(torch.float64).eps)
+    return limit if share == 1 else limit**share
+
+
+def require_rcond(rcond: float | None, dtype: torch.dtype) -> float:
+    """The share of the largest singular value below which directions are lost; None: `RCOND`."""
+    return for_dtype(RCOND, dtype) if rcond is None else positive("rcond", rcond)
+
+
+class Unsolved(InputError):
+    """D has no velocity by the means at hand; `direction` (QN,) is nearly lost, or None if none is known."""
+
+    def __init__(self, why: str, direction: Tensor | None = None, ratio: float = math.nan) -> None:
+        super().__init__(why)
+        self.direction, self.ratio = direction, ratio
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,11 +82,19 @@ class FullRange:
         return len(self.factor)
 
     @property
+    def ratio(self) -> float:
+        return self.condition**-0.5
+
+    @property
+    def weakest(self) -> Tensor:
+        return torch.linalg.svd(self.factor)[0][:, -1]
+
+    @property
     def lost(self) -> Tensor:
         return self.factor.new_zeros(0, self.rank)
 
     def solve(self, v: Tensor) -> Tensor:
-        return torch.cholesky_solve(v[:, None], self.factor)[:, 0]
+        return torch.cholesky_solve(v.view(len(v), -1), self.factor).view_as(v)
 
     def project(self, v: Tensor) -> Tensor:
         return v
@@ -74,8 +115,13 @@ class SpectralRange:
 
     @property
     def condition(self) -> float:
-        singular = self.values[: self.rank]
-        return float((singular[0] / singular[-1]) ** 2) if self.rank else math.inf
+        if len(self.values) < len(self.left) or not float(self.values[-1]):
+            return math.inf
+        return float((self.values[0] / self.values[-1]) ** 2)
+
+    @property
+    def ratio(self) -> float:
+        return float(self.values[self.rank - 1] / self.values[0]) if self.rank else 0.0
 
     @property
     def lost(self) -> Tensor:
@@ -83,9 +129,15 @@ class SpectralRange:
         complete, _ = torch.linalg.qr(basis, mode="complete")
         return complete[:, self.rank :].T
 
+    @property
+    def weakest(self) -> Tensor:
+        return self.left[:, self.rank - 1]
+
     def solve(self, v: Tensor) -> Tensor:
         r = self.rank
-        return self.left[:, :r] @ ((self.left[:, :r].T @ v) / self.values[:r] ** 2)
+        squares = self.values[:r].square()[:, None]
+        columns = self.left[:, :r].T @ v.view(len(v), -1) / squares
+        return (self.left[:, :r] @ columns).view_as(v)
 
     def project(self, v: Tensor) -> Tensor:
         basis = self.left[:, : self.rank]
@@ -107,19 +159,55 @@ class ConjugateGradientRange:
     tolerance: float
     certified: bool = False
 
-    @cached_property
+    @property
     def condition(self) -> float:
-        """Of the preconditioned G, from a right-hand side of no structure: an estimate from below."""
+        return self.ratio**-2 if self.ratio else math.inf
+
+    @cached_property
+    def ratio(self) -> float:
+        """Of |D^T v| at the weakest direction to that at the strongest: an estimate from above."""
+        v = self._probe
+        for _ in range(POWERS):
+            v = self.product(v / torch.linalg.vector_norm(v))
+        largest, least = self._gain(v), self._gain(self.weakest)
+        return least / largest if largest else 0.0
+
+    @cached_property
+    def weakest(self) -> Tensor:
+        v = self._probe / torch.linalg.vector_norm(self._probe)
+        for _ in range(INVERSES):
+            v, left = conjugate_gradients(self.product, v, self.precondition, ROUGH)
+            v = v / torch.linalg.vector_norm(v)
+            if not left <= ROUGH:  # it ran away in the weakest direction
+                break
+        return v
+
+    @property
+    def _probe(self) -> Tensor:
+        """A vector of no structure."""
         like = self.graph.outputs
-        probe = torch.arange(1, self.rank + 1, device=like.device).to(like).sin()
-        return conjugate_gradients(self.product, probe, self.precondition, self.tolerance)[1]
+        return torch.arange(1, self.rank + 1, device=like.device).to(like).sin()
+
+    def _gain(self, v: Tensor) -> float:
+        size = torch.linalg.vector_norm(v)
+        return float(torch.linalg.vector_norm(self.graph.pull(v / size))) if size else 0.0
 
     @property
     def lost(self) -> Tensor:
         return self.graph.outputs.new_zeros(0, self.rank)
 
     def solve(self, v: Tensor) -> Tensor:
-        solution, _ = conjugate_gradients(self.product, v, self.precondition, self.tolerance)
+        if v.ndim > 1:
+            return torch.stack([self.solve(column) for column in v.T], 1)
+        solution, left = conjugate_gradients(self.product, v, self.precondition, self.tolerance)
+        if not left <= self.tolerance:
+            raise Unsolved(
+                f"Conjugate gradients stop at a relative residual of {left:.1e}, with a condition number of "
+                f"at least {self.condition:.1e}: D D^T is too ill-conditioned for products alone. Give more "
+                "memory, so that it can be factorised, more parameters, or a larger tolerance.",
+                self.weakest,
+                self.ratio,
+            )
         return solution
 
     def project(self, v: Tensor) -> Tensor:
@@ -129,9 +217,11 @@ class ConjugateGradientRange:
         return self.graph.pull(self.solve(v))
 
 
-# What a flow asks of D; vectors v in output space are (QN,). `rank`; `condition` of G on its range, a bound
-# from above if `certified`, else an estimate; `lost` (QN - rank, QN), orthonormal directions outside it;
-# `solve` G^+ v; `project` P v; `lift` D^+ v, (K,).
+# What a flow asks of D; vectors v in output space are (QN,), or columns (QN, m) for `solve` and `project`.
+# `rank`; `condition` of G with all its directions, a bound from above if `certified`, else an estimate from
+# below; `ratio` of the smallest singular value of D that is kept to the largest, `weakest` (QN,) its left
+# singular vector; `lost` (QN - rank, QN), orthonormal directions outside the range; `solve` G^+ v; `project`
+# P v; `lift` D^+ v, (K,).
 Range = FullRange | SpectralRange | ConjugateGradientRange
 
 
@@ -151,9 +241,18 @@ class Factorisations:
             return self._matrix_free(theta, graph)
         if n <= k and rank in (None, n):
             full = self._full(theta, graph)
-            if full is not None and full.condition <= LIMIT:
+            if full is not None and full.condition <= for_dtype(LIMIT, theta.dtype):
                 return full
         return self.spectral(theta, rank)
+
+    def ratio(self, theta: Tensor, rank: int) -> float:
+        """Of the last of so many singular values of D to the first, to the digits that D has."""
+        if rank == self.map.count <= self.map.parameters:
+            squares = torch.linalg.eigvalsh(self.map.gram(theta))
+            share = float(squares[0] / squares[-1])
+            if share * for_dtype(LIMIT, theta.dtype) > 1:
+                return math.sqrt(share)
+        return self.spectral(theta, rank).ratio
 
     def _full(self, theta: Tensor, graph: Graph) -> FullRange | None:
         """From a Cholesky factorisation, or None if full rank cannot be certified."""
@@ -172,6 +271,13 @@ class Factorisations:
 
     def spectral(self, theta: Tensor, rank: int | None = None) -> SpectralRange:
         """From D itself: QR first, so that only a small matrix is decomposed."""
+        n, k = self.map.count, self.map.parameters
+        needed = JACOBIANS * theta.element_size() * n * k
+        if needed > self.map.memory:
+            raise Unsolved(
+                f"D D^T is too ill-conditioned to be factorised, and D itself, ({n}, {k}), takes "
+                f"{needed / 1e9:.2g} GB, but memory = {self.map.memory / 1e9:.2g} GB was given: give more."
+            )
         jacobian = self.map.jacobian(theta)
         if not bool(jacobian.isfinite().all()):
             return _nowhere(jacobian)
@@ -242,47 +348,23 @@ def conjugate_gradients(
     precondition: Callable[[Tensor], Tensor],
     tolerance: float,
 ) -> tuple[Tensor, float]:
-    """Solve G z = v to a relative residual, and estimate the condition number of the preconditioned G.
-
-    The estimate is the ratio of the extreme Ritz values, which lie inside the spectrum: a lower bound. No
-    convergence is refused.
-    """
+    """Solve G z = v; beside z its relative residual, above the tolerance if the gradients stalled."""
     z, residual = torch.zeros_like(v), v
     correction = precondition(residual)
     direction, energy = correction, residual @ correction
-    goal, patience = tolerance * float(torch.linalg.vector_norm(v)), PLATEAU + len(v) // 10
+    whole, patience = float(torch.linalg.vector_norm(v)), PLATEAU + len(v) // 10
     best, since = math.inf, 0
-    diagonal: list[float] = []
-    beside: list[float] = []
-    last = math.nan
-    while (size := float(torch.linalg.vector_norm(residual))) > goal:
+    while (size := float(torch.linalg.vector_norm(residual))) > tolerance * whole:
         best, since = (size, 0) if size < best else (best, since + 1)
         if since > patience or not math.isfinite(size):
-            raise InputError(
-                f"Conjugate gradients stop at a relative residual of {best / goal * tolerance:.1e} after "
-                f"{len(diagonal)} products, with a condition number of at least "
-                f"{_ritz_ratio(diagonal, beside):.1e}: D D^T is too ill-conditioned for products alone. "
-                "Give more memory, so that it can be factorised, more parameters, or a larger tolerance."
-            )
+            return z, best / whole
         moved = product(direction)
         step = energy / (direction @ moved)
-        z, residual = z + step * direction, residual - step * moved
+        ahead = z + step * direction
+        if not bool(ahead.isfinite().all()):
+            return z if bool(z.any()) else direction, best / whole
+        z, residual = ahead, residual - step * moved
         correction = precondition(residual)
         energy, before = residual @ correction, energy
-        ratio = energy / before
-        direction = correction + ratio * direction
-        alpha, beta = float(step), float(ratio)
-        diagonal.append(1 / alpha + (beside[-1] ** 2 * last if diagonal else 0.0))
-        beside.append(math.sqrt(max(beta, 0.0)) / alpha)
-        last = alpha
-    return z, _ritz_ratio(diagonal, beside)
-
-
-def _ritz_ratio(diagonal: list[float], beside: list[float]) -> float:
-    if not diagonal:
-        return 1.0
-    off = torch.tensor(beside[: len(diagonal) - 1], dtype=torch.float64, device="cpu")
-    matrix = torch.diag(torch.tensor(diagonal, dtype=torch.float64, device="cpu"))
-    matrix = matrix + torch.diag(off, 1) + torch.diag(off, -1)
-    values = torch.linalg.eigvalsh(matrix)
-    return float(values[-1] / values[0]) if values[0] > 0 else math.inf
+        direction = correction + (energy / before) * direction
+    return z, size / whole if whole else 0.0
