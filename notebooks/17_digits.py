@@ -23,7 +23,7 @@
 profile = "quick"  # quick: seconds, on bundled digits of 8 x 8; full: the paper's width, epochs and batches
 seed = 0
 device = "auto"
-data = ""  # a folder with MNIST in IDX files, for the full profile; empty: the bundled digits
+data = ""  # a folder with MNIST in IDX files, in either profile; empty: the bundled digits
 store = ""  # a folder that stores trained networks, so that the next run goes on from them
 pair = 0  # of images in Play
 epoch = 20  # of training in Play
@@ -54,15 +54,16 @@ full = profile == "full"
 # - that at the end points, and
 # - that beside, 0.15 of the line before and after,
 #
-# each by more than in the same network before training, in a twin that was trained as long on shuffled labels, on lines
-# within a class along which the prediction never changes, and at the places where the class changes on another line: eight
-# confidence intervals above zero, which hold together with probability 0.95. (The last control was added after the first
-# pictures, in which every line has one broad hill, and before any of its numbers was known.)
+# each by more than in the same network before training, in a twin that was trained as long on shuffled labels, and on lines
+# within a class along which the prediction never changes: six confidence intervals above zero, which hold together with
+# probability 0.95. A fourth control was added after the first pictures, in which every line has one broad hill, and before
+# any of its numbers was known: the places where the class changes on another line. Both outcomes are told, that of the rule
+# as first stated and that with the fourth control.
 #
 # The paper has logistic units in its public code, Adam with rate 0.001 and weight decay $10^{-4}$, batches of 1000 and 200
-# epochs on three quarters of the 60 000 training images; the full profile trains on all and tests on the test set (where
-# 97.2 percent were right after 12 epochs). The quick one has the same ratio of units to pixels on the bundled digits,
-# 64-166-10, and fewer, larger steps.
+# epochs on three quarters of the 60 000 training images; the full profile trains on all and tests on the test set. The
+# quick one has the same ratio of units to pixels on the bundled digits, 64-166-10, and fewer, larger steps. With MNIST
+# given it trains the paper's network for five epochs of smaller batches, and looks at fewer lines.
 
 # %% [markdown]
 # ## Play
@@ -72,7 +73,7 @@ full = profile == "full"
 #
 # - Let $t$ run: colours change where the image is neither digit, and the volume is mostly largest about there.
 # - Set the epoch to 0: an untrained network has a bulge in the middle already, smaller and blind to the classes.
-# - Step through pairs: in some the largest volume lies well away from the change of class.
+# - Step through pairs: in most both meet, but from an 8 to a 1 (pair 6) the largest volume is well away from the change.
 
 # %% jupyter={"source_hidden": true} tags=["play"]
 from notebooks.panels import open_panel
@@ -85,12 +86,19 @@ open_panel(between_digits, DIGITS, globals())
 # ## Evidence: the networks
 
 # %%
-split = topic.images_of(data if full else "")
+split = topic.images_of(data)
 mnist = split.train.shape == topic.MNIST
-where = device if full else "cpu"  # small networks are not worth the way
+if full and not mnist:
+    print(
+        "No `data` was given: the bundled digits stand in for MNIST, and 64-166-10 for 784-2000-10."
+    )
+where = device if mnist else "cpu"  # small networks are not worth the way
 width = 2000 if mnist else 166
-recipe = topic.adam(0.001, 1000, 200) if mnist else topic.adam(0.02, 150, topic.EPOCHS[-1])
-epochs = (0, 50, 200) if mnist else (0, 4, 20)  # that figures show
+recipe = topic.DIGITS_RECIPE
+if mnist:
+    recipe = topic.adam(0.001, 1000, 200) if full else topic.adam(0.001, 200, 5)
+last = recipe.epochs
+epochs = ((0, 50, last) if full else (0, 1, last)) if mnist else (0, 4, last)  # that figures show
 networks = 1 if mnist else 8 if full else 2
 x, y = topic.flat_inputs(split.train), split.train.labels
 seen = topic.flat_inputs(split.test, dtype=torch.float64, device=where)
@@ -99,7 +107,7 @@ seen = topic.flat_inputs(split.test, dtype=torch.float64, device=where)
 def train(k, labels, kind):
     """Network k by epoch, on true labels or on others; both start alike."""
     if not full and (k, kind) == (0, "digits") and seed == 0:
-        return topic.panel_digits()
+        return topic.shallow_digits()
     path = Path(store) / f"17-{split.train.shape[1]}-{kind}-{k}.pt" if store else None
     return topic.trained(topic.shallow(x.shape[1], width, topic.DIGITS, k), x, labels, recipe, epochs, k,
                          store=path, device=where, progress=full)  # fmt: skip
@@ -108,7 +116,6 @@ def train(k, labels, kind):
 seeds = range(networks * seed, networks * (seed + 1))
 runs = {k: train(k, y, "digits") for k in seeds}
 twins = {k: train(k, topic.in_other_order(y, k), "shuffled") for k in seeds}
-last = recipe.epochs
 scores = {k: topic.accuracy(run[last], seen, split.test.labels) for k, run in runs.items()}
 first = runs[seeds[0]]
 rows = [
@@ -128,7 +135,10 @@ Markdown(
 
 # %%
 shown = {at: first[at] for at in epochs}
-volume = topic.volume_at(topic.HIDDEN)
+spectrum = topic.spectrum_at(topic.HIDDEN)
+points, steps = (
+    (17, 8) if mnist and not full else (33, 24 if full else 12)
+)  # of lines and of triangles
 right = topic.classified_right(first[last], seen, split.test.labels)
 
 
@@ -138,7 +148,7 @@ def images_of(classes):
 
 
 def path(classes):
-    return topic.PathFilm.of(shown, volume, split.test, images_of(classes), seen)
+    return topic.PathFilm.of(shown, spectrum, split.test, images_of(classes), seen, points)
 
 
 save(figures.figure_paths({"line 0": path(topic.PAIRS[0])}), "17-figure-3")
@@ -153,28 +163,23 @@ save(figures.figure_paths(more), "17-figure-g8")
 # The triangle of all mixtures of a 7, a 6 and a 1 (Figure 3), and over training; then two other triples. The last figure
 # goes beyond the triangle, to the affine hull.
 
-# %%
-side = 25 if full else 13
-
-
-def plane(classes, models, at):
-    return topic.PlaneFilm.of(
-        models, volume, split.test, topic.rows_of(split.test, classes), seen, at
-    )
-
-
-triangle = topic.convex_hull(side)
-save(figures.figure_planes(plane((7, 6, 1), shown, triangle)), "17-figure-g9")
 
 # %%
-save(figures.figure_planes(plane((4, 9, 3), shown, triangle)), "17-figure-g10")
+def plane(classes, models, *hull):
+    return topic.PlaneFilm.of(models, spectrum, split.test, images_of(classes), seen, *hull)
+
+
+save(figures.figure_planes(plane((7, 6, 1), shown, steps)), "17-figure-g9")
 
 # %%
-save(figures.figure_planes(plane((5, 0, 8), {last: first[last]}, triangle)), "17-figure-g11")
+ends = {at: first[at] for at in (0, last)}
+save(figures.figure_planes(plane((4, 9, 3), ends, steps)), "17-figure-g10")
 
 # %%
-hull = topic.affine_hull(side)
-save(figures.figure_planes(plane((7, 6, 1), {last: first[last]}, hull)), "17-hull")
+save(figures.figure_planes(plane((5, 0, 8), {last: first[last]}, steps)), "17-figure-g11")
+
+# %%
+save(figures.figure_planes(plane((7, 6, 1), {last: first[last]}, steps // 2, 0.5)), "17-hull")
 
 # %% [markdown]
 # ## Figure G.12: the spectrum over training
@@ -183,9 +188,7 @@ save(figures.figure_planes(plane((7, 6, 1), {last: first[last]}, hull)), "17-hul
 # their digits at any size.
 
 # %%
-spectra = topic.SpectrumFilm.of(
-    first, topic.spectrum_at(topic.HIDDEN), split.test, images_of((4, 9, 3)), seen
-)
+spectra = topic.SpectrumFilm.of(first, spectrum, split.test, images_of((4, 9, 3)), seen)
 save(figures.figure_spectra(spectra), "17-figure-g12")
 
 # %% [markdown]
@@ -194,18 +197,20 @@ save(figures.figure_spectra(spectra), "17-figure-g12")
 # Black: the contrast by itself, as pictures show it. Coloured: what remains when that of a control is taken off, line by line.
 
 # %%
-lines = 100 if full else 44
-tested = {
-    k: topic.Tested.of(run[last], seen, split.test.labels, lines, k) for k, run in runs.items()
+lines = 100 if full else 20 if mnist else 30
+samples = {
+    k: topic.LineSample.of(run[last], seen, split.test.labels, lines, k) for k, run in runs.items()
 }
 evidence = {
-    f"network {k}": tested[k].evidence(
-        volume, run[last], {"untrained": run[0], "shuffled labels": twins[k][last]}
+    f"network {k}": samples[k].evidence(
+        topic.volume_at(topic.HIDDEN),
+        run[last],
+        {topic.UNTRAINED: run[0], topic.SHUFFLED: twins[k][last]},
     )
     for k, run in runs.items()
 }
-trials = {name: topic.trial(one) for name, one in evidence.items()}
-save(figures.figure_trials(trials), "17-rule")
+contrasts = {name: topic.Contrasts.of(one) for name, one in evidence.items()}
+save(figures.figure_contrasts(contrasts), "17-rule")
 
 # %% [markdown]
 # The same as curves: log volume about the class change, over lines that have one.
@@ -218,43 +223,42 @@ save(figures.figure_around(dict(list(around.items())[:3])), "17-around")
 # ## Verdict
 
 # %% tags=["verdict"]
-assert min(scores.values()) > (0.97 if mnist and full else 0.95), scores
+assert min(scores.values()) > (0.97 if mnist else 0.95), scores
 assert max(topic.accuracy(twin[last], seen, split.test.labels) for twin in twins.values()) < 0.3
 
 # More than before training, than with labels that mean nothing, and than within classes: by far, for every network.
 KINDS = (ENDS, SIDES)
-for one in trials.values():
+for one in contrasts.values():
+    assert one.as_first_stated
     for kind in KINDS:
         assert one.plain[kind].above, str(one.plain[kind])
-        assert all(c.above for name, c in one.against[kind].items() if name != PLACES)
 
 
 # But most of it is the middle of the line: at the places of another line's class change the volume is nearly as large.
 def own(kind):
     """The share of the contrast that is owed to the line's own class change."""
-    shares = [one.against[kind][PLACES].mean / one.plain[kind].mean for one in trials.values()]
+    shares = [one.against[kind][PLACES].mean / one.plain[kind].mean for one in contrasts.values()]
     return sum(shares) / len(shares)
 
 
 assert 0 < own(ENDS) < 0.5, own(ENDS)
 assert 0 < own(SIDES) < 0.5, own(SIDES)
 
-stands = [name for name, one in trials.items() if one.magnifies]
+contrast = sum(one.plain[ENDS].mean for one in contrasts.values()) / len(contrasts)
 print(
-    f"Of the {sum(one.plain[ENDS].mean for one in trials.values()) / len(trials):.0f} nats by which log volume at a class change "
-    f"exceeds that at the digits, {100 * own(ENDS):.0f} percent are owed to its place, the rest to the middle of the line."
+    f"Of the {contrast:.0f} nats by which log volume at a class change exceeds that at the digits, {100 * own(ENDS):.0f} "
+    "percent are owed to its place, the rest to the middle of the line."
 )
-print(
-    f"The rule, which asks for that place too, stands for {len(stands)} of {len(trials)} networks."
-)
+print(topic.outcomes(contrasts))
 print(
     f"Test accuracy {min(scores.values()):.3f}; before training and within classes there is hardly a hill."
 )
 record(
-    networks=len(trials),
-    stands_for=len(stands),
+    networks=len(contrasts),
+    stands_for_as_first_stated=sum(one.as_first_stated for one in contrasts.values()),
+    stands_for=sum(one.magnifies for one in contrasts.values()),
     test_accuracy=min(scores.values()),
-    contrast_with_ends=sum(one.plain[ENDS].mean for one in trials.values()) / len(trials),
+    contrast_with_ends=contrast,
     share_owed_to_the_place=own(ENDS),
     share_owed_to_the_place_beside=own(SIDES),
 )

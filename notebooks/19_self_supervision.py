@@ -57,9 +57,10 @@ full = profile == "full"
 #   singular values unless told otherwise: so these may be what was drawn.
 #
 # The first two are also taken of the embedding, where SimCLR's sphere is. The rule is that of notebook [17](17_digits.py); without labels
-# there are none to shuffle, so that three controls remain. The paper trains ResNet-34 for 1000 epochs on CIFAR-10. The quick
-# profile has the small network of notebook [18](18_residual_networks.py), seven epochs, and views that keep a digit a digit: parts of it, brighter
-# or darker. At that size it answers for that size.
+# there are none to shuffle, so that two controls remain, and the later one. The paper trains ResNet-34 for 1000 epochs on
+# CIFAR-10. The quick profile has the small network of notebook [18](18_residual_networks.py), seven epochs, and views that keep a digit a digit: parts
+# of it, brighter or darker. At that size it answers for that size only: whether the dip of the paper's network vanishes on
+# the sphere stays open until the full profile is run on CIFAR-10.
 
 # %% [markdown]
 # ## Play
@@ -68,8 +69,8 @@ full = profile == "full"
 # probe predicts.
 #
 # - Let $t$ run, then choose another objective: the same images, other hills, and classes that change elsewhere.
-# - Choose SimCLR and go from the flat metric to the sphere: it is another curve, and higher. With labels it keeps its shape.
-# - Set the epoch to 0: a probe on random features tells most digits already, and the volume dips smoothly all the same.
+# - Choose SimCLR and go from the flat metric to the sphere: the curve is lower, and its hill mostly higher.
+# - Set the epoch to 0: a probe on random features tells most digits already, and the volume is smooth, mostly with a dip.
 
 # %% jupyter={"source_hidden": true} tags=["play"]
 from notebooks.panels import open_panel
@@ -84,6 +85,10 @@ open_panel(between_features, LEARNED, globals())
 # %%
 split = topic.images_of(data if full else "", topic.CIFAR)
 cifar = split.train.shape == topic.CIFAR
+if full and not cifar:
+    print(
+        "No `data` was given: the bundled digits stand in for CIFAR-10, and a small network for ResNet-34."
+    )
 seen = split.test.inputs(dtype=torch.float64, device=device if cifar else "cpu")
 labels = split.test.labels
 last = 1000 if cifar else topic.DEEP_EPOCHS[-1]
@@ -112,7 +117,7 @@ Markdown(
 # In the flat metric; then SimCLR beside it.
 
 # %%
-flat = topic.measure_of(topic.FLAT)
+flat = topic.metric_spectrum(topic.FLAT)
 shown = {kind: {at: run[at].classifier for at in epochs} for kind, run in runs.items()}
 
 
@@ -134,45 +139,49 @@ save(figures.figure_paths({kind: path(kind, (7, 6)) for kind in runs}), "19-figu
 # Three images of different classes: their triangle before and after training, and the affine hull.
 
 # %%
-triangle = topic.convex_hull(25 if full else 10)
-hull = topic.affine_hull(25 if full else 9)
+triangle, affine = (
+    ((24,), (12, 0.5)) if full else ((9,), (5, 0.6))
+)  # steps a side, and how far beyond
 
 
-def plane(kind, measure, at, when):
+def plane(kind, spectrum, when, *hull):
     models = {one: shown[kind][one] for one in when}
-    return topic.PlaneFilm.of(models, measure, split.test, images_of(kind, (7, 6, 1)), seen, at)
+    rows = images_of(kind, (7, 6, 1))
+    return topic.PlaneFilm.of(models, spectrum, split.test, rows, seen, *hull)
 
 
-save(figures.figure_planes(plane(topic.BARLOW, flat, triangle, epochs[::2])), "19-figure-g29")
+save(figures.figure_planes(plane(topic.BARLOW, flat, epochs[::2], *triangle)), "19-figure-g29")
 
 # %%
-save(figures.figure_planes(plane(topic.BARLOW, flat, hull, [last])), "19-figure-g31")
+save(figures.figure_planes(plane(topic.BARLOW, flat, [last], *affine)), "19-figure-g31")
 
 # %% [markdown]
 # ## Figure G.30: the spectrum, Barlow Twins
 
 # %%
-spectrum = topic.SpectrumFilm.of(
-    shown[topic.BARLOW] if cifar else {at: one.classifier for at, one in runs[topic.BARLOW].items()},
-    topic.spectrum_of_features(), split.test, images_of(topic.BARLOW, (7, 6, 1)), seen,
-)  # fmt: skip
-save(figures.figure_spectra(spectrum), "19-figure-g30")
+models = {at: one.classifier for at, one in runs[topic.BARLOW].items()}
+rows = images_of(topic.BARLOW, (7, 6, 1))
+film = topic.SpectrumFilm.of(models, topic.feature_spectrum, split.test, rows, seen)
+save(figures.figure_spectra(film), "19-figure-g30")
 
 # %% [markdown]
 # ## Figures G.32 to G.34: planes, SimCLR
 #
 # In the flat metric, by the ten largest singular values, and pulled back from the sphere.
 
-# %%
-simclr = {metric_: plane(topic.SIMCLR, topic.measure_of(metric_), triangle, [last])
-          for metric_ in (topic.FLAT, topic.TEN, topic.SPHERE)}  # fmt: skip
-save(figures.figure_planes(simclr[topic.FLAT]), "19-figure-g32")
 
 # %%
-save(figures.figure_planes(simclr[topic.TEN]), "19-figure-g33")
+def simclr(name):
+    return plane(topic.SIMCLR, topic.metric_spectrum(name), [last], *triangle)
+
+
+save(figures.figure_planes(simclr(topic.FLAT)), "19-figure-g32")
 
 # %%
-save(figures.figure_planes(simclr[topic.SPHERE]), "19-figure-g34")
+save(figures.figure_planes(simclr(topic.TEN)), "19-figure-g33")
+
+# %%
+save(figures.figure_planes(simclr(topic.SPHERE)), "19-figure-g34")
 
 # %% [markdown]
 # ## Evidence: the rule, for each metric
@@ -186,15 +195,13 @@ everything = {kind: (run[0], run[last]) for kind, run in runs.items()}
 if not cifar:
     supervised = topic.deep_digits(topic.GELU, seed)
     everything[topic.SUPERVISED] = [topic.Representation(supervised[at], None) for at in (0, last)]
-trials = {}
+contrasts = {}
 for kind, (before, after) in everything.items():
-    tested = topic.Tested.of(after.classifier, seen, labels, lines, seed, 13)
-    for name, one in topic.evidence_by_metric(tested, after, before).items():
-        trials[kind, name] = topic.trial(one)
-save(
-    figures.figure_trials({f"{kind}, {name}": one for (kind, name), one in trials.items()}),
-    "19-rule",
-)
+    sample = topic.LineSample.of(after.classifier, seen, labels, lines, seed, 13)
+    for name, one in topic.evidence_by_metric(sample, after, before).items():
+        contrasts[kind, name] = topic.Contrasts.of(one)
+named = {f"{kind}, {name}": one for (kind, name), one in contrasts.items()}
+save(figures.figure_contrasts(named), "19-rule")
 
 # %% [markdown]
 # ## Verdict
@@ -205,7 +212,7 @@ assert all(row[last] > row[0] for row in scores.values()), scores
 
 
 def contrast(kind, name, against=ENDS):
-    return trials[kind, name].plain[against]
+    return contrasts[kind, name].plain[against]
 
 
 # The sphere changes the contrast of SimCLR, upwards, for features and for embeddings.
@@ -215,7 +222,9 @@ raised = [
     for flat_, sphere in pairs
 ]
 dips = [
-    name for (kind, name), one in trials.items() if kind == topic.SIMCLR and one.plain[ENDS].below
+    name
+    for (kind, name), one in contrasts.items()
+    if kind == topic.SIMCLR and one.plain[ENDS].below
 ]
 if not cifar:
     assert min(raised) > 0, raised
@@ -225,20 +234,21 @@ if not cifar:
     assert contrast(topic.SUPERVISED, topic.FLAT).mean > contrast(topic.BARLOW, topic.FLAT).mean
     assert contrast(topic.SUPERVISED, topic.FLAT).mean > contrast(topic.SIMCLR, topic.FLAT).mean
 
-stands = [f"{kind}, {name}" for (kind, name), one in trials.items() if one.magnifies]
 print(
     f"SimCLR's volume {'dips' if dips else 'does not dip'} at class changes: {contrast(topic.SIMCLR, topic.FLAT)} nats against the "
     f"end points in the flat metric and {contrast(topic.SIMCLR, topic.SPHERE)} on the sphere; Barlow Twins "
     f"{contrast(topic.BARLOW, topic.FLAT)}."
 )
-places = [
-    c.above
-    for one in trials.values()
-    for k, c in ((k, one.against[k][PLACES]) for k in (ENDS, SIDES))
-]
+if not cifar:
+    print(
+        "Whether the paper's dip vanishes on the sphere is not answered by this: digits and 16 features show no dip that could. "
+        "It takes ResNet-34 on CIFAR-10, the full profile with `data`."
+    )
+places = [one.against[kind][PLACES].above for one in contrasts.values() for kind in (ENDS, SIDES)]
+print(topic.outcomes(named))
 print(
-    f"The rule stands for {len(stands)} of {len(trials)} metrics; at the places of another line's class change the volume is as "
-    f"large, within its interval, in {len(places) - sum(places)} of {len(places)} comparisons."
+    f"At the places of another line's class change the volume is as large, within its interval, in "
+    f"{len(places) - sum(places)} of {len(places)} comparisons."
 )
 record(
     accuracy_of_barlow_twins=scores[topic.BARLOW][last],
@@ -247,5 +257,6 @@ record(
     contrast_of_barlow_twins=contrast(topic.BARLOW, topic.FLAT).mean,
     contrast_of_simclr=contrast(topic.SIMCLR, topic.FLAT).mean,
     contrast_of_simclr_on_the_sphere=contrast(topic.SIMCLR, topic.SPHERE).mean,
-    stands_for=len(stands),
+    stands_for_as_first_stated=sum(one.as_first_stated for one in contrasts.values()),
+    stands_for=sum(one.magnifies for one in contrasts.values()),
 )

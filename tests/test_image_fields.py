@@ -129,11 +129,42 @@ def test_an_interrupted_run_goes_on_to_the_same_numbers(tmp_path: Path, monkeypa
         images.fields(net, x, "pool", store=store, progress=False)
     resumed = images.fields(net, x, "pool", store=store, progress=False)
     assert len(calls) == 4  # one before, one interrupted, two after
-    assert torch.equal(resumed.log_singular, whole.log_singular)
-    assert torch.equal(resumed.condition, whole.condition)
+    with store.open("r+b") as file:
+        head = len(file.readline())
+        row = (store.stat().st_size - head) // 5
+        file.truncate(head + 3 * row + 1)  # as by a kill while the second chunk was written
+    mended = images.fields(net, x, "pool", store=store, progress=False)
+    assert len(calls) == 6  # the second chunk from its start
+    for found in (resumed, mended):
+        assert torch.equal(found.log_singular, whole.log_singular)
+        assert torch.equal(found.condition, whole.condition)
+    with pytest.raises(InputError, match="another run"):
+        images.fields(net, x.flip(0), "pool", store=store, progress=False)
     net.conv1.weight.data *= 2
     with pytest.raises(InputError, match="another run"):
         images.fields(net, x, "pool", store=store, progress=False)
+
+
+def test_a_store_is_refused_to_functions_that_differ_in_what_they_compute_alone(
+    tmp_path: Path,
+) -> None:
+    """They print alike, but for an address in memory, and have no weights."""
+
+    def scaled(factor: float) -> Callable[[Tensor], Tensor]:
+        return lambda x: factor * x.flatten(1)[:, 20:23].sin()
+
+    x, store = some_images(3), tmp_path / "pair.rows"
+    before = images.fields(scaled(1.0), x, store=store, progress=False)
+    size = store.stat().st_size
+    again = images.fields(scaled(1.0), x, store=store, progress=False)
+    assert store.stat().st_size == size
+    assert torch.equal(before.log_singular, again.log_singular)
+    with pytest.raises(InputError, match="at image 0 the model gives other outputs or features"):
+        images.fields(scaled(1.001), x, store=store, progress=False)
+    with pytest.raises(
+        InputError, match="other outputs or features"
+    ):  # the classifier alone differs
+        images.fields(scaled(1.0), x, classifier=scaled(2.0), store=store, progress=False)
 
 
 def test_segments_and_hulls_pass_through_their_images() -> None:

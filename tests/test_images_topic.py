@@ -11,9 +11,14 @@ from moves import check_moves
 from notebooks import panels
 from notebooks.topics import images as topic
 from notebooks.topics import images_figures as figures
+from notebooks.topics.images import networks, self_supervision, spectra
+from notebooks.topics.images import panels as image_panels
+from notebooks.topics.images.films import as_picture
 from numeric import geometry
-from numeric.experiments.class_changes import Evidence, Lines
+from numeric.data import Split
+from numeric.experiments.class_changes import Evidence
 from numeric.learned.two_views import OnSphere, projector
+from refusals import require_refusals
 
 
 def drawn(*shape: int, seed: int = 0) -> Tensor:
@@ -21,61 +26,83 @@ def drawn(*shape: int, seed: int = 0) -> Tensor:
 
 
 @pytest.fixture(scope="module")
-def digits() -> topic.Split:
+def digits() -> Split:
     return topic.images_of("")
 
 
+def log10_volume(model: nn.Module, x: Tensor, layer: str | None = None) -> Tensor:
+    return geometry.log_volume(model, x, layer=layer, progress=False).value / math.log(10)
+
+
 def test_volumes_of_features_and_embeddings_are_those_of_the_engine(
-    digits: topic.Split, monkeypatch: pytest.MonkeyPatch
+    digits: Split, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Flat, on the sphere and of ten directions, from one Jacobian through batch normalisation."""
-    features = topic.small_resnet(topic.GELU, 3).double().eval()
+    features = networks.small_resnet(topic.GELU, 3).double().eval()
     model = projector(features, features.features, (20, 12), 3).eval()
-    one = topic.probed(model, digits.train.take(slice(0, 200)))
+    one = self_supervision.probed(model, digits.train.take(slice(0, 200)))
     x = digits.test.inputs(slice(0, 3), dtype=torch.float64)
-    monkeypatch.setattr(topic, "ENTRIES", 2 * 16 * 64)  # two points at a time
-    volumes = topic.feature_volumes(one.classifier, one.head, x)
+    monkeypatch.setattr(spectra, "ENTRIES", 2 * 16 * 64)  # two points at a time
+    found = spectra.metric_spectra(one.classifier.features, one.head, x)
 
-    def engine(module: nn.Module) -> Tensor:
-        return geometry.log_volume(module, x, progress=False).value
+    def engine(module: nn.Module) -> geometry.MetricSpectrum:
+        return geometry.spectrum(module, x, progress=False)
 
+    flat = engine(features)
     expected = {
-        topic.FLAT: engine(features), topic.SPHERE: engine(OnSphere(features)),
-        topic.TEN: geometry.spectrum(features, x, progress=False).log_singular[:, :10].sum(1),
+        topic.FLAT: flat, topic.SPHERE: engine(OnSphere(features)),
+        topic.TEN: spectra.MetricSpectrum(flat.log_singular[:, :10], flat.rank.clamp(max=10), flat.condition),
         topic.EMBEDDED[topic.FLAT]: engine(model), topic.EMBEDDED[topic.SPHERE]: engine(OnSphere(model)),
     }  # fmt: skip
-    torch.testing.assert_close(topic.volume_of_features()(one.classifier, x), expected[topic.FLAT])
-    assert set(volumes) == set(expected)
-    for name, values in expected.items():
-        # Condition numbers of some hundreds, squared in the Gram matrix of the closed form.
-        torch.testing.assert_close(volumes[name], values, rtol=1e-9, atol=1e-9)
+    assert set(found) == set(expected)
+    for name, right in expected.items():
+        assert torch.equal(found[name].rank, right.rank)
+        # Condition numbers of some hundreds cost three of sixteen digits.
+        torch.testing.assert_close(
+            found[name].log_singular, right.log_singular, rtol=1e-12, atol=1e-12
+        )
+    assert expected[topic.SPHERE].rank.tolist() == [15] * 3
+    torch.testing.assert_close(found[topic.FLAT].condition, flat.condition, rtol=1e-9, atol=0)
+    for name in (topic.FLAT, topic.SPHERE, topic.TEN):
+        shown = topic.metric_spectrum(name)(one.classifier, x)
+        assert torch.equal(shown.log_singular, found[name].log_singular)
 
 
-def test_planes_have_their_images_at_the_corners(digits: topic.Split) -> None:
-    at = topic.convex_hull(5)
-    weights = topic.barycentric(at)
-    assert weights.min() > -1e-12
-    np.testing.assert_allclose(weights.sum(1), 1, atol=1e-12)
-    np.testing.assert_allclose(topic.barycentric(topic.CORNERS), np.eye(3), atol=1e-12)
-    np.testing.assert_allclose(topic.barycentric(topic.affine_hull(7)).sum(1), 1, atol=1e-12)
+def test_rank_that_relu_loses_is_no_rounding(digits: Split) -> None:
+    """Features that are zero throughout have a log of -inf, and count neither in volume nor in condition."""
+    features = networks.small_resnet(topic.RELU, 0).double().eval()
+    features.stages[-1][-1].bn2.bias.data[:3] -= 1e3  # three features of 16 are off
+    model = networks.classifier(features, 0).double().eval()
+    found = topic.feature_spectrum(model, digits.test.inputs(slice(0, 2), dtype=torch.float64))
+    assert (found.rank <= 13).all()
+    assert (found.log_singular.isneginf().sum(1) == 16 - found.rank).all()
+    assert found.condition.isfinite().all()
+    assert spectra.volume(found).isfinite().all()
+
+
+def test_planes_have_their_images_at_the_corners(digits: Split) -> None:
     net = topic.shallow(64, 70, 10, 0).double()
     x = topic.flat_inputs(digits.test, dtype=torch.float64)
     rows = topic.rows_of(digits.test, (7, 6, 1))
     assert [int(digits.test.labels[row]) for row in rows] == [7, 6, 1]
-    film = topic.PlaneFilm.of(
-        {0: net}, topic.volume_at(topic.HIDDEN), digits.test, rows, x, topic.CORNERS
-    )
-    expected = geometry.log_volume(net, x[rows], layer=topic.HIDDEN, progress=False).value
-    np.testing.assert_allclose(film.fields[0].log_volume, expected / math.log(10), rtol=1e-9)
+    film = topic.PlaneFilm.of({0: net}, topic.spectrum_at(topic.HIDDEN), digits.test, rows, x, 1)
+    order = [np.abs(film.places - corner).sum(1).argmin() for corner in film.corners]
+    np.testing.assert_allclose(film.places[order], film.corners, atol=1e-12)
+    volume = film.fields[0].volume[order]
+    np.testing.assert_allclose(volume, log10_volume(net, x[rows], topic.HIDDEN), rtol=1e-9)
     shown = digits.test.shown(rows)[:, 0].numpy()
     np.testing.assert_allclose(film.pictures, shown, atol=1e-6)  # of float32, normalised and back
 
 
-def test_entropy_is_one_without_and_zero_with_certainty() -> None:
-    x = torch.tensor([[0.0, 0.0, 0.0], [900.0, 0.0, 0.0]], dtype=torch.float64)
-    fields = topic.Fields.of(nn.Identity(), lambda _, x: x[:, 0], x)
-    np.testing.assert_allclose(fields.entropy, [1, 0], atol=1e-12)
-    assert fields.prediction.tolist()[1] == 0
+def test_images_are_those_that_a_network_gets_right_and_too_few_are_refused(digits: Split) -> None:
+    sevens = digits.test.of_class(7)
+    right = torch.zeros(len(digits.test), dtype=torch.bool)
+    right[sevens[:2]] = True
+    assert set(topic.rows_of(digits.test, (7, 7), right=right)) == set(sevens[:2].tolist())
+    require_refusals({
+        "no image that is right": lambda: topic.rows_of(digits.test, (7, 6), right=right),
+        "two images, and three asked for": lambda: topic.rows_of(digits.test, (7,) * 3, right=right),
+    }.items())  # fmt: skip
 
 
 def test_the_hill_around_a_class_change_is_found_there() -> None:
@@ -87,35 +114,93 @@ def test_the_hill_around_a_class_change_is_found_there() -> None:
     assert np.abs(one.mean["flat"]).max() < 1e-12
 
 
-def test_the_panel_shows_the_image_and_the_volume_of_its_place(digits: topic.Split) -> None:
+def test_the_panel_shows_the_image_and_the_volume_of_its_place(digits: Split) -> None:
     panel = panels.Panel(topic.between_digits, figures.DIGITS)
     check_moves(panel, {"place": 0.7, "pair": 3, "epoch": 0})
     panel.move(place=0.25, pair=1, epoch=4)
-    lines, fields = topic._panel_fields("shallow", topic.HIDDEN, 1, 4)
-    point = torch.lerp(lines.start, lines.end, 0.25)
+    line, fields = image_panels.line_between(image_panels.SHALLOW, topic.HIDDEN, 1, 4)
     picture, curve = panel.figure.axes
-    shown = topic.as_picture(digits.test, point)[0]
+    shown = as_picture(digits.test, torch.lerp(line[:1], line[-1:], 0.25))[0]
     np.testing.assert_allclose(np.asarray(picture.images[0].get_array()), shown)
-    model = topic.panel_digits()[4]
-    expected = geometry.log_volume(model, lines.x, layer=topic.HIDDEN, progress=False).value
-    np.testing.assert_allclose(curve.lines[0].get_ydata(), expected / math.log(10))
+    expected = log10_volume(topic.shallow_digits()[4], line, topic.HIDDEN)
+    np.testing.assert_allclose(curve.lines[0].get_ydata(), expected)
     assert f"epoch 4, from 4 to 9, here {fields.prediction[8]} with" in panel.numbers
 
 
-def test_paths_are_coloured_by_class_and_trials_drawn_with_their_intervals() -> None:
+@pytest.fixture
+def untrained(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Panels of deep networks without training, another draw for each epoch and kind."""
+
+    def by_epoch(kind: str) -> dict[float, nn.Module]:
+        places = (topic.GELU, *topic.OBJECTIVES, topic.SUPERVISED)
+        seeds = {epoch: 10 * places.index(kind) + epoch for epoch in topic.DEEP_EPOCHS}
+        return {
+            epoch: networks.classifier(networks.small_resnet(topic.GELU, seed), seed)
+            .double()
+            .eval()
+            for epoch, seed in seeds.items()
+        }
+
+    def from_views(kind: str) -> dict[float, topic.Representation]:
+        return {epoch: topic.Representation(net, None) for epoch, net in by_epoch(kind).items()}
+
+    monkeypatch.setattr(image_panels, "deep_digits", by_epoch)
+    monkeypatch.setattr(image_panels, "self_supervised", from_views)
+    image_panels.line_between.cache_clear()
+    yield
+    image_panels.line_between.cache_clear()
+
+
+def test_the_panel_of_residual_networks_shows_the_layer_and_the_epoch(untrained: None) -> None:
+    """Stage 1 has more outputs than pixels, features have fewer."""
+    panel = panels.Panel(topic.between_deep, figures.DEEP)
+    check_moves(panel, {"place": 0.7, "pair": 3, "epoch": 0, "layer": "stage 1"})
+    for layer in topic.STAGES:
+        panel.move(pair=2, epoch=2, layer=layer)
+        line, _ = image_panels.line_between(topic.GELU, layer, 2, 2)
+        net = image_panels.deep_digits(topic.GELU)[2]
+        expected = log10_volume(net, line, topic.STAGES[layer])
+        np.testing.assert_allclose(panel.figure.axes[1].lines[0].get_ydata(), expected, rtol=1e-9)
+
+
+def test_the_panel_of_features_shows_the_metric_and_the_objective(untrained: None) -> None:
+    panel = panels.Panel(topic.between_features, figures.LEARNED)
+    moves = {"place": 0.7, "pair": 3, "epoch": 0, "objective": topic.SIMCLR, "metric": topic.SPHERE}
+    check_moves(panel, moves)
+    panel.move(pair=2, epoch=2, objective=topic.SIMCLR, metric=topic.SPHERE)
+    line, _ = image_panels.line_between(topic.SIMCLR, topic.SPHERE, 2, 2)
+    net = image_panels.self_supervised(topic.SIMCLR)[2].classifier
+    expected = log10_volume(OnSphere(net.features), line)
+    np.testing.assert_allclose(panel.figure.axes[1].lines[0].get_ydata(), expected, rtol=1e-9)
+
+
+def test_paths_are_coloured_by_class_and_contrasts_drawn_with_their_intervals() -> None:
     prediction = torch.tensor([[0] * 5 + [1] * 6, [1] * 7 + [0] * 4, [2] * 3 + [1] * 8])
     evidence = Evidence(prediction, drawn(3, 11), {"untrained": drawn(3, 11, seed=1)})
-    one = topic.trial(evidence)
-    left, _ = figures.figure_trials({"by hand": one}).axes
+    one = topic.Contrasts.of(evidence)
+    left, _ = figures.figure_contrasts({"by hand": one}).axes
     bars = [line.get_xdata() for line in left.lines if len(line.get_xdata()) == 2]
     drawn_low = sorted(low for low, high in bars if high > low)
     expected = [one.plain["ends"].low, *(c.low for c in one.against["ends"].values())]
     np.testing.assert_allclose(drawn_low, sorted(expected))
-    fields = topic.Fields(np.arange(3.0), np.array([0, 0, 1]), np.zeros(3))
+    fields = topic.DrawnFields(np.zeros(3), np.array([0, 0, 1]), np.ones(3))
     film = topic.PathFilm(
         np.linspace(0, 1, 3), {0: fields, 5: fields}, np.zeros((3, 4, 4)), ("0", "1")
     )
     _, first, second = figures.figure_paths({"line": film}).axes
     for axes in (first, second):
         assert axes.collections[0].get_array().tolist() == [0, 0, 1]
-    assert Lines(torch.zeros(1, 2), torch.ones(1, 2)).t.shape == (33,)
+
+
+def test_both_outcomes_of_the_rule_are_told() -> None:
+    """A broad hill passes the rule as first stated, and fails where another line changes its class."""
+    t = torch.linspace(0, 1, 21).double()
+    prediction = torch.stack([(t > place).long() for place in (0.3, 0.4, 0.55, 0.65)])
+    noise = drawn(4, 21) / 100
+    arch = Evidence(prediction, 4 * t * (1 - t) + noise, {"untrained": noise})
+    ridge = torch.exp(-(((t - torch.tensor([[0.3], [0.4], [0.55], [0.65]])) / 0.1) ** 2))
+    sharp = Evidence(prediction, ridge + noise, {"untrained": noise})
+    contrasts = {"arch": topic.Contrasts.of(arch), "ridge": topic.Contrasts.of(sharp)}
+    first, _, final = topic.outcomes(contrasts).partition("; with the fourth control")
+    assert first.endswith("stands for 2 of 2")
+    assert final.endswith("for 1 of 2 (ridge).")

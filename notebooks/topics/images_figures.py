@@ -25,7 +25,6 @@ from notebooks.panels.style import (
 )
 from notebooks.topics.images import (
     BARLOW,
-    CORNERS,
     DEEP_EPOCHS,
     EPOCHS,
     FEATURES,
@@ -42,11 +41,11 @@ if TYPE_CHECKING:
     from notebooks.topics.images import (
         AroundChange,
         Between,
-        Fields,
+        Contrasts,
+        DrawnFields,
         PathFilm,
         PlaneFilm,
         SpectrumFilm,
-        Trial,
     )
 
 CLASS_COLOURS = ListedColormap([
@@ -61,6 +60,7 @@ CONTROLS = {
     "another's places": GREY,
 }
 VOLUME = r"$\log_{10}\sqrt{\det g}$"
+PLATE = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": INK, "linewidth": 0.6}
 COLUMNS = ("class", "entropy", VOLUME)
 
 
@@ -77,9 +77,9 @@ def _strip(pictures: np.ndarray, axis: int = 1) -> np.ndarray:
     return np.concatenate(parts[:-1], axis)
 
 
-def _by_class(axes: Axes, t: np.ndarray, fields: Fields) -> None:
-    axes.plot(t, fields.log_volume, color=GREY, lw=0.8, zorder=1)
-    axes.scatter(t, fields.log_volume, c=fields.prediction, s=12, zorder=2, **BY_CLASS)
+def _by_class(axes: Axes, t: np.ndarray, fields: DrawnFields) -> None:
+    axes.plot(t, fields.volume, color=GREY, lw=0.8, zorder=1)
+    axes.scatter(t, fields.volume, c=fields.prediction, s=12, zorder=2, **BY_CLASS)
 
 
 def figure_paths(films: Mapping[str, PathFilm]) -> Figure:
@@ -106,14 +106,13 @@ def figure_planes(film: PlaneFilm, what: str = "epoch") -> Figure:
     ratios = {"width_ratios": [0.55, 1, 1, 1]}
     rows, net = (
         figure.subplots(len(film.fields), 4, squeeze=False, gridspec_kw=ratios),
-        Triangulation(*film.at.T),
+        Triangulation(*film.places.T),
     )
     for (epoch, fields), (first, *rest) in zip(film.fields.items(), rows, strict=True):
         _show(first, _strip(film.pictures, 0))
         first.set_title(f"{what} {epoch:g}: {', '.join(film.names)}", fontsize=8)
-        for values, title, axes in zip(
-            (fields.prediction, fields.entropy, fields.log_volume), COLUMNS, rest, strict=True
-        ):
+        columns = (fields.prediction, fields.entropy, fields.volume)
+        for values, title, axes in zip(columns, COLUMNS, rest, strict=True):
             look: dict[str, Any] = {"cmap": "viridis", "shading": "gouraud"}
             if values is fields.prediction:
                 of_triangles = np.median(values[net.triangles], 1)  # what two of three corners have
@@ -121,10 +120,12 @@ def figure_planes(film: PlaneFilm, what: str = "epoch") -> Figure:
             else:
                 dots = axes.tripcolor(net, values, **look)
                 figure.colorbar(dots, ax=axes, shrink=0.8).ax.tick_params(labelsize=6)
-            axes.plot(*CORNERS[[0, 1, 2, 0]].T, color=INK, lw=0.8)
+            axes.plot(*film.corners[[0, 1, 2, 0]].T, color=INK, lw=0.8)
             axes.set(xticks=[], yticks=[], aspect="equal")
             axes.spines[:].set_visible(False)
             axes.set_title(title if axes in rows[0] else "", fontsize=9)
+        for name, corner in zip(film.names, film.corners, strict=True):
+            rest[0].annotate(name, corner, fontsize=8, ha="center", va="center", bbox=PLATE)
     return figure
 
 
@@ -143,15 +144,15 @@ def figure_spectra(film: SpectrumFilm) -> Figure:
     return figure
 
 
-def figure_trials(trials: Mapping[str, Trial]) -> Figure:
+def figure_contrasts(contrasts: Mapping[str, Contrasts]) -> Figure:
     """For each network, how much more contrast it has than each control, against ends and against sides."""
     kinds = {
         "ends": "at class changes, less at the ends",
         "beside": "at class changes, less beside them",
     }
-    figure = new_figure(9.0, 0.5 * len(trials) + 1.9)
+    figure = new_figure(9.0, 0.5 * len(contrasts) + 1.9)
     for (kind, title), axes in zip(kinds.items(), figure.subplots(1, 2, sharey=True), strict=True):
-        for place, one in enumerate(trials.values()):
+        for place, one in enumerate(contrasts.values()):
             drawn = {"by itself": one.plain[kind], **one.against[kind]}
             for k, (name, contrast) in enumerate(drawn.items()):
                 height = place + 0.16 * (k - 2)
@@ -161,7 +162,7 @@ def figure_trials(trials: Mapping[str, Trial]) -> Figure:
                 axes.plot(contrast.mean, height, "o", color=colour, ms=4, label=label)
         axes.axvline(0, color=INK, lw=0.8)
         frame_axes(axes, title, "nats", 9)
-    axes.set_yticks(range(len(trials)), labels=list(trials))
+    axes.set_yticks(range(len(contrasts)), labels=list(contrasts))
     axes.invert_yaxis()
     handles, labels = figure.axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), **SMALL)
@@ -170,7 +171,7 @@ def figure_trials(trials: Mapping[str, Trial]) -> Figure:
 
 def figure_around(curves: Mapping[str, AroundChange]) -> Figure:
     """Log volume about class changes, less the mean of the line: trained networks and their controls."""
-    figure = new_figure(2.9 * len(curves) + 0.4, 2.9)
+    figure = new_figure(2.9 * len(curves) + 0.4, 3.2)
     row = figure.subplots(1, len(curves), squeeze=False)[0]
     for (title, one), axes in zip(curves.items(), row, strict=True):
         for name, mean in one.mean.items():
@@ -183,7 +184,8 @@ def figure_around(curves: Mapping[str, AroundChange]) -> Figure:
         axes.axvline(0, color=INK, lw=0.6)
         frame_axes(axes, title, "$t$ less that of the class change", 9)
     row[0].set_ylabel("log volume, less its line's mean")
-    row[0].legend(**SMALL)
+    handles, labels = row[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), **SMALL)
     return figure
 
 
@@ -193,7 +195,7 @@ def figure_around(curves: Mapping[str, AroundChange]) -> Figure:
 def draw_between(axes: Sequence[Axes], now: Between) -> Caption:
     """The image at a place on the line, and the log volume along it, coloured by the predicted class."""
     picture, curve = axes
-    volume = now.fields.log_volume
+    volume, prediction = now.fields.volume, now.fields.prediction
     if not picture.images:
         picture.imshow(now.picture, cmap="gray", vmin=0, vmax=1)
         picture.set(xticks=[], yticks=[], xlabel="")
@@ -210,9 +212,9 @@ def draw_between(axes: Sequence[Axes], now: Between) -> Caption:
     curve.set_ylim(low - room, high + room)
     dots = curve.collections[0]
     dots.set_offsets(np.stack([now.t, volume], 1))
-    dots.set_array(now.fields.prediction)
+    dots.set_array(prediction)
     k = int(np.abs(now.t - now.place).argmin())
-    here = now.names[int(now.fields.prediction[k])]
+    here = now.names[prediction[k]]
     numbers = (
         f"epoch {now.epoch:g}, from {now.ends[0]} to {now.ends[1]}, here {here} with entropy "
         f"{now.fields.entropy[k]:.2f}; log10 volume {volume[k]:.2f}, at the ends {volume[0]:.2f} and "

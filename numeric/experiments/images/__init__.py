@@ -6,7 +6,7 @@ fields = images.fields(network, x, layer="pool")
 fields.log_volume, fields.prediction, fields.entropy, fields.log_singular
 """
 
-from numeric.experiments.images.interpolation import Hull, segment
+from numeric.experiments.images.interpolation import CORNERS, Hull, segment
 from numeric.experiments.images.network_fields import Fields, fields
 
-__all__ = ["Fields", "Hull", "fields", "segment"]
+__all__ = ["CORNERS", "Fields", "Hull", "fields", "segment"]

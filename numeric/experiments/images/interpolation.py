@@ -10,7 +10,10 @@ from torch import Tensor
 
 from numeric.inputs import InputError, number, require_instance, whole
 
-__all__ = ["Hull", "segment"]
+__all__ = ["CORNERS", "Hull", "segment"]
+
+# Where the three images of a hull are drawn: a triangle of side 1.
+CORNERS = torch.tensor([[0, 0], [1, 0], [0.5, math.sqrt(0.75)]], dtype=torch.float64)
 
 
 def segment(first: Tensor, second: Tensor, steps: int = 64) -> Tensor:
@@ -32,7 +35,7 @@ class Hull:
 
     images: Tensor  # (n, c, h, w)
     weights: Tensor  # (n, 3), which add up to 1
-    places: Tensor  # (n, 2), with the three images at corners of distance 1
+    places: Tensor  # (n, 2), with the three images at CORNERS
 
     @classmethod
     def of(
@@ -61,10 +64,9 @@ class Hull:
             ],
             dtype=torch.float64,
         )
-        corners = torch.tensor([[0, 0], [1, 0], [0.5, math.sqrt(0.75)]], dtype=torch.float64)
         stacked = torch.stack([first, second, third]).flatten(1)
         mixed = weights.to(stacked) @ stacked
-        return cls(mixed.reshape(-1, *first.shape), weights, weights @ corners)
+        return cls(mixed.reshape(-1, *first.shape), weights, weights @ CORNERS)
 
 
 def _require_alike(*images: Tensor) -> None:

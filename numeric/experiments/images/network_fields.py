@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import torch
 from torch import Tensor
 
 from numeric import geometry
-from numeric.inputs import ArrayLike, InputError, as_numbers
+from numeric.inputs import ArrayLike, InputError, as_numbers, generator_for
 from numeric.models.memory import GIGABYTE
 from numeric.models.model import Model, ModelLike
 from numeric.progress import progress_bar
@@ -19,6 +20,7 @@ from numeric.runs.store import GrowingArray, fingerprint
 __all__ = ["Fields", "fields"]
 
 CHUNK = 16  # images between two writes
+SUMS = 3  # random ones of the features at each image, by which a change of the model is seen
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,8 +67,10 @@ def fields(
 
     `classifier` is what predicts, by default the whole model; `memory` is the budget of
     `geometry.spectrum`. With a `store`, a file, what is known is written every few images, and a run of the
-    same model, images and layer goes on from it. Refused are what `geometry.spectrum` refuses, a classifier
-    of a single output, and a store of another run.
+    same model, images and layer goes on from it. Compared are the printed form of the model, its weights and
+    buffers, and, as a function may use more than it prints, what it computes at the images that are stored:
+    its outputs and sums of its features, to half the digits. Refused are what `geometry.spectrum` refuses, a
+    classifier of a single output, and a store of another run.
 
     >>> from numeric.models import cifar_resnet
     >>> net = cifar_resnet(8, dtype=torch.float64)
@@ -74,30 +78,71 @@ def fields(
     >>> found.log_singular.shape, found.entropy.shape
     (torch.Size([2, 64]), torch.Size([2]))
     """
-    x = as_numbers("x", x)
-    opened = Model.of(model, layer)
-    whole = Model.of(Model.of(model).body if classifier is None else classifier)
-    logits = whole.evaluate(x, memory=memory, progress=False).double()
+    x, opened = as_numbers("x", x), Model.of(model, layer)
+    logits = _logits(Model.of(model).body if classifier is None else classifier, x, memory)
+    with opened.on(x[:1]) as f:
+        size = min(f.count, f.points.shape[1]) + 1  # of a spectrum and its condition number
+    rows, file = torch.empty(0, size, dtype=torch.float64), None
+    witness = torch.empty(len(x), 0)
+    if store is not None:
+        witness = torch.cat([_sums_of_features(opened, x, memory), logits], 1)
+        file = GrowingArray(store, _fingerprint(opened, x), (size + witness.shape[1],))
+        stored = torch.from_numpy(file.rows().copy())
+        if len(stored) < len(x):
+            # A chunk that was cut short is computed again: the same chunks give the same bits.
+            stored = stored[: len(stored) // CHUNK * CHUNK]
+            file.truncate(len(stored))
+        _require_same(file.path, stored[:, size:], witness, x.dtype)
+        rows = stored[:, :size]
+    with progress_bar(of="images", show=progress, total=len(x), initial=len(rows)) as bar:
+        for start in range(len(rows), len(x), CHUNK):
+            part = slice(start, start + CHUNK)
+            spectrum = geometry.spectrum(opened, x[part], memory=memory, progress=False)
+            new = torch.cat([spectrum.log_singular, spectrum.condition[:, None]], 1).double().cpu()
+            if file is not None:
+                file.extend(torch.cat([new, witness[part]], 1))
+            rows = torch.cat([rows, new])
+            bar.update(len(new))
+    return Fields(rows[:, :-1], rows[:, -1], logits)
+
+
+def _logits(classifier: ModelLike, x: Tensor, memory: int) -> Tensor:
+    """(n, classes) in float64, on the host."""
+    logits = Model.of(classifier).evaluate(x, memory=memory, progress=False).double().cpu()
     if logits.shape[1] < 2:
         raise InputError(
             "The classifier has a single output, but one for each class is needed: two at least."
         )
-    with opened.on(x[:1]) as f:
-        size = min(f.count, f.points.shape[1])
-    file = None
-    rows = torch.empty(0, size + 1, dtype=torch.float64)
-    if store is not None:
-        state = {} if opened.module is None else dict(opened.module.state_dict())
-        kind = repr(opened.module) if opened.module is not None else repr(opened.body)
-        file = GrowingArray(store, fingerprint(kind, state, x, layer), (size + 1,))
-        rows = torch.from_numpy(file.rows().copy())
-    with progress_bar(of="images", show=progress, total=len(x), initial=len(rows)) as bar:
-        for start in range(len(rows), len(x), CHUNK):
-            part = x[start : start + CHUNK]
-            spectrum = geometry.spectrum(opened, part, memory=memory, progress=False)
-            new = torch.cat([spectrum.log_singular, spectrum.condition[:, None]], 1).double().cpu()
-            if file is not None:
-                file.extend(new)
-            rows = torch.cat([rows, new])
-            bar.update(len(part))
-    return Fields(rows[:, :-1], rows[:, -1], logits.cpu())
+    return logits
+
+
+def _fingerprint(opened: Model, x: Tensor) -> str:
+    """Of what can be compared between processes: a printed form has addresses in memory, which cannot."""
+    printed = re.sub(r" at 0x[0-9a-fA-F]+", "", repr(opened.body))
+    state = {} if opened.module is None else dict(opened.module.state_dict())
+    return fingerprint(printed, state, x, opened.layer)
+
+
+def _sums_of_features(opened: Model, x: Tensor, memory: int) -> Tensor:
+    """Some random sums of the features at each image (n, SUMS), in float64 on the host."""
+    features = opened.evaluate(x, memory=memory, progress=False).double().cpu()
+    generator = generator_for("sums of features")
+    return features @ torch.randn(features.shape[1], SUMS, generator=generator, dtype=torch.float64)
+
+
+def _require_same(path: Path, stored: Tensor, witness: Tensor, dtype: torch.dtype) -> None:
+    """Refuse rows of a model that gave other sums of features, or other outputs, than this one gives."""
+    half = torch.finfo(dtype).eps ** 0.5
+    for before, now in zip(_parts(stored), _parts(witness), strict=True):
+        same = (before - now[: len(before)]).abs() <= half * now.abs().max()
+        if not same.all():
+            row = int((~same).any(1).nonzero()[0])
+            raise InputError(
+                f"{path} holds rows of another run: at image {row} the model gives other outputs or features "
+                "than when it was written. Delete it, or store this run elsewhere."
+            )
+
+
+def _parts(witness: Tensor) -> tuple[Tensor, Tensor]:
+    """Sums of features, and outputs: each is compared on its own scale."""
+    return witness[:, :SUMS], witness[:, SUMS:]
