@@ -164,10 +164,15 @@ def test_readme_quotes_the_headline() -> None:
     assert headline() in " ".join(readme.split())
 
 
-def test_readme_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    readme = (Path(__file__).parents[1] / "README.md").read_text("utf-8")
-    example = "\n".join(re.findall(r"```python\n(.*?)```", readme, re.DOTALL))
-    exec(compile(example, "README.md", "exec"), {})
+def test_examples_of_readme_and_usage_run(capsys: pytest.CaptureFixture[str]) -> None:
+    """Those of USAGE go on from the README's, as a reader does."""
+    pages = [
+        (Path(__file__).parents[1] / name).read_text("utf-8") for name in ("README.md", "USAGE.md")
+    ]
+    blocks = [re.findall(r"```python\n(.*?)```", page, re.DOTALL) for page in pages]
+    assert min(map(len, blocks)) >= 1
+    example = "\n".join(block for page in blocks for block in page)
+    exec(compile(example, "README.md and USAGE.md", "exec"), {})
     quoted = re.findall(r"^print\(.*# ([-\d.]+)", example, re.MULTILINE)
     assert len(quoted) == 3
     assert capsys.readouterr().out.split() == quoted
@@ -177,7 +182,7 @@ def test_headline_counts_equations_not_rows_and_ours_apart() -> None:
     total = sum(len(numbers) for numbers in NUMBERED.values())
     rows = {name: len(load(name).entries) for name in LEDGERS}
     assert f"of {total} numbered statements" in headline()
-    assert f"{rows.pop(OWN)} statements that none of the five papers prints hold" in headline()
+    assert f"Another {rows.pop(OWN)} statements, which no paper prints, hold too." in headline()
     assert total > sum(rows.values())
 
 

@@ -28,7 +28,7 @@ def headline() -> str:
     return (
         f"{settled} of {total.total()} numbered statements are settled: {parts}; "
         f"{total[Verdict.OPEN]} are open. "
-        f"Beside them, {ours} statements that none of the five papers prints hold. {_figure_counts()}"
+        f"Another {ours} statements, which no paper prints, hold too. {_figure_counts()}"
     )
 
 
