@@ -82,9 +82,9 @@ COMPOSED = {
 
 
 def composed(name: str, device: Device, n: int) -> Any:
-    """Images are repeated, so that no pair is the nearer to collinear."""
+    """Sixteen images, of two kinds: all tiles, and all kinds of pairs, are there in either problem."""
     net = infinite.Network([*COMPOSED[name], infinite.GlobalPool(), infinite.Dense()], 1.4, 0.2)
-    x, y = normal(device, 2, 1, 4, 4).repeat(n, 1, 1, 1), normal(device, 1, 1, 4, 4, seed=1)
+    x, y = normal(device, 2, 1, 4, 4).repeat(8 * n, 1, 1, 1), normal(device, 1, 1, 4, 4, seed=1)
     return net.nngp(x, y), net.ntk(x, y), net.ntk(x), net.ntk.diagonal(x)
 
 
@@ -96,7 +96,7 @@ SPHERICAL = [
 
 def spherical(device: Device, n: int) -> Any:
     net = infinite.Network(SPHERICAL, 1.4, 0.2)
-    x, y = normal(device, 2, 1, 4).repeat(n, 1, 1), normal(device, 1, 1, 4, seed=1)
+    x, y = normal(device, 2, 1, 4).repeat(8 * n, 1, 1), normal(device, 1, 1, 4, seed=1)
     atoms = infinite.spheres.SumOverAtoms(net.nngp)(x[:, None], y[:, None])
     return net.nngp(x, y), net.ntk(x, y), net.ntk(x), net.ntk.diagonal(x), atoms
 

@@ -19,11 +19,12 @@ ROOM, TESTS = Path(numeric.__file__).parent, Path(__file__).parent
 PUBLIC = sorted(path for path in ROOM.rglob("__init__.py") if "__all__" in path.read_text("utf-8"))
 UNTRIED = {  # public names by why no test of devices calls them
     "returned by calls that are tried, or raised by them": """
-        Approach Approaches Coefficient Coefficients Collapse Comparison Conformal Curve Divergence Errors
-        EulerFlow EvaluatedMap Event FewEffectiveDraws Fields FollowedPath Geodesic GeometryMap Gradients
-        HiddenLayer Interpolation Jet KernelMachine KinkEvent Kind LogVolume Mean MetricSpectrum NotConverged
-        ParallelNetworks PointwiseGaussian RandomFeatureNetwork RankEvent Ray Record Ricci Run SingularGram
-        SlidingFlow SphericalProblem SupportVectorMachine Suspects Top Trajectory Variation Volume Weighted
+        Approach Approaches Coefficient Coefficients Collapse Comparison Conformal Curve Divergence
+        Errors EulerFlow EvaluatedMap Event FewEffectiveDraws Fields FollowedPath Geodesic GeometryMap
+        Gradients HiddenLayer Interpolation Jet KernelMachine KinkEvent Kind LogVolume LogVolumeEstimate
+        Mean MetricSpectrum NotConverged ParallelNetworks PointwiseGaussian RandomFeatureNetwork
+        RankEvent Ray Record Ricci Run SingularGram SlidingFlow SphericalProblem SupportVectorMachine
+        Suspects Top Trajectory Variation Volume Weighted
     """,
     "types, and the parts that tried calls are made of or take unless told otherwise": """
         InputError NTK RandomInitial Batch Copy Differentiation Independent Kernel Meter ModelLike Moves
@@ -53,10 +54,13 @@ ON_HOST = {  # functions whose tensors are numbers of the host, by why they are
             "module Bias._errors Bias._n Bias._weighed Bias.misfit Bias.slope"
         ),
         "experiments/images/command.py": "Settings.run _pairs",
-        "experiments/images/interpolation.py": "Hull.of",
-        "experiments/images/network_fields.py": "fields",
+        "experiments/images/interpolation.py": "Hull.of module",
+        "experiments/images/network_fields.py": "_sums_of_features fields",
         "experiments/knots.py": "probability_near",
         "experiments/width.py": "WidthSweep WidthSweep.__post_init__",
+    },
+    "random directions, the same for all devices, moved to where points are": {
+        "geometry/volume_estimate.py": "log_volume_estimate",
     },
     "indices": {
         "geometry/gauss_equation.py": "pairs",

@@ -22,7 +22,8 @@ from numeric.models.output_checks import check_first_derivative, check_second_de
 
 __all__ = [
     "BLOCK", "CHUNK_SIZE", "Map", "along", "along_curves", "along_two", "chunks_for_first_derivatives",
-    "chunks_for_second_derivatives", "jacobian", "jacobian_and_hessian", "prepare", "with_slope",
+    "chunks_for_second_derivatives", "jacobian", "jacobian_and_hessian", "prepare", "require_finite",
+    "with_slope",
 ]  # fmt: skip
 
 BLOCK = 2**18  # numbers of features computed in one pass
