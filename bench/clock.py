@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 
 def interleaved(
-    jobs: tuple[Callable[[], object], ...], clock: Callable[[], float], repeats: int = 15
+    jobs: Sequence[Callable[[], object]], clock: Callable[[], float], repeats: int = 15
 ) -> list[float]:
     """The least time of each job; they take turns, so that a busy moment strikes all.
 
