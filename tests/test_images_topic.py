@@ -195,10 +195,11 @@ def test_paths_are_coloured_by_class_and_contrasts_drawn_with_their_intervals() 
 def test_both_outcomes_of_the_rule_are_told() -> None:
     """A broad hill passes the rule as first stated, and fails where another line changes its class."""
     t = torch.linspace(0, 1, 21).double()
-    prediction = torch.stack([(t > place).long() for place in (0.3, 0.4, 0.55, 0.65)])
+    places = torch.tensor([[0.325], [0.425], [0.575], [0.675]])  # between two points of the lines
+    prediction = (t > places).long()
     noise = drawn(4, 21) / 100
     arch = Evidence(prediction, 4 * t * (1 - t) + noise, {"untrained": noise})
-    ridge = torch.exp(-(((t - torch.tensor([[0.3], [0.4], [0.55], [0.65]])) / 0.1) ** 2))
+    ridge = torch.exp(-(((t - places) / 0.1) ** 2))
     sharp = Evidence(prediction, ridge + noise, {"untrained": noise})
     contrasts = {"arch": topic.Contrasts.of(arch), "ridge": topic.Contrasts.of(sharp)}
     first, _, final = topic.outcomes(contrasts).partition("; with the fourth control")
