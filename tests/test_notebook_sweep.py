@@ -1,11 +1,13 @@
 """A notebook over a grid: bad input refused, nothing run twice, failures told, numbers collected."""
 
+import asyncio
 import csv
 import fcntl
 import json
 import pickle
 import sys
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -242,16 +244,29 @@ class Cluster:
     def __init__(self, address: str, timeout: float) -> None:
         if address != "tcp://host:1":
             raise OSError("nobody listens")
+        self.worker = ThreadPoolExecutor(1)
 
     def __enter__(self) -> None: ...
 
-    def __exit__(self, *_: object) -> None: ...
+    def __exit__(self, *_: object) -> None:
+        self.worker.shutdown()
 
-    def submit(self, call: Callable[..., object], *words: object, pure: bool) -> SimpleNamespace:
+    def submit(self, call: Callable[..., object], *words: object, pure: bool) -> Future[object]:
         call, words = pickle.loads(pickle.dumps((call, words)))
-        return SimpleNamespace(result=lambda: call(*words))
+        return self.worker.submit(call, *words)
 
-    def cancel(self, futures: list[SimpleNamespace]) -> None: ...
+    def cancel(self, futures: list[Future[object]]) -> None: ...
+
+
+def test_a_sweep_runs_where_an_event_loop_does(tmp_path: Path) -> None:
+    """As in a cell of JupyterLab."""
+    marker = notebook(tmp_path)
+
+    async def cell() -> int:
+        return main(["sweep", "01", "q=2", "--output", str(tmp_path / "out")], tmp_path)
+
+    assert asyncio.run(cell()) == 0
+    assert runs(marker) == ["1.0 2 0"]
 
 
 def test_settings_are_sent_to_a_scheduler(

@@ -166,7 +166,7 @@ def outcomes(
             for done in tqdm(as_completed(running), total=len(running), unit="notebook", **_BAR):
                 yield done.result()
         finally:
-            batch.stop(running)
+            batch.kernels.stop(running)
 
 
 def clear(target: Path, sources: Sequence[Source]) -> Path:
@@ -197,6 +197,13 @@ class Kernels:
             if provisioner and provisioner.pgid:
                 with suppress(ProcessLookupError):
                     os.killpg(provisioner.pgid, signal.SIGKILL)
+
+    def stop(self, running: Sequence[Future[Any]]) -> None:
+        """Ends what still runs: nothing, unless there was an interrupt or a full disk."""
+        for future in running:
+            future.cancel()
+        while wait(running, timeout=0.2).not_done:
+            self.kill()
 
 
 @dataclass(frozen=True)
@@ -266,13 +273,6 @@ class Batch:
         return (
             _failure_text(ended[0], "SystemExit: the cells below did not run.") if ended else None
         )
-
-    def stop(self, running: Sequence[Future[Outcome]]) -> None:
-        """Ends what still runs: nothing, unless there was an interrupt or a full disk."""
-        for future in running:
-            future.cancel()
-        while wait(running, timeout=0.2).not_done:
-            self.kernels.kill()
 
 
 def _as_lists(value: Any) -> Any:

@@ -11,8 +11,8 @@ import math
 import os
 import re
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -228,29 +228,15 @@ Ended = Iterator[tuple[Setting, Outcome]]
 
 
 def _on_this_machine(tasks: Sequence[_Task], jobs: int) -> Ended:
-    """Threads of joblib, since each only waits for a kernel, which is a process of its own."""
-    import joblib
-
-    kernels, busy = Kernels(), set[Path]()
-
-    def attempt(task: _Task) -> tuple[Setting, Outcome] | None:
-        busy.add(task.setting.folder)
+    """In threads, since each only waits for a kernel; also for one job, as an event loop may run in ours."""
+    kernels = Kernels()
+    with ThreadPoolExecutor(jobs) as pool:
+        running = [pool.submit(task.run, kernels) for task in tasks]
         try:
-            return None if kernels.ending else task.run(kernels)
+            for ended in as_completed(running):
+                yield ended.result()
         finally:
-            busy.discard(task.setting.folder)
-
-    pool = joblib.Parallel(
-        n_jobs=jobs, backend="threading", return_as="generator_unordered", batch_size=1
-    )
-    try:
-        yield from pool(joblib.delayed(attempt)(task) for task in tasks)
-    except BaseException:  # an interrupt or a full disk: end what still runs
-        kernels.ending = True
-        while busy:
-            kernels.kill()
-            time.sleep(0.1)
-        raise
+            kernels.stop(running)
 
 
 def _on_cluster(scheduler: str) -> Callable[[Sequence[_Task], int], Ended]:
