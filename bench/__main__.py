@@ -6,6 +6,7 @@ Each benchmark is a section, written as soon as it is measured; with names only 
 import os
 import platform
 import re
+import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -47,19 +48,25 @@ def main(names: Sequence[str]) -> int:
             file=sys.stderr,
         )
         return 2
-    titles = [title(module) for module in BENCHMARKS]
-    sections = measured(PAGE.read_text("utf-8")) if PAGE.exists() else {}
-    for name in names or by_name:
-        print(f"\n{title(by_name[name])}")
-        lines = [f"Measured on {machine()}, {datetime.now(UTC):%Y-%m-%d}.", ""]
-        for line in by_name[name].run():
-            print(f"  {line}", flush=True)
-            lines.append(f"- {line}")
-        sections[title(by_name[name])] = "\n".join(lines)
-        known = {one: sections[one] for one in titles if one in sections}
-        PAGE.write_text(page(known), "utf-8")
+    if len(names) != 1:  # each in a process of its own, as a peak of memory is that of a process
+        jobs = ([sys.executable, "-m", "bench", name] for name in names or by_name)
+        return max(subprocess.run(job, check=False).returncode for job in jobs)
+    write(by_name[names[0]])
     print(f"\nwritten to {PAGE}", file=sys.stderr)
     return 0
+
+
+def write(benchmark: ModuleType) -> None:
+    """Measure it, and put its section into the page among the others."""
+    print(f"\n{title(benchmark)}")
+    lines = [f"Measured on {machine()}, {datetime.now(UTC):%Y-%m-%d}.", ""]
+    for line in benchmark.run():
+        print(f"  {line}", flush=True)
+        lines.append(f"- {line}")
+    sections = measured(PAGE.read_text("utf-8")) if PAGE.exists() else {}
+    sections[title(benchmark)] = "\n".join(lines)
+    known = {one: sections[one] for one in map(title, BENCHMARKS) if one in sections}
+    PAGE.write_text(page(known), "utf-8")
 
 
 def title(benchmark: ModuleType) -> str:
