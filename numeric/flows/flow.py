@@ -33,7 +33,7 @@ from numeric.flows.costs import (
 )
 from numeric.flows.curve import Curve
 from numeric.flows.field import Field
-from numeric.flows.integration import Integration, require_method
+from numeric.flows.integration import Integration, require_method, run_to_end
 from numeric.flows.kinks import require_smooth
 from numeric.flows.output_map import OutputMap, output_map, require_enough_parameters
 from numeric.flows.ranges import Factorisations, Range, factorisations, require_rcond
@@ -49,7 +49,6 @@ from numeric.inputs import (
 )
 from numeric.models import Model, ModelLike
 from numeric.models.memory import GIGABYTE
-from numeric.progress import progress_bar
 from numeric.runs.store import checkpoint, fingerprint
 
 __all__ = ["Flow", "integrate"]
@@ -300,15 +299,7 @@ def integrate(
         )
         tensors = (theta, x, outputs, *objective.identity(outputs))
         file = checkpoint(store, fingerprint("flow", *choices, *tensors), SETTINGS, key)
-        run.resume(file)
-        with progress_bar(of="time", show=progress, total=end, initial=run.time) as bar:
-            try:
-                while run.advance():
-                    bar.update(run.time - bar.n)
-                    file.write_when_due(run.state)
-            finally:
-                if len(run.trajectory) and file.path is not None:
-                    file.write(run.state())
+        run_to_end(run, end, file, progress)
     curve = Curve(model, x.detach(), map.shapes, run.trajectory)
     return Flow(
         curve, objective, alpha, clock, tolerance, rcond, memory, outputs, tuple(run.watch.events),
