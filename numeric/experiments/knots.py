@@ -126,8 +126,8 @@ def _shares(points: Tensor, x: Tensor, neurons: Neurons, distance: float, weight
     knots = neurons.knots[alive]
     weights = neurons.r[alive].abs() if weighted else torch.ones_like(knots)
     weights_near = []
-    for some in points.split(max(1, BLOCK // len(knots))):
-        weights_near.append(_is_near(knots, some, distance).to(weights) @ weights)
+    for chunk in points.split(max(1, BLOCK // len(knots))):
+        weights_near.append(_is_near(knots, chunk, distance).to(weights) @ weights)
     return torch.cat(weights_near) / weights.sum()
 
 

@@ -165,8 +165,8 @@ class Recursion:
         orders = (rows.order for rows in (*a.rows, *b.rows))
         size = max(1, CELLS // max(a.d, NODES, *orders))
         parts = [
-            self._one_by_one(a[some], b[others], xy[some, others])
-            for some, others in zip(i.split(size), j.split(size), strict=True)
+            self._one_by_one(a[left], b[right], xy[left, right])
+            for left, right in zip(i.split(size), j.split(size), strict=True)
         ]
         return out.index_put((i, j), torch.cat(parts))
 

@@ -56,7 +56,7 @@ class Conformal(Kernel):
         positive("tau", self.tau)
         if not isinstance(self.centres, tuple):
             raise InputError(f"centres must be a tuple of points (v, d), not {self.centres!r}.")
-        centres = tuple(points(some, name="centres") for some in self.centres)
+        centres = tuple(points(group, name="centres") for group in self.centres)
         object.__setattr__(self, "centres", centres)
 
     def log_factor(self, x: ArrayLike) -> tuple[Tensor, Tensor]:
@@ -79,8 +79,8 @@ class Conformal(Kernel):
 
     def diagonal(self, x: ArrayLike) -> Tensor:
         """c(x)^2 k(x, x), (n, d) -> (n,)."""
-        at = self._points("x", x)
-        return like_input((2 * self.log_factor(at)[0]).exp() * self.kernel.diagonal(at), x)
+        inputs = self._points("x", x)
+        return like_input((2 * self.log_factor(inputs)[0]).exp() * self.kernel.diagonal(inputs), x)
 
     def jet(self, x: ArrayLike) -> Jet:
         """Its metric is c^2 g + k dc dc^T + c (dc b^T + b dc^T), b the slope of k in y at y = x."""

@@ -104,7 +104,7 @@ def new_signals(estimator: BaseEstimator, x: ArrayLike) -> Tensor:
 def gram_in_chunks(kernel: Kernel, x: Tensor, centres: Tensor, weights: Tensor | None) -> Tensor:
     """k(x, centres) @ weights, or k(x, centres) for None, with few rows of the Gram matrix at a time."""
     rows = max(1, CHUNK // len(centres))
-    grams = (kernel(some, centres) for some in x.split(rows))
+    grams = (kernel(chunk, centres) for chunk in x.split(rows))
     return torch.cat([gram if weights is None else gram @ weights for gram in grams])
 
 

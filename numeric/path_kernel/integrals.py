@@ -16,7 +16,7 @@ from torch import Tensor
 from numeric.path_kernel.quadrature import Nodes
 from numeric.path_kernel.segments import Segment, groups_of
 from numeric.tangents import Differentiation, Gradients
-from numeric.tangents.factored import Part, concatenated
+from numeric.tangents.factored import ParameterGradient, concatenated
 from numeric.tangents.factors import Dense, Factor, Outer
 
 __all__ = ["Integral", "dense_as", "integrals", "joined"]
@@ -125,7 +125,9 @@ def _gradients(opened: Differentiation, segment: Segment, index: Tensor, t: Tens
 def _summed(gradients: Gradients, weight: Tensor) -> Gradients:
     """Of gradients at (m q) rows the weighted sums over the q nodes of each of m points."""
     parts = tuple(
-        Part(part.weight, part.bias, tuple(_sum_of_nodes(f, weight) for f in part.factors))
+        ParameterGradient(
+            part.weight, part.bias, tuple(_sum_of_nodes(f, weight) for f in part.factors)
+        )
         for part in gradients.parts
     )
     return replace(gradients, parts=parts, points=len(weight))

@@ -35,8 +35,8 @@ class NeuronState:
     def of(self, index: Tensor) -> NeuronState:
         return NeuronState(self.a[index], self.d[index], self.c[index], self.mode[index])
 
-    def put(self, index: Tensor, some: NeuronState) -> NeuronState:
-        pairs = ((self.a, some.a), (self.d, some.d), (self.c, some.c), (self.mode, some.mode))
+    def put(self, index: Tensor, state: NeuronState) -> NeuronState:
+        pairs = ((self.a, state.a), (self.d, state.d), (self.c, state.c), (self.mode, state.mode))
         return NeuronState(*(whole.index_copy(0, index, part) for whole, part in pairs))
 
 

@@ -240,9 +240,9 @@ def _dense_blocks(one: Outer, other: Outer, memory: int) -> Iterator[tuple[Tenso
         )
     step = max(1, min(outputs, memory // bytes_each))
     for k in range(0, outputs, step):
-        some = slice(k, k + step)
+        chosen = slice(k, k + step)
         yield _both(
-            lambda side, some=some: _rows(outer_products(side.signals[..., some], side.inputs)),
+            lambda side, chosen=chosen: _rows(outer_products(side.signals[..., chosen], side.inputs)),
             one, other,
         )  # fmt: skip
     if one.bias:

@@ -91,8 +91,8 @@ def differentiation(
     """
     keep_memory()
     model, x = Model.of(model), as_numbers("x", x)
-    own, chosen = model.parameters(trainable=False), model.parameters(modules=modules)
-    fixed = {name: value.detach() for name, value in own.items() if name not in chosen}
+    everything, chosen = model.parameters(trainable=False), model.parameters(modules=modules)
+    fixed = {name: value.detach() for name, value in everything.items() if name not in chosen}
     points, traces = model.check_points(x), []
     run = Differentiation(model, points, x.shape[1:], 0, _leaves(chosen), fixed)
     run = run.at(parameters or {})
@@ -200,8 +200,8 @@ class Differentiation:
                 self.points.dtype, self.points.device, tuple(self.leaves), signals,
             )  # fmt: skip
             assert self.model.module is not None  # a function has no parameters, and was refused
-            known = _RULES.setdefault(self.model.module, {})
-            rules = known.get(key)
+            cached = _RULES.setdefault(self.model.module, {})
+            rules = cached.get(key)
             if rules is None or not rules.hold(axes, calls, operations):
                 rules = Rules(axes, calls, operations, *self._checked(two, axes, signals))
             ruled = replace(
@@ -218,7 +218,7 @@ class Differentiation:
                 gradients = ruled.gradients(first, first.new_ones(1, signals, self.outputs))
             rules = replace(rules, peak=meter.peak, gradient_bytes=gradients.bytes, measured=True)
             ruled = replace(ruled, peak=meter.peak, gradient_bytes=gradients.bytes)
-        known[key] = rules
+        cached[key] = rules
         return ruled
 
     def _checked(
@@ -229,8 +229,8 @@ class Differentiation:
             return tuple(self.leaves), UNKNOWN, UNKNOWN
         checked = two.check(self.leaves, axes)
         gradients = sum(f.bytes_with(signals) for p in checked.parts for f in p.factors) // 2
-        known = all(isinstance(term, Outer) for term in checked.terms) and not checked.fallbacks
-        peak = GENEROUS * checked.bytes_with(signals) if known else UNKNOWN
+        estimable = all(isinstance(term, Outer) for term in checked.terms) and not checked.fallbacks
+        peak = GENEROUS * checked.bytes_with(signals) if estimable else UNKNOWN
         return checked.fallbacks, peak, gradients
 
     def _per_example(self, points: Tensor, signals: Tensor) -> dict[str, Tensor]:

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from numeric.models.memory import GIGABYTE
 from numeric.tangents import contraction
-from numeric.tangents.factored import Part
+from numeric.tangents.factored import ParameterGradient
 from numeric.tangents.factors import Dense, Factor, Outer, merged, nothing
 from numeric.tangents.uses import Use, batch_axis, by_example
 
@@ -33,7 +33,7 @@ T = TypeVar("T")
 class Check:
     """Gradients of one signal at two points by rules, and the parameters without a rule."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[ParameterGradient, ...]
     terms: tuple[Factor, ...]  # of which the parts were made
     fallbacks: tuple[str, ...]
 
@@ -122,9 +122,9 @@ class Trace:
         without |= set(self._by_name(0)) & set(self._by_name(1))  # a weight here and a bias there
         ruled = [name for name in leaves if name not in without]
         terms = self.terms(ruled, leaves, axes, signals, torch.Size((2, 1)))
-        parts = tuple(Part(*names, merged(some)) for names, some in terms)
+        parts = tuple(ParameterGradient(*names, merged(factors)) for names, factors in terms)
         without |= {name for part in _wrong(parts, recorded) for name in part.names}
-        used = tuple(term for _, some in terms for term in some)
+        used = tuple(term for _, factors in terms for term in factors)
         return Check(parts, used, tuple(name for name in leaves if name in without))
 
     def _pulled(
@@ -158,10 +158,10 @@ class Trace:
         axes: tuple[int | None, ...],
         signals: Sequence[Tensor | None],
         counts: torch.Size,  # n, c
-    ) -> tuple[Part, ...]:
+    ) -> tuple[ParameterGradient, ...]:
         """The gradients by those parameters, from signals (c, ...) at each use."""
         terms = self.terms(ruled, leaves, axes, signals, counts)
-        return tuple(Part(*names, merged(some)) for names, some in terms)
+        return tuple(ParameterGradient(*names, merged(factors)) for names, factors in terms)
 
     def terms(
         self,
@@ -256,7 +256,9 @@ def batch_axes(one: Trace, two: Trace) -> tuple[int | None, ...] | None:
     )
 
 
-def _wrong(parts: tuple[Part, ...], expected: Mapping[str, Tensor]) -> list[Part]:
+def _wrong(
+    parts: tuple[ParameterGradient, ...], expected: Mapping[str, Tensor]
+) -> list[ParameterGradient]:
     """Parts whose gradient at the second of two points is not the expected one, or not 0 at the first.
 
     |g - h|^2 = |g|^2 - 2 g.h + |h|^2 needs no dense g.

@@ -23,8 +23,8 @@ class Covariance:
     positions, (1, *space, n, m). The orbit is that of y: entry g is for x and rho(g) y, entry 0 for y itself;
     over a RotationGrid it has the grid's nodes, and space is (). With `own`, each signal is compared with
     itself alone: the axis m has length 1 and stands for the same signals as n does.
-    With `same`, also random masks are the same, so that k at equal positions is the variance. With `unread`,
-    no layer after the next one reads k, in whose place theta may then stand.
+    With `same`, also random masks are the same, so that k at equal positions is the variance. With
+    `theta_only`, no layer after the next one reads k, in whose place theta may then stand.
     """
 
     k: Tensor
@@ -34,7 +34,7 @@ class Covariance:
     tangent: bool = True  # whether theta is asked for
     own: bool = False
     same: bool = False
-    unread: bool = False
+    theta_only: bool = False
 
     @classmethod
     def of(

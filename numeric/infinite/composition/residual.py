@@ -65,7 +65,7 @@ class Residual:
 
     def observe(self, own: Covariance, tangent: bool, scales: Scales) -> walk.Branches:
         observed = [walk.observe(branch, own.clone(), tangent, scales) for branch in self.branches]
-        return walk.Branches(tuple(seen for seen, _ in observed))
+        return walk.Branches(tuple(by_branch for by_branch, _ in observed))
 
     def advance(
         self, state: Covariance, rows: walk.Branches, columns: walk.Branches, scales: Scales
