@@ -21,7 +21,7 @@ UNTRIED = {  # public names by why no test of devices calls them
     "returned by calls that are tried, or raised by them": """
         Approach Approaches Coefficient Coefficients Collapse Comparison Conformal Curve Divergence
         Errors EulerFlow EvaluatedMap Event FewEffectiveDraws Fields FollowedPath Geodesic GeometryMap
-        Gradients HiddenLayer Interpolation Jet KernelMachine KinkEvent Kind LogVolume LogVolumeEstimate
+        Gradients HiddenLayer Interpolation Jet KernelMachine KinkEvent EventKind LogVolume LogVolumeEstimate
         Mean MetricSpectrum NotConverged ParallelNetworks PointwiseGaussian RandomFeatureNetwork
         RankEvent Ray Record Ricci Run SingularGram SlidingFlow SphericalProblem SupportVectorMachine
         Suspects Top Trajectory Variation Volume Weighted

@@ -34,7 +34,7 @@ class Integral:
 
 
 def integrals(
-    opened: Differentiation, segment: Segment, nodes: Nodes, rows: int
+    differentiation: Differentiation, segment: Segment, nodes: Nodes, rows: int
 ) -> Iterator[Integral]:
     """psi at all points, some at a time: those with about as many nodes, and at most so many rows.
 
@@ -50,7 +50,7 @@ def integrals(
         index = first[points][:, None] + torch.minimum(place, counts[points][:, None] - 1)
         weight = torch.where(inside, nodes.weight[index], 0)
         t = nodes.t[index].flatten()
-        gradients = _gradients(opened, segment, points.repeat_interleave(most), t)
+        gradients = _gradients(differentiation, segment, points.repeat_interleave(most), t)
         yield Integral(points, _summed(gradients, weight))
 
 
@@ -105,16 +105,19 @@ def _alike(counts: Tensor, rows: int) -> Iterator[Tensor]:
             start = stop
 
 
-def _gradients(opened: Differentiation, segment: Segment, index: Tensor, t: Tensor) -> Gradients:
+def _gradients(
+    differentiation: Differentiation, segment: Segment, index: Tensor, t: Tensor
+) -> Gradients:
     flat = segment.x.flatten(1)
-    if segment.by_rows and not opened.fallbacks:
-        here = opened.at(segment.start)
+    if segment.by_rows and not differentiation.fallbacks:
+        here = differentiation.at(segment.start)
         start = {name: ({**here.fixed, **here.leaves})[name] for name in segment.start}
         with segment.row_parameters(start, index, t):
             return here.gradients(flat[index], None)
     groups = groups_of(t)
     by_time = [
-        opened.at(segment.at(value)).gradients(flat[index[rows]], None) for value, rows in groups
+        differentiation.at(segment.at(value)).gradients(flat[index[rows]], None)
+        for value, rows in groups
     ]
     order = torch.cat([rows for _, rows in groups]).argsort()
     # Gradients are cut by slices: one row at a time they come in their own order.

@@ -110,7 +110,7 @@ class Segment:
         """f(x[index]; w(t)), row by row: (e,), (e,) -> (e, k)."""
         if self.by_rows:
             return self._rows(self.start, index, t)
-        return self._by_distinct_t(index, t, lambda rows, at: self._call(self.at(at), rows))
+        return self._by_distinct_t(index, t, lambda rows, time: self._call(self.at(time), rows))
 
     def slopes(
         self, index: Tensor, t: Tensor, along: Parameters | None = None
@@ -126,9 +126,9 @@ class Segment:
             start = {name: _dual(value, along.get(name)) for name, value in self.start.items()}
             return _primal_and_tangent(self._rows(start, index, t))
 
-    def _slopes_at(self, along: Parameters, rows: Tensor, at: float) -> Tensor:
+    def _slopes_at(self, along: Parameters, rows: Tensor, time: float) -> Tensor:
         with forward_mode.dual_level():
-            dual = {name: _dual(value, along.get(name)) for name, value in self.at(at).items()}
+            dual = {name: _dual(value, along.get(name)) for name, value in self.at(time).items()}
             return torch.stack(_primal_and_tangent(self._call(dual, rows)), 1)
 
     def switches(self, index: Tensor, t: Tensor) -> tuple[Tensor, Tensor, Switches]:
@@ -150,9 +150,9 @@ class Segment:
         return Switches.of(recorder.switches, len(t))
 
     def _switches_by_distinct_t(self, index: Tensor, t: Tensor) -> Switches:
-        def recorded(rows: Tensor, at: float) -> Tensor:
+        def recorded(rows: Tensor, time: float) -> Tensor:
             with SwitchRecorder() as recorder:
-                self._call(self.at(at), rows)
+                self._call(self.at(time), rows)
             parts = Switches.of(recorder.switches, len(rows)).parts
             shapes[:] = [part.shape[1:] for part in parts]
             return torch.cat([t.new_empty(len(rows), 0), *(part.flatten(1) for part in parts)], 1)
@@ -168,7 +168,7 @@ class Segment:
         self, index: Tensor, t: Tensor, call: Callable[[Tensor, float], Tensor]
     ) -> Tensor:
         groups = groups_of(t)
-        results = [call(self.x[index[rows]], at) for at, rows in groups]
+        results = [call(self.x[index[rows]], time) for time, rows in groups]
         return torch.cat(results)[torch.cat([rows for _, rows in groups]).argsort()]
 
     def _rows(
@@ -189,8 +189,8 @@ class Segment:
         recorder: SwitchRecorder | None = None,
     ) -> RowParameters:
         """The context in which `start` acts as start + t step; its `batch` is the input to give."""
-        known = self.first_layer if start is self.start else {}
-        return RowParameters(start, self.step, t, Rows(self.x, index, known), recorder)
+        cache = self.first_layer if start is self.start else {}
+        return RowParameters(start, self.step, t, Rows(self.x, index, cache), recorder)
 
     def _call(self, parameters: Mapping[str, Tensor], batch: Tensor) -> Tensor:
         return self.model.functional_call(parameters, batch).flatten(1)
@@ -199,7 +199,9 @@ class Segment:
 def groups_of(t: Tensor) -> list[tuple[float, Tensor]]:
     """The distinct values of t (e,), and which rows have them."""
     distinct, which = t.unique(return_inverse=True)
-    return [(at, torch.nonzero(which == k).squeeze(1)) for k, at in enumerate(distinct.tolist())]
+    return [
+        (time, torch.nonzero(which == k).squeeze(1)) for k, time in enumerate(distinct.tolist())
+    ]
 
 
 def rows_have_rules(model: Model, parameters: Parameters, x: Tensor) -> bool:
@@ -240,7 +242,7 @@ class Rows:
 
     x: Tensor  # (n, ...)
     index: Tensor  # (e,)
-    known: dict[Any, Tensor]
+    cache: dict[Any, Tensor]
 
 
 class RowParameters(TorchFunctionMode):
@@ -376,12 +378,12 @@ class RowParameters(TorchFunctionMode):
         """call(x, *parameters) from the points that the rows of x repeat."""
         points, (kind, *_) = self.rows.x, key
         key = (*key, x.shape[1:])
-        known = kind is not None and not torch.is_grad_enabled()
-        value = self.rows.known.get(key) if known else None
+        cached = kind is not None and not torch.is_grad_enabled()
+        value = self.rows.cache.get(key) if cached else None
         if value is None:
             value = call(points.reshape(len(points), *x.shape[1:]), *parameters)
-            if known:
-                self.rows.known[key] = value
+            if cached:
+                self.rows.cache[key] = value
         return value[self.rows.index]
 
     def _expanded(self, args: tuple) -> list[Any]:

@@ -5,9 +5,9 @@ from numeric.relu_dynamics.flow import Flow
 from numeric.relu_dynamics.mean_field import MeanField
 from numeric.relu_dynamics.neurons import Neurons
 from numeric.relu_dynamics.total_variation import Variation, variation
-from numeric.relu_dynamics.trajectory import Event, Kind, Trajectory
+from numeric.relu_dynamics.trajectory import Event, EventKind, Trajectory
 
 __all__ = [
-    "Descent", "Divergence", "Event", "Flow", "Kind", "MeanField", "Moves", "Neurons",
+    "Descent", "Divergence", "Event", "EventKind", "Flow", "MeanField", "Moves", "Neurons",
     "Trajectory", "Variation", "variation",
 ]  # fmt: skip
