@@ -27,8 +27,8 @@ UNTRIED = {  # public names by why no test of devices calls them
         Suspects Top Trajectory Variation Volume Weighted
     """,
     "types, and the parts that tried calls are made of or take unless told otherwise": """
-        InputError NTK RandomInitial Batch Copy Differentiation Independent Kernel Meter ModelLike Moves
-        Recorder Stratified Task Recipe Zones cross_entropies differentiation gaussian_fisher
+        InputError NTK RandomInitial Batch Copy Differentiation Independent Kernel Meter ModelLike
+        Recorder Stratified Task Recipe TrainedLayers Zones cross_entropies differentiation gaussian_fisher
         half_mean_squared_error Disc Evidence Laplace Expansion Mehler expand pairs
         resnet18 resnet20 resnet32 resnet34 resnet44 resnet50 resnet56 resnet101
     """,

@@ -183,7 +183,7 @@ class Layer:
         return any(one_sided(slope, b, kinks, 1) != one_sided(slope, b, kinks, -1) for b in kinks)
 
     @cached_property
-    def curved(self) -> bool:
+    def needs_separation(self) -> bool:
         """Whether small angles after this layer are computed by `separation.separate`."""
         return not self.linear and (self._tile is None or self._tile.slope is not None)
 

@@ -15,7 +15,7 @@ from numeric.infinite.composition.covariance import Covariance
 from numeric.infinite.composition.dropout import Dropout
 from numeric.infinite.composition.layer import Layer, Observed
 from numeric.inputs import ArrayLike, InputError, require_finite, require_signals
-from numeric.kernels.threads import each, sharing
+from numeric.kernels.threads import run_in_threads, worker_threads
 from numeric.models.memory import keep_memory
 from numeric.progress import progress_bar
 
@@ -145,7 +145,7 @@ def matrix(network: Network, x: ArrayLike, y: ArrayLike | None, tangent: bool) -
     if left.device.type == "cpu":
         keep_memory()
     plain = torch.inference_mode(False)  # other threads may not write to inference tensors
-    with plain, torch.no_grad(), sharing(left.device) as threads:
+    with plain, torch.no_grad(), worker_threads(left.device) as threads:
         rows = recursion.observe(left, diagonal=symmetric)
         columns = rows if symmetric else recursion.observe(other, diagonal=False)
         count = recursion.at_once(left, recursion.pairs, threads)
@@ -177,7 +177,7 @@ def matrix(network: Network, x: ArrayLike, y: ArrayLike | None, tangent: bool) -
                     out[i : i + len(a.x), j : j + len(b.x)] = recursion.tile(a, b)
                 bar.update(1)
 
-            each(fill, len(tiles), threads)
+            run_in_threads(fill, len(tiles), threads)
         if symmetric and rows.diagonal is not None:
             upper = out.triu(1)
             out = upper + upper.T
@@ -189,7 +189,7 @@ def diagonal(network: Network, x: ArrayLike, tangent: bool) -> Tensor:
     """k(x, x), (n,): the diagonal of `matrix`, without the rest of it."""
     x, _ = require_signals(x)
     require_finite("x", x)
-    with torch.inference_mode(False), torch.no_grad(), sharing(x.device):
+    with torch.inference_mode(False), torch.no_grad(), worker_threads(x.device):
         entries = Recursion.of(network, x, tangent).observe(x, diagonal=True).diagonal
     if entries is None:
         raise AssertionError("observe(diagonal=True) returns a diagonal")
