@@ -48,7 +48,7 @@ ON_HOST = {  # functions whose tensors are numbers of the host, by why they are
         "experiments/bayes/dataset.py": (
             "Problem._by_rule Problem.gamma Problem.metric Problem.one_example Problem.sampled"
         ),
-        "experiments/class_changes.py": "Evidence.weights _right",
+        "experiments/class_changes.py": "Evidence.weights _rows_classified_right",
         "experiments/decision_boundaries/tasks.py": "Task.of shuffled sinusoid.sample xor",
         "experiments/deep_width/bias.py": (
             "module Bias._errors Bias._n Bias._weighed Bias.misfit Bias.slope"

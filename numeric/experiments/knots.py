@@ -149,8 +149,8 @@ def near(neurons: Neurons, x: Tensor, distance: float) -> Tensor:
 
 def _is_near(knots: Tensor, points: Tensor, distance: float) -> Tensor:
     """Whether each knot is within a distance of one of the sorted points: (m,), (n, s) -> (n, m)."""
-    at = torch.searchsorted(points, knots.expand(len(points), -1).contiguous())
-    left, right = (points.gather(1, k.clamp(0, points.shape[1] - 1)) for k in (at - 1, at))
+    place = torch.searchsorted(points, knots.expand(len(points), -1).contiguous())
+    left, right = (points.gather(1, k.clamp(0, points.shape[1] - 1)) for k in (place - 1, place))
     return torch.minimum((knots - left).abs(), (right - knots).abs()) <= distance
 
 

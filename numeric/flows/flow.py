@@ -130,8 +130,8 @@ class Flow:
     @cached_property
     def _reference(self) -> Callable[[float], np.ndarray]:
         def field(_: float, outputs: np.ndarray) -> np.ndarray:
-            at = torch.from_numpy(outputs).to(self.start).view_as(self.start)
-            return -self.objective.gradient(at).double().cpu().numpy().ravel()
+            state = torch.from_numpy(outputs).to(self.start).view_as(self.start)
+            return -self.objective.gradient(state).double().cpu().numpy().ravel()
 
         start = self.start.double().cpu().numpy().ravel()
         tolerances = {"rtol": 1e-3 * self.tolerance + 1e-13, "atol": 1e-3 * self.tolerance}

@@ -220,8 +220,8 @@ class Integration:
         field = self.field
 
         def gap(time: float) -> float:
-            at = field.factorisations.spectral(field.theta(dense(time)), rank)
-            return self._gaps(at)[which]
+            range = field.factorisations.spectral(field.theta(dense(time)), rank)
+            return self._gaps(range)[which]
 
         with suppress(ValueError):  # no sign change: the step began beyond the limit
             return brentq(gap, start, stop, xtol=1e-12 * (stop - start), rtol=1e-13)

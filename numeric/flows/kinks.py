@@ -91,8 +91,8 @@ def kinked_functions(map: OutputMap, theta: Tensor) -> tuple[int, list[str]]:
     """
     with Rectifiers() as record:
         map.graph(theta)
-    moved = [z for z in record.inputs if z.requires_grad]
-    return len(moved), list(dict.fromkeys(record.others))
+    rectified = [z for z in record.inputs if z.requires_grad]
+    return len(rectified), list(dict.fromkeys(record.others))
 
 
 def require_smooth(map: OutputMap, theta: Tensor) -> None:

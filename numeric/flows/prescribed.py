@@ -359,8 +359,8 @@ class _PathIntegration:
         if range.rank != self._rank:
             full = ranges.spectral(theta)
             low, high = sorted((range.rank, self._rank))
-            known = high <= len(full.values)  # else there are fewer parameters than outputs
-            changed = full.left.T[low:high] if known else full.lost
+            spanned = high <= len(full.values)  # else there are fewer parameters than outputs
+            changed = full.left.T[low:high] if spanned else full.lost
             ratio = float(full.values[low] / full.values[0]) if low < len(full.values) else 0.0
             self.watch.record(time, self._rank, range.rank, changed, ratio)
             self._rank = range.rank

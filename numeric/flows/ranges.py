@@ -176,9 +176,9 @@ class ConjugateGradientRange:
     def weakest(self) -> Tensor:
         v = self._probe / torch.linalg.vector_norm(self._probe)
         for _ in range(INVERSES):
-            v, left = conjugate_gradients(self.product, v, self.precondition, ROUGH)
+            v, remaining = conjugate_gradients(self.product, v, self.precondition, ROUGH)
             v = v / torch.linalg.vector_norm(v)
-            if not left <= ROUGH:  # it ran away in the weakest direction
+            if not remaining <= ROUGH:  # it ran away in the weakest direction
                 break
         return v
 
@@ -199,12 +199,14 @@ class ConjugateGradientRange:
     def solve(self, v: Tensor) -> Tensor:
         if v.ndim > 1:
             return torch.stack([self.solve(column) for column in v.T], 1)
-        solution, left = conjugate_gradients(self.product, v, self.precondition, self.tolerance)
-        if not left <= self.tolerance:
+        solution, remaining = conjugate_gradients(
+            self.product, v, self.precondition, self.tolerance
+        )
+        if not remaining <= self.tolerance:
             raise Unsolved(
-                f"Conjugate gradients stop at a relative residual of {left:.1e}, with a condition number of "
-                f"at least {self.condition:.1e}: D D^T is too ill-conditioned for products alone. Give more "
-                "memory, so that it can be factorised, more parameters, or a larger tolerance.",
+                f"Conjugate gradients stop at a relative residual of {remaining:.1e}, with a condition "
+                f"number of at least {self.condition:.1e}: D D^T is too ill-conditioned for products alone. "
+                "Give more memory, so that it can be factorised, more parameters, or a larger tolerance.",
                 self.weakest,
                 self.ratio,
             )
@@ -352,19 +354,19 @@ def conjugate_gradients(
     z, residual = torch.zeros_like(v), v
     correction = precondition(residual)
     direction, energy = correction, residual @ correction
-    whole, patience = float(torch.linalg.vector_norm(v)), PLATEAU + len(v) // 10
+    target, patience = float(torch.linalg.vector_norm(v)), PLATEAU + len(v) // 10
     best, since = math.inf, 0
-    while (size := float(torch.linalg.vector_norm(residual))) > tolerance * whole:
+    while (size := float(torch.linalg.vector_norm(residual))) > tolerance * target:
         best, since = (size, 0) if size < best else (best, since + 1)
         if since > patience or not math.isfinite(size):
-            return z, best / whole
-        moved = product(direction)
-        step = energy / (direction @ moved)
-        ahead = z + step * direction
-        if not bool(ahead.isfinite().all()):
-            return z if bool(z.any()) else direction, best / whole
-        z, residual = ahead, residual - step * moved
+            return z, best / target
+        image = product(direction)
+        step = energy / (direction @ image)
+        following = z + step * direction
+        if not bool(following.isfinite().all()):
+            return z if bool(z.any()) else direction, best / target
+        z, residual = following, residual - step * image
         correction = precondition(residual)
         energy, before = residual @ correction, energy
         direction = correction + (energy / before) * direction
-    return z, size / whole if whole else 0.0
+    return z, size / target if target else 0.0

@@ -173,7 +173,7 @@ class _Refinement:
         self.rule, self.segment, self.x = rule, segment, segment.x
         self.start, self.stop = segment.outputs_at_start, segment.outputs_at_end
         self.bound = rule.bound(torch.stack([self.start, self.stop]))
-        self.found: list[tuple[Tensor, Tensor, Tensor]] = []
+        self.nodes: list[tuple[Tensor, Tensor, Tensor]] = []
         self.total = torch.zeros_like(self.start)
         self.ends: list[Tensor] = []
         self.accepted: dict[int, int] = {}  # parts by the number of nodes that would do
@@ -192,7 +192,7 @@ class _Refinement:
             self._refine(waiting.pop(count), count, waiting)
         if waiting:
             raise InputError(JUMP)
-        index, t, weight = (torch.cat(column) for column in zip(*self.found, strict=True))
+        index, t, weight = (torch.cat(column) for column in zip(*self.nodes, strict=True))
         order = index.argsort(stable=True)
         defect = self.total - (self.stop - self.start)
         usual = max(self.accepted, key=lambda key: self.accepted[key])
@@ -210,7 +210,7 @@ class _Refinement:
 
     def _refine(self, parts: Parts, count: int, waiting: dict[int, Parts]) -> None:
         """Accept the parts whose certificate holds, and hand on the others: divided, or to more nodes."""
-        self._require_few(parts, waiting)
+        self._require_count(parts)
         places, weights = gauss_legendre(count, self.x)
         grid = torch.cat([places.new_zeros(1), places, places.new_ones(1)])
         width = parts.right - parts.left
@@ -221,40 +221,43 @@ class _Refinement:
         values, slopes = (v.unflatten(0, t.shape) for v in (values, slopes))
         integral = width[:, None] * torch.einsum("eqk,q->ek", slopes[:, 1:-1], weights)
         change = values[:, -1] - values[:, 0]
-        off = (integral - change).abs().amax(1)  # NaN is never accepted
-        crossed = torch.zeros_like(off, dtype=torch.bool)
+        defect = (integral - change).abs().amax(1)  # NaN is never accepted
+        crossed = torch.zeros_like(defect, dtype=torch.bool)
         if switches.count:
             crossed = self._split_at_kinks(parts, t, switches, waiting, count)
         # A defect that no longer falls is the rounding of the outputs themselves.
-        rounding = off <= ROUNDING * self.bound
-        stalled = (off > STALLED * parts.last_defect) & rounding
+        rounding = defect <= ROUNDING * self.bound
+        stalled = (defect > STALLED * parts.last_defect) & rounding
         short = width <= SHORTEST
         if (~crossed & short & ~rounding).any():
             raise InputError(JUMP)
-        fine = ~crossed & ((off <= self.bound) | stalled | short)
-        self.found.append((
-            parts.index[fine].repeat_interleave(count),
-            t[fine, 1:-1].flatten(),
-            (width[fine, None] * weights).flatten(),
+        accepted = ~crossed & ((defect <= self.bound) | stalled | short)
+        self.nodes.append((
+            parts.index[accepted].repeat_interleave(count),
+            t[accepted, 1:-1].flatten(),
+            (width[accepted, None] * weights).flatten(),
         ))  # fmt: skip
-        self.total.index_add_(0, parts.index[fine], integral[fine])
-        self.ends += [parts.left[fine], parts.right[fine]]
-        self.most = max(self.most, count) if fine.any() else self.most
+        self.total.index_add_(0, parts.index[accepted], integral[accepted])
+        self.ends += [parts.left[accepted], parts.right[accepted]]
+        self.most = max(self.most, count) if accepted.any() else self.most
         # Where a defect has stalled, half of the nodes would have done, and will do in the next step.
-        for enough, which in ((count, fine & ~stalled), (max(FEWEST, count // 2), fine & stalled)):
-            if accepted := int(which.sum()):
-                self.accepted[enough] = self.accepted.get(enough, 0) + accepted
-        open_ = ~crossed & ~fine
-        rest = parts[open_]
+        for sufficient, which in (
+            (count, accepted & ~stalled),
+            (max(FEWEST, count // 2), accepted & stalled),
+        ):
+            if number := int(which.sum()):
+                self.accepted[sufficient] = self.accepted.get(sufficient, 0) + number
+        refused = ~crossed & ~accepted
+        rest = parts[refused]
         if not len(rest):
             return
-        rest = replace(rest, last_defect=off[open_])
+        rest = replace(rest, last_defect=defect[refused])
         if count < MOST:
             _add(waiting, 2 * count, rest)
         else:
             _add(waiting, MOST // 2, halves(rest))
 
-    def _require_few(self, parts: Parts, waiting: dict[int, Parts]) -> None:
+    def _require_count(self, parts: Parts) -> None:
         if len(parts) > self.rule.most * len(self.x):
             raise InputError(
                 f"More than {self.rule.most} parts of one step of training are needed to integrate its "

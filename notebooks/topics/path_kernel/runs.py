@@ -33,8 +33,8 @@ def gaussians(count: int, d: int, seed: int) -> Data:
 
 def digits(count: int, others: int, seed: int) -> tuple[Data, Data]:
     """Images (n, 1, 8, 8) of digits from 0 to 1 with their classes, to train on and others."""
-    held = load_digits()
-    images, labels = torch.tensor(held.images / 16)[:, None], torch.tensor(held.target)
+    bunch = load_digits()
+    images, labels = torch.tensor(bunch.images / 16)[:, None], torch.tensor(bunch.target)
     order = torch.randperm(len(labels), generator=generator_for("digits", seed))
     first, second = order[:count], order[count : count + others]
     return (images[first], labels[first]), (images[second], labels[second])
