@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from numeric.infinite.composition import walk
+from numeric.infinite.composition import propagation
 from numeric.infinite.composition.covariance import Covariance
 from numeric.infinite.composition.dropout import Dropout
 from numeric.infinite.composition.layer import Layer, Observed
@@ -52,8 +52,8 @@ class Recursion:
     @classmethod
     def of(cls, network: Network, x: Tensor, tangent: bool) -> Recursion:
         network.signals(x.shape[1:])
-        last_reader = walk.last_reader(network.layers) if tangent else -1
-        return cls(network, tangent, walk.cross_pairs(network.layers), last_reader)
+        last_reader = propagation.last_reader(network.layers) if tangent else -1
+        return cls(network, tangent, propagation.cross_pairs(network.layers), last_reader)
 
     def cells(self, x: Tensor, pairs: Sequence[bool]) -> int:
         """Numbers in the largest covariance of one pair of signals."""
@@ -81,18 +81,22 @@ class Recursion:
         """What the layers observe of x, and the diagonal of the kernel."""
         net = self.network
         masks = _any(net.layers, Dropout)
-        layers = net.layers if diagonal else walk.observed_layers(net.layers)
+        layers = net.layers if diagonal else propagation.observed_layers(net.layers)
         nothing = (None,) * (len(net.layers) - len(layers))
-        pairs = walk.own_pairs(layers, to_the_end=diagonal)
+        pairs = propagation.own_pairs(layers, to_the_end=diagonal)
         size = self.at_once(x, [*pairs, *(False for _ in nothing)], 1)
         parts, ends = [], []
         for chunk in x.split(size):
             own = Covariance.of(chunk, None, any(pairs[:1]), self.tangent and diagonal)
             last_reader = self.last_reader if diagonal else -1
-            observed, end = walk.observe(layers, own, self.tangent, net.scales, pairs, last_reader)
+            observed, end = propagation.observe(
+                layers, own, self.tangent, net.scales, pairs, last_reader
+            )
             if diagonal and masks:
                 own = Covariance.of(chunk, None, pairs[0], self.tangent, same=False)
-                end = walk.advance(layers, own, observed, observed, net.scales, pairs, last_reader)
+                end = propagation.advance(
+                    layers, own, observed, observed, net.scales, pairs, last_reader
+                )
             parts.append((*observed, *nothing))
             if diagonal:
                 ends.append(self.result(end)[:, 0])
@@ -103,7 +107,9 @@ class Recursion:
         net = self.network
         state = Covariance.of(rows.x, columns.x, self.pairs[0], self.tangent)
         kind = net.scales, self.pairs, self.last_reader
-        return self.result(walk.advance(net.layers, state, rows.observed, columns.observed, *kind))
+        return self.result(
+            propagation.advance(net.layers, state, rows.observed, columns.observed, *kind)
+        )
 
     def result(self, end: Covariance) -> Tensor:
         end = end.equal_positions()
@@ -129,7 +135,7 @@ def chunks(observations: Observations, size: int) -> list[tuple[int, SignalChunk
             end = min(first + size, stop)
             cut = slice(first - start, end - start)
             pieces.append(
-                (first, SignalChunk(observations.x[first:end], walk.select(observed, cut)))
+                (first, SignalChunk(observations.x[first:end], propagation.select(observed, cut)))
             )
     return pieces
 
@@ -170,7 +176,7 @@ def matrix(network: Network, x: ArrayLike, y: ArrayLike | None, tangent: bool) -
                 )  # columns left of the diagonal, or on it
                 if redundant > 0:
                     b = SignalChunk(
-                        b.x[redundant:], walk.select(b.observed, slice(redundant, None))
+                        b.x[redundant:], propagation.select(b.observed, slice(redundant, None))
                     )
                     j = j + redundant
                 if len(b.x):
