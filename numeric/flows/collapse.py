@@ -33,7 +33,7 @@ class Collapse:
 
     @property
     def counts(self) -> Tensor:
-        """Of points in each class, (C,)."""
+        """The number of points in each class, (C,)."""
         return torch.bincount(self.classes, minlength=self.means.shape[1])
 
     @property

@@ -43,13 +43,13 @@ Fisher = Callable[[Tensor], Tensor]  # outputs (N, Q) -> (N, Q, Q)
 
 
 def gaussian_fisher(outputs: Tensor) -> Tensor:
-    """Of outputs that are means of unit variance: the identity, divided by N as the cost is."""
+    """Fisher's matrix of outputs that are means of unit variance: the identity, over N as in the cost."""
     n, q = outputs.shape
     return torch.eye(q, device=outputs.device, dtype=outputs.dtype).expand(n, q, q) / n
 
 
 def softmax_fisher(outputs: Tensor) -> Tensor:
-    """Of outputs that are logits of classes: diag(p) - p p^T, divided by N."""
+    """Fisher's matrix of outputs that are logits of classes: diag(p) - p p^T, over N."""
     p = outputs.softmax(1)
     return (torch.diag_embed(p) - p[:, :, None] * p[:, None]) / len(outputs)
 

@@ -102,7 +102,7 @@ class Flow:
 
     @property
     def evaluations(self) -> int:
-        """Of the field, in all."""
+        """How often the field was evaluated, in all."""
         return int(self.counts[-1])
 
     def parameters(self, t: float) -> dict[str, Tensor]:

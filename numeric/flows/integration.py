@@ -228,7 +228,7 @@ class Integration:
         return stop
 
     def _gaps(self, range: SpectralRange) -> tuple[float, float]:
-        """The smallest kept value above its limit (negative: lost), the largest other above its own."""
+        """By how much the smallest kept value (negative: lost) and the largest other exceed their limits."""
         r, rcond = range.rank, self.field.factorisations.rcond
         ratios = (range.values / range.values[0]).tolist()
         lost = ratios[r - 1] / rcond - 1 if r else 1.0
@@ -277,7 +277,7 @@ class Integration:
 
 
 def _lost_ratio(range: SpectralRange, place: int | None = None) -> float:
-    """Of the largest singular value that is lost, or of the one at a place, to the largest of all."""
+    """The ratio of the largest lost singular value, or of the one at a place, to the largest of all."""
     place = range.rank if place is None else place
     if place >= len(range.values):  # fewer parameters than outputs
         return 0.0

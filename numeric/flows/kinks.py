@@ -76,7 +76,7 @@ def _bent_elu(name: str, args: Any, kwargs: Any) -> bool:
 
 
 def _moves(values: Iterable[Any]) -> bool:
-    """Whether an argument depends on the parameters: kinks of the inputs alone stay where they are."""
+    """Whether an argument depends on the parameters: kinks in the inputs alone do not move."""
     return any(
         (isinstance(value, Tensor) and value.requires_grad)
         or (isinstance(value, tuple | list) and _moves(value))

@@ -165,7 +165,7 @@ class ConjugateGradientRange:
 
     @cached_property
     def ratio(self) -> float:
-        """Of |D^T v| at the weakest direction to that at the strongest: an estimate from above."""
+        """The ratio of |D^T v| at the weakest direction to that at the strongest: an estimate from above."""
         v = self._probe
         for _ in range(POWERS):
             v = self.product(v / torch.linalg.vector_norm(v))
@@ -248,7 +248,7 @@ class Factorisations:
         return self.spectral(theta, rank)
 
     def ratio(self, theta: Tensor, rank: int) -> float:
-        """Of the last of so many singular values of D to the first, to the digits that D has."""
+        """The ratio of the last of so many singular values of D to the first, to the digits that D has."""
         if rank == self.map.count <= self.map.parameters:
             squares = torch.linalg.eigvalsh(self.map.gram(theta))
             share = float(squares[0] / squares[-1])
@@ -257,7 +257,7 @@ class Factorisations:
         return self.spectral(theta, rank).ratio
 
     def _full(self, theta: Tensor, graph: Graph) -> FullRange | None:
-        """From a Cholesky factorisation, or None if full rank cannot be certified."""
+        """The range from a Cholesky factorisation, or None if full rank cannot be certified."""
         gram = self.map.gram(theta)
         factor, info = torch.linalg.cholesky_ex(gram)
         if int(info):
@@ -272,7 +272,7 @@ class Factorisations:
         return FullRange(factor, graph, bound[1] / bound[0])
 
     def spectral(self, theta: Tensor, rank: int | None = None) -> SpectralRange:
-        """From D itself: QR first, so that only a small matrix is decomposed."""
+        """The range from D itself: QR first, so that only a small matrix is decomposed."""
         n, k = self.map.count, self.map.parameters
         needed = JACOBIANS * theta.element_size() * n * k
         if needed > self.map.memory:
@@ -313,7 +313,7 @@ def factorisations(map: OutputMap, rcond: float, tolerance: float) -> Factorisat
 
 
 def _nowhere(jacobian: Tensor) -> SpectralRange:
-    """For stages of a step that went too far: velocities are NaN, so that the step is shortened."""
+    """The range at a stage that went too far: velocities are NaN, so that the step is shortened."""
     n, k = jacobian.shape
     small = min(n, k)
     nan = jacobian.new_full

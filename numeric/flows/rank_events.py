@@ -107,7 +107,7 @@ class RankWatch:
         return event
 
     def look(self, time: float, range: Conditioned) -> None:
-        """At the start, or the end of a step."""
+        """Record near rank loss at the start, or at the end of a step."""
         ratio = range.ratio
         if not ratio < self.limit:
             self._reported = None
@@ -203,7 +203,7 @@ def dips(
 
 
 def _merged(samples: list[tuple[float, float]]) -> list[tuple[float, float]]:
-    """In order of times; of those close together, at states that are not quite the same, the least."""
+    """Samples in order of times; of those close together, whose states differ a little, the least."""
     merged: list[tuple[float, float]] = []
     ordered = sorted(samples)
     for time, value in ordered:

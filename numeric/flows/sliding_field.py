@@ -29,7 +29,7 @@ FAR = 1e-2  # of the same ratio: a bound from below will do, and no spectrum is 
 
 @dataclass(frozen=True, eq=False)
 class Conditions:
-    """Rows of outputs and of sliding kinks, by the triangular factor of their transpose."""
+    """The Jacobian of outputs and sliding kinks, as the triangular factor of its transpose."""
 
     factor: Tensor = field(repr=False)  # (QN + m, QN + m)
     outputs: int  # QN
@@ -40,7 +40,7 @@ class Conditions:
 
     @cached_property
     def bound(self) -> float:
-        """Of the smallest singular value to the largest, from below."""
+        """A lower bound of the ratio of the smallest singular value to the largest."""
         eye = torch.eye(self.rank, device=self.factor.device, dtype=self.factor.dtype)
         inverse = torch.linalg.solve_triangular(self.factor, eye, upper=True)
         norms = torch.linalg.matrix_norm(torch.stack([self.factor, inverse]))
@@ -54,7 +54,7 @@ class Conditions:
 
     @property
     def ratio(self) -> float:
-        """The bound where it is far from a loss, else exact."""
+        """That ratio: its bound where rank is far from lost, else its value."""
         if self.bound > FAR:
             return self.bound
         values = self._spectrum[1]
@@ -62,13 +62,13 @@ class Conditions:
 
     @property
     def weakest(self) -> Tensor:
-        """The part in outputs, (QN,): shorter than 1 where kinks take part too."""
+        """The part of the weakest direction in outputs, (QN,): shorter than 1 where kinks take part too."""
         return self._spectrum[0][: self.outputs, -1]
 
 
 @dataclass(frozen=True, eq=False)
 class Velocity:
-    """Of the parameters, and what it is determined by."""
+    """A velocity of the parameters, with the slopes and conditions that go with it."""
 
     theta: Tensor  # (K,)
     slopes: Tensor  # (m,), lambda of the sliding kinks
@@ -109,13 +109,13 @@ class SlidingField:
         return torch.from_numpy(np.ascontiguousarray(state)).to(self.start)
 
     def inputs(self, state: np.ndarray) -> Tensor:
-        """Of all rectifiers, (N, U)."""
+        """The inputs of all rectifiers, (N, U)."""
         with Rectifiers(self.slopes.split()) as record:
             self.map.outputs(self.theta(state))
         return torch.cat([z.detach().flatten(1) for z in record.inputs], 1)
 
     def velocity(self, time: float, state: np.ndarray) -> Velocity:
-        """Of least norm on the straight line and on the sliding kinks."""
+        """The velocity of least norm on the straight line and on the sliding kinks."""
         self.evaluations += 1
         fixed = self._constrained(state)
         self._require_freedom(time, len(fixed.values), fixed.rows.shape[1])
@@ -155,7 +155,7 @@ class SlidingField:
         return _Constrained(values, rows, record.outputs)
 
     def conditions(self, state: np.ndarray) -> Conditions:
-        """Of outputs and sliding kinks, whatever their rank."""
+        """The conditions by outputs and sliding kinks, whatever their rank."""
         _, r = torch.linalg.qr(self._constrained(state).rows.T, mode="r")
         return Conditions(r, self.start.numel())
 
@@ -185,7 +185,7 @@ class SlidingField:
         return pairs[:, 0], pairs[:, 1]
 
     def __call__(self, time: float, state: np.ndarray) -> np.ndarray:
-        """For SciPy's steps, which are shortened where there is no velocity."""
+        """The velocity for SciPy's steps, which are shortened where there is none."""
         if not np.isfinite(
             state
         ).all():  # after a stage without a velocity: `unsolved` has its reason

@@ -31,7 +31,7 @@ class Trajectory:
 
     @property
     def times(self) -> np.ndarray:
-        """Of the start and the end of each step, (steps + 1,)."""
+        """Times of the start and the end of each step, (steps + 1,)."""
         bounds = np.array([row[:2] for row in self.rows])
         return np.concatenate([bounds[:1, 0], bounds[:, 1]]) if len(bounds) else np.zeros(0)
 

@@ -35,7 +35,7 @@ State = dict[str, Any]  # sums so far, and the buffer of covectors
 
 @dataclass(frozen=True, eq=False)
 class Choices:
-    """What of a run counts, and how it is computed."""
+    """Which part of a run is computed, and how."""
 
     quadrature: Quadrature
     memory: int
@@ -118,7 +118,7 @@ class Computation:
         )
 
     def counts(self, s: int) -> bool:
-        """Whether what a step did counts."""
+        """Whether a step is one of those that are computed."""
         return self.choices.steps is None or s in self.choices.steps
 
     def outputs_at(self, s: int) -> Tensor:
@@ -183,7 +183,7 @@ class Computation:
                 state["points"].index_add_(2, columns, summands[order.argsort()])
 
     def signals(self, s: int, batch: Tensor) -> tuple[Tensor, Differentiation]:
-        """The derivative of the step's loss by its examples' outputs, (m, k), and the model that was at."""
+        """The derivative of the step's loss by the outputs, (m, k), and the model at those weights."""
         parameters = self.run.parameters(self.run.rule.gradient_at(s))
         outputs = self.model.functional_call(parameters, self.run.x[batch]).requires_grad_()
         with torch.enable_grad():
@@ -274,7 +274,7 @@ class Computation:
 
     @cached_property
     def bytes_of_a_pass(self) -> int:
-        """At one point, with both ends of a step, the derivatives by t, and the choices at kinks."""
+        """Bytes at one point: both ends of a step, the derivatives by t, and the choices at kinks."""
         with Meter() as meter:
             self.model.functional_call(self.run.parameters(0), self.x[:1].clone())
         return ARRAYS * max(1, meter.peak)

@@ -355,7 +355,7 @@ class ExactPathKernel:
 
 @dataclass(frozen=True)
 class Top:
-    """Of each point its largest output, and the training points or groups that moved it most, as a table."""
+    """The largest output of each point, and the training points or groups that moved it most, as a table."""
 
     output: Tensor  # (n,), which
     value: Tensor  # (n,)

@@ -169,7 +169,7 @@ class Files:
 
     @property
     def bytes_per_step(self) -> int:
-        """Of weights and second moments, beside which all else is small."""
+        """Bytes of weights and second moments, beside which all else is small."""
         arrays = 1 if self.moments is None else 2
         return arrays * self.head.size * np.dtype(self.head.dtype).itemsize
 

@@ -126,7 +126,7 @@ def _gradients(
 
 
 def _summed(gradients: Gradients, weight: Tensor) -> Gradients:
-    """Of gradients at (m q) rows the weighted sums over the q nodes of each of m points."""
+    """The weighted sums of gradients at (m q) rows over the q nodes of each of m points."""
     parts = tuple(
         ParameterGradient(
             part.weight, part.bias, tuple(_sum_of_nodes(f, weight) for f in part.factors)

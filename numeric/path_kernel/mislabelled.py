@@ -15,7 +15,7 @@ __all__ = ["Suspects", "mislabelled"]
 
 @dataclass(frozen=True, eq=False)
 class Suspects:
-    """Of each training point, how much of its label's output it made itself, and what the others made."""
+    """How much of its label's output each training point made itself, and what the others made."""
 
     own: Tensor  # (M,), what each point added to the output of its own label
     others: (

@@ -249,7 +249,7 @@ class RowParameters(TorchFunctionMode):
         return value + self._scaled(move.expand(len(self.t), *move.shape[1:]))
 
     def _normalised(self, func: Any, args: tuple, kwargs: dict) -> Tensor:
-        """The normalisation without its affine part, and then that."""
+        """The normalisation without its affine part, and then its affine part."""
         name = func.__name__
         places = {
             "layer_norm": (2, 3), "rms_norm": (2, None), "group_norm": (2, 3),

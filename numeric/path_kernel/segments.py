@@ -113,7 +113,7 @@ class Segment:
         return values, slopes, Switches.of(recorder.switches, len(t))
 
     def choices(self, index: Tensor, t: Tensor) -> Switches:
-        """The last of `switches` alone."""
+        """What decides between the pieces of kinked operations, as in `switches`."""
         if not self.by_rows:
             return self._switches_by_distinct_t(index, t)
         recorder = SwitchRecorder()

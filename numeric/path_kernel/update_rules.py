@@ -49,7 +49,7 @@ class Coefficients:
     keep_square: float = 1.0  # v <- keep_square v + (1 - keep_square) g'^2
 
     def scale(self, v: Tensor) -> Tensor:
-        """By which the step is divided; rounded as torch rounds it."""
+        """The divisor of the step, rounded as torch rounds it."""
         return (v.sqrt() / self.root).add_(self.epsilon)
 
 
@@ -111,7 +111,7 @@ class Rule:
         return next(group.flags[flag] for group in self.groups if name in group.names)
 
     def coefficients(self, step: int) -> dict[str, Coefficients]:
-        """By the name of the parameter."""
+        """The coefficients of a step by the name of the parameter."""
         by_name = {}
         for number, group in enumerate(self.groups):
             numbers, first = self.settings(step, number), step == self._starts[number]

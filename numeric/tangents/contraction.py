@@ -69,7 +69,7 @@ def _rows(values: Tensor) -> Tensor:
 
 
 def _both(make: Callable[[F], Tensor], one: F, other: F) -> tuple[Tensor, Tensor]:
-    """What is made of both sides, once where they are the same."""
+    """`make` of both sides, computed once where they are the same."""
     made = make(one)
     return made, (made if one is other else make(other))
 

@@ -168,7 +168,7 @@ class Differentiation:
         return Gradients(parts, len(points), signals.shape[1], self.fallbacks, shapes)
 
     def _without(self, names: Sequence[str]) -> Differentiation:
-        """The same with more parameters without a rule: at some points they have uses that others had not."""
+        """The same with more parameters without a rule, which have other uses at some of the points."""
         without = {*self.fallbacks, *names}
         return replace(self, fallbacks=tuple(name for name in self.leaves if name in without))
 
@@ -186,7 +186,7 @@ class Differentiation:
         return self.model.functional_call({**self.fixed, **values}, batch)
 
     def with_rules(self, one: Trace, two: Trace, signals: int, memory: int) -> Differentiation:
-        """The same after it was tried which parameters have a rule, and how much memory a point needs.
+        """The same with the rules that parameters follow, and with the memory that a point needs.
 
         `one` and `two` are passes with the first of two points, and with both.
         Memory is measured, unless all layers have inputs and signals from which it is estimated generously,
@@ -224,7 +224,7 @@ class Differentiation:
     def _checked(
         self, two: Trace, axes: tuple[int | None, ...], signals: int
     ) -> tuple[tuple[str, ...], int, int]:
-        """The parameters without a rule, and bytes at one point: estimated, and of the gradients."""
+        """The parameters without a rule, the bytes at one point as estimated, and those of its gradients."""
         if len(axes) != len(two.uses):
             return tuple(self.leaves), UNKNOWN, UNKNOWN
         checked = two.check(self.leaves, axes)
@@ -296,7 +296,7 @@ class Differentiation:
 
 @dataclass(frozen=True, eq=False)
 class Rules:
-    """What was found out about a model at two points, and in which pass."""
+    """Which rules a model follows at two points, its memory, and the pass that these hold for."""
 
     axes: tuple[int | None, ...]
     calls: tuple[Any, ...]

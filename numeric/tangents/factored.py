@@ -173,7 +173,7 @@ class Gradients:
 
 
 def concatenated(chunks: Sequence[Gradients]) -> Gradients:
-    """Gradients at more points, from those at some."""
+    """The gradients at the points of all parts, one part after the other."""
     first, *others = chunks
     if not others:
         return first

@@ -40,7 +40,7 @@ class Covariance:
     def of(
         cls, x: Tensor, y: Tensor | None, pairs: bool, tangent: bool, same: bool = True
     ) -> Covariance:
-        """That of inputs (n, channels, *space) and (m, channels, *space); y None is for x with itself."""
+        """The covariance of inputs (n, channels, *space) and (m, channels, *space); y None: x with itself."""
         n, c, *space = x.shape
         signal, d = Signal(tuple(space), c), len(space)
         if y is None:
@@ -82,7 +82,7 @@ class Covariance:
     def map(
         self, linear: Callable[[Tensor], Tensor], signal: Signal, **changes: bool
     ) -> Covariance:
-        """After a linear map of k and theta that needs no weights."""
+        """The covariance after a linear map of k and theta that needs no weights."""
         if self.theta is self.k:
             both = linear(self.k)
             return replace(self, k=both, theta=both, signal=signal, **changes)
@@ -159,7 +159,7 @@ class Covariance:
         return self.map(Tensor.clone, self.signal)
 
     def variances(self) -> Tensor:
-        """Those of an `own` covariance, (n, *space)."""
+        """The variances in an `own` covariance, (n, *space)."""
         return self.equal_positions().k[0, ..., 0].movedim(-1, 0)
 
 

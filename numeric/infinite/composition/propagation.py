@@ -83,7 +83,7 @@ def pairs_needed(needs: Sequence[bool]) -> list[bool]:
 
 
 def cross_pairs(layers: Sequence[Layer]) -> list[bool]:
-    """Where covariances of x and y must hold all pairs of positions."""
+    """For each layer whether covariances of x and y must hold all pairs of positions."""
     return pairs_needed([layer.needs.pairs for layer in layers])
 
 
@@ -93,7 +93,7 @@ def observed_layers(layers: Sequence[Layer]) -> Sequence[Layer]:
 
 
 def own_pairs(layers: Sequence[Layer], to_the_end: bool) -> list[bool]:
-    """Where the covariance of a signal with itself must, for what is observed later or for the output."""
+    """The same for the covariance of a signal with itself, for what is observed later or for the output."""
     last = len(layers) - (
         not to_the_end
     )  # what the last one makes of its input matters for an output alone
