@@ -231,8 +231,8 @@ save(figures.figure_line(line), "11-figure-8")
 # much. Red ones raised it, blue ones lowered it: mostly images of the same class, and of the rivals.
 
 # %%
-made = topic.makers(pictures, (unseen[0][:3], unseen[1][:3]))
-save(figures.figure_makers(made), "11-makers")
+made = topic.top_attributions(pictures, (unseen[0][:3], unseen[1][:3]))
+save(figures.figure_top_attributions(made), "11-makers")
 
 # %% [markdown]
 # ## Evidence: wrong labels

@@ -134,27 +134,14 @@ Markdown(
 # Each dot is coloured by the class predicted there.
 
 # %%
-shown = {at: first[at] for at in epochs}
-spectrum = topic.spectrum_at(topic.HIDDEN)
 points, steps = (
     (17, 8) if mnist and not full else (33, 24 if full else 12)
 )  # of lines and of triangles
-right = topic.classified_right(first[last], seen, split.test.labels)
-
-
-def images_of(classes):
-    """Test images that the network gets right after training."""
-    return topic.rows_of(split.test, classes, right=right)
-
-
-def path(classes):
-    return topic.PathFilm.of(shown, spectrum, split.test, images_of(classes), seen, points)
-
-
-save(figures.figure_paths({"line 0": path(topic.PAIRS[0])}), "17-figure-3")
+films = topic.NetworkFilms(first, topic.spectrum_at(topic.HIDDEN), split.test, seen)
+save(figures.figure_paths({"line 0": films.path(topic.PAIRS[0], epochs, points)}), "17-figure-3")
 
 # %%
-more = {f"line {k}": path(topic.PAIRS[k]) for k in (1, 2)}
+more = {f"line {k}": films.path(topic.PAIRS[k], epochs, points) for k in (1, 2)}
 save(figures.figure_paths(more), "17-figure-g8")
 
 # %% [markdown]
@@ -163,23 +150,19 @@ save(figures.figure_paths(more), "17-figure-g8")
 # The triangle of all mixtures of a 7, a 6 and a 1 (Figure 3), and over training; then two other triples. The last figure
 # goes beyond the triangle, to the affine hull.
 
+# %%
+three = films.rows((7, 6, 1))
+save(figures.figure_planes(films.plane(three, epochs, steps)), "17-figure-g9")
 
 # %%
-def plane(classes, models, *hull):
-    return topic.PlaneFilm.of(models, spectrum, split.test, images_of(classes), seen, *hull)
-
-
-save(figures.figure_planes(plane((7, 6, 1), shown, steps)), "17-figure-g9")
+others = films.rows((4, 9, 3))
+save(figures.figure_planes(films.plane(others, (0, last), steps)), "17-figure-g10")
 
 # %%
-ends = {at: first[at] for at in (0, last)}
-save(figures.figure_planes(plane((4, 9, 3), ends, steps)), "17-figure-g10")
+save(figures.figure_planes(films.plane(films.rows((5, 0, 8)), [last], steps)), "17-figure-g11")
 
 # %%
-save(figures.figure_planes(plane((5, 0, 8), {last: first[last]}, steps)), "17-figure-g11")
-
-# %%
-save(figures.figure_planes(plane((7, 6, 1), {last: first[last]}, steps // 2, 0.5)), "17-hull")
+save(figures.figure_planes(films.plane(three, [last], steps // 2, 0.5)), "17-hull")
 
 # %% [markdown]
 # ## Figure G.12: the spectrum over training
@@ -188,8 +171,7 @@ save(figures.figure_planes(plane((7, 6, 1), {last: first[last]}, steps // 2, 0.5
 # their digits at any size.
 
 # %%
-spectra = topic.SpectrumFilm.of(first, spectrum, split.test, images_of((4, 9, 3)), seen)
-save(figures.figure_spectra(spectra), "17-figure-g12")
+save(figures.figure_spectra(films.spectra(others)), "17-figure-g12")
 
 # %% [markdown]
 # ## Evidence: the rule, over many lines

@@ -81,12 +81,7 @@ open_panel(between_deep, DEEP, globals())
 # ## Evidence: the networks
 
 # %%
-split = topic.images_of(data if full else "", topic.CIFAR)
-cifar = split.train.shape == topic.CIFAR
-if full and not cifar:
-    print(
-        "No `data` was given: the bundled digits stand in for CIFAR-10, and a small network for ResNet-34."
-    )
+split, cifar = topic.cifar_or_digits(data, full)
 seen = split.test.inputs(dtype=torch.float64, device=device if cifar else "cpu")
 labels = split.test.labels
 last = 200 if cifar else topic.DEEP_EPOCHS[-1]
@@ -120,37 +115,20 @@ Markdown(
 
 # %%
 names = (7, 6, 1)  # classes: horse, frog and automobile in CIFAR-10
-shown = {kind: {at: run[at] for at in epochs} for kind, run in runs.items()}
-
-
-hits = {kind: topic.classified_right(run[last], seen, labels) for kind, run in runs.items()}
-
-
-def images_of(kind, classes):
-    """Test images that the trained network gets right."""
-    return topic.rows_of(split.test, classes, right=hits[kind])
-
-
-def path(kind, classes):
-    rows = images_of(kind, classes)
-    return topic.PathFilm.of(shown[kind], topic.feature_spectrum, split.test, rows, seen, 17)
-
-
-def plane(kind, rows, when, *hull):
-    models = {one: runs[kind][one] for one in when}
-    return topic.PlaneFilm.of(models, topic.feature_spectrum, split.test, rows, seen, *hull)
-
-
-lines_shown = {f"line {k}": path(topic.GELU, topic.PAIRS[k]) for k in range(2)}
+films = {
+    kind: topic.NetworkFilms(run, topic.feature_spectrum, split.test, seen)
+    for kind, run in runs.items()
+}
+gelu, relu = films[topic.GELU], films[topic.RELU]
+lines_shown = {f"line {k}": gelu.path(topic.PAIRS[k], epochs, 17) for k in range(2)}
 save(figures.figure_paths(lines_shown), "18-figure-4")
 
 # %%
 triangle, affine = (
     ((24,), (12, 0.5)) if full else ((9,), (5, 0.6))
 )  # steps a side, and how far beyond
-three = {kind: images_of(kind, names) for kind in runs}
-film = plane(topic.GELU, three[topic.GELU], epochs[::2], *triangle)
-save(figures.figure_planes(film), "18-figure-g15")
+three = {kind: one.rows(names) for kind, one in films.items()}
+save(figures.figure_planes(gelu.plane(three[topic.GELU], epochs[::2], *triangle)), "18-figure-g15")
 
 # %% [markdown]
 # ## Figure G.18: the affine hull, and entropy
@@ -158,8 +136,7 @@ save(figures.figure_planes(film), "18-figure-g15")
 # Beyond the triangle, where images are no mixtures any more.
 
 # %%
-film = plane(topic.GELU, three[topic.GELU], [last], *affine)
-save(figures.figure_planes(film), "18-figure-g18")
+save(figures.figure_planes(gelu.plane(three[topic.GELU], [last], *affine)), "18-figure-g18")
 
 # %% [markdown]
 # ## Figure G.19: three images of one class
@@ -168,13 +145,13 @@ save(figures.figure_planes(film), "18-figure-g18")
 # others trained on CIFAR-10 the verdict below has lines within a class, where volume does rise.)
 
 # %%
-alike = images_of(topic.GELU, (names[0],) * 3)
-save(figures.figure_planes(plane(topic.GELU, alike, [last], *triangle)), "18-figure-g19")
+alike = gelu.rows((names[0],) * 3)
+save(figures.figure_planes(gelu.plane(alike, [last], *triangle)), "18-figure-g19")
 
 # %%
-wrong = int((~hits[topic.GELU]).nonzero()[0])
-same = [*images_of(topic.GELU, (int(labels[wrong]),) * 2), wrong]
-save(figures.figure_planes(plane(topic.GELU, same, [last], *triangle)), "18-figure-g19-wrong")
+wrong = int((~gelu.right).nonzero()[0])
+same = [*gelu.rows((int(labels[wrong]),) * 2), wrong]
+save(figures.figure_planes(gelu.plane(same, [last], *triangle)), "18-figure-g19-wrong")
 
 # %% [markdown]
 # ## Figures 5, G.20 and G.22 to G.25: ReLU
@@ -183,15 +160,13 @@ save(figures.figure_planes(plane(topic.GELU, same, [last], *triangle)), "18-figu
 # the affine hull.
 
 # %%
-save(figures.figure_paths({"ReLU": path(topic.RELU, (7, 6))}), "18-figure-5")
+save(figures.figure_paths({"ReLU": relu.path((7, 6), epochs, 17)}), "18-figure-5")
 
 # %%
-film = plane(topic.RELU, three[topic.RELU], [last], *triangle)
-save(figures.figure_planes(film), "18-figure-g22")
+save(figures.figure_planes(relu.plane(three[topic.RELU], [last], *triangle)), "18-figure-g22")
 
 # %%
-film = plane(topic.RELU, three[topic.RELU], [last], *affine)
-save(figures.figure_planes(film), "18-figure-g25")
+save(figures.figure_planes(relu.plane(three[topic.RELU], [last], *affine)), "18-figure-g25")
 
 # %% [markdown]
 # ## Figures G.14 and G.21: spectra over training
@@ -199,14 +174,10 @@ save(figures.figure_planes(film), "18-figure-g25")
 # GELU, then ReLU, at the corners of the triangle.
 
 # %%
-films = {
-    kind: topic.SpectrumFilm.of(run, topic.feature_spectrum, split.test, three[kind], seen)
-    for kind, run in runs.items()
-}
-save(figures.figure_spectra(films[topic.GELU]), "18-figure-g14")
+save(figures.figure_spectra(gelu.spectra(three[topic.GELU])), "18-figure-g14")
 
 # %%
-save(figures.figure_spectra(films[topic.RELU]), "18-figure-g21")
+save(figures.figure_spectra(relu.spectra(three[topic.RELU])), "18-figure-g21")
 
 # %% [markdown]
 # ## Evidence: the rule, over many lines

@@ -83,12 +83,7 @@ open_panel(between_features, LEARNED, globals())
 # ## Evidence: the representations
 
 # %%
-split = topic.images_of(data if full else "", topic.CIFAR)
-cifar = split.train.shape == topic.CIFAR
-if full and not cifar:
-    print(
-        "No `data` was given: the bundled digits stand in for CIFAR-10, and a small network for ResNet-34."
-    )
+split, cifar = topic.cifar_or_digits(data, full)
 seen = split.test.inputs(dtype=torch.float64, device=device if cifar else "cpu")
 labels = split.test.labels
 last = 1000 if cifar else topic.DEEP_EPOCHS[-1]
@@ -116,22 +111,18 @@ Markdown(
 #
 # In the flat metric; then SimCLR beside it.
 
+
 # %%
-flat = topic.metric_spectrum(topic.FLAT)
-shown = {kind: {at: run[at].classifier for at in epochs} for kind, run in runs.items()}
+def films(kind, spectrum):
+    """Of the features with their probe, at all epochs."""
+    models = {at: one.classifier for at, one in runs[kind].items()}
+    return topic.NetworkFilms(models, spectrum, split.test, seen)
 
 
-def images_of(kind, classes):
-    """Test images that the probe gets right after training."""
-    right = topic.classified_right(shown[kind][last], seen, labels)
-    return topic.rows_of(split.test, classes, right=right)
-
-
-def path(kind, classes):
-    return topic.PathFilm.of(shown[kind], flat, split.test, images_of(kind, classes), seen, 25)
-
-
-save(figures.figure_paths({kind: path(kind, (7, 6)) for kind in runs}), "19-figure-6")
+flat = {kind: films(kind, topic.metric_spectrum(topic.FLAT)) for kind in runs}
+barlow = flat[topic.BARLOW]
+lines_shown = {kind: one.path((7, 6), epochs, 25) for kind, one in flat.items()}
+save(figures.figure_paths(lines_shown), "19-figure-6")
 
 # %% [markdown]
 # ## Figures G.27 to G.29 and G.31: planes, Barlow Twins
@@ -142,27 +133,18 @@ save(figures.figure_paths({kind: path(kind, (7, 6)) for kind in runs}), "19-figu
 triangle, affine = (
     ((24,), (12, 0.5)) if full else ((9,), (5, 0.6))
 )  # steps a side, and how far beyond
-
-
-def plane(kind, spectrum, when, *hull):
-    models = {one: shown[kind][one] for one in when}
-    rows = images_of(kind, (7, 6, 1))
-    return topic.PlaneFilm.of(models, spectrum, split.test, rows, seen, *hull)
-
-
-save(figures.figure_planes(plane(topic.BARLOW, flat, epochs[::2], *triangle)), "19-figure-g29")
+three = barlow.rows((7, 6, 1))
+save(figures.figure_planes(barlow.plane(three, epochs[::2], *triangle)), "19-figure-g29")
 
 # %%
-save(figures.figure_planes(plane(topic.BARLOW, flat, [last], *affine)), "19-figure-g31")
+save(figures.figure_planes(barlow.plane(three, [last], *affine)), "19-figure-g31")
 
 # %% [markdown]
 # ## Figure G.30: the spectrum, Barlow Twins
 
 # %%
-models = {at: one.classifier for at, one in runs[topic.BARLOW].items()}
-rows = images_of(topic.BARLOW, (7, 6, 1))
-film = topic.SpectrumFilm.of(models, topic.feature_spectrum, split.test, rows, seen)
-save(figures.figure_spectra(film), "19-figure-g30")
+spectra = films(topic.BARLOW, topic.feature_spectrum).spectra(three)
+save(figures.figure_spectra(spectra), "19-figure-g30")
 
 # %% [markdown]
 # ## Figures G.32 to G.34: planes, SimCLR
@@ -172,7 +154,8 @@ save(figures.figure_spectra(film), "19-figure-g30")
 
 # %%
 def simclr(name):
-    return plane(topic.SIMCLR, topic.metric_spectrum(name), [last], *triangle)
+    one = films(topic.SIMCLR, topic.metric_spectrum(name))
+    return one.plane(one.rows((7, 6, 1)), [last], *triangle)
 
 
 save(figures.figure_planes(simclr(topic.FLAT)), "19-figure-g32")

@@ -21,14 +21,14 @@ UNTRIED = {  # public names by why no test of devices calls them
     "returned by calls that are tried, or raised by them": """
         Approach Approaches Coefficient Coefficients Collapse Comparison Conformal Curve Divergence
         Errors EulerFlow EvaluatedMap Event FewEffectiveDraws Fields FollowedPath Geodesic GeometryMap
-        Gradients HiddenLayer Interpolation Jet KernelMachine KinkEvent Kind LogVolume LogVolumeEstimate
+        Gradients HiddenLayer Interpolation Jet KernelMachine KinkEvent EventKind LogVolume LogVolumeEstimate
         Mean MetricSpectrum NotConverged ParallelNetworks PointwiseGaussian RandomFeatureNetwork
         RankEvent Ray Record Ricci Run SingularGram SlidingFlow SphericalProblem SupportVectorMachine
         Suspects Top Trajectory Variation Volume Weighted
     """,
     "types, and the parts that tried calls are made of or take unless told otherwise": """
-        InputError NTK RandomInitial Batch Copy Differentiation Independent Kernel Meter ModelLike Moves
-        Recorder Stratified Task Recipe Zones cross_entropies differentiation gaussian_fisher
+        InputError NTK RandomInitial Batch Copy Differentiation Independent Kernel Meter ModelLike
+        Recorder Stratified Task Recipe TrainedLayers Zones cross_entropies differentiation gaussian_fisher
         half_mean_squared_error Disc Evidence Laplace Expansion Mehler expand pairs
         resnet18 resnet20 resnet32 resnet34 resnet44 resnet50 resnet56 resnet101
     """,
@@ -48,7 +48,7 @@ ON_HOST = {  # functions whose tensors are numbers of the host, by why they are
         "experiments/bayes/dataset.py": (
             "Problem._by_rule Problem.gamma Problem.metric Problem.one_example Problem.sampled"
         ),
-        "experiments/class_changes.py": "Evidence.weights _right",
+        "experiments/class_changes.py": "Evidence.weights _rows_classified_right",
         "experiments/decision_boundaries/tasks.py": "Task.of shuffled sinusoid.sample xor",
         "experiments/deep_width/bias.py": (
             "module Bias._errors Bias._n Bias._weighed Bias.misfit Bias.slope"

@@ -37,7 +37,7 @@ STORES: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "descent": (
         lambda path: Descent(X, Y, NEURONS, 0.1, 5).run(progress=False, store=path / "run.pt"),
-        "numeric.relu_dynamics.descent.DescentTask.loss",
+        "numeric.relu_dynamics.descent.DescentProblem.loss",
     ),
     "training": (
         lambda path: trained(3, store=path / "run.pt"),

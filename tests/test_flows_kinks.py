@@ -8,9 +8,9 @@ from torch import Tensor, nn
 
 from analytic import InputError
 from numeric import flows
-from numeric.flows import sliding
 from numeric.flows.costs import Objective
 from numeric.flows.output_map import output_map
+from numeric.flows.sliding_field import SlidingField
 from test_flows import F64, QUIET, network, normal
 
 
@@ -138,7 +138,7 @@ def test_kinks_and_outputs_that_are_not_independent_are_refused() -> None:
         flows.slide(net, torch.cat([x[:2], x[:1]]), torch.cat([y[:2], y[:1]]), **QUIET)
     x, y = torch.ones(1, 1, **F64), torch.ones(1, 2, **F64)
     with output_map(OneKink(), x, 2**30) as map:
-        run = sliding._Slide(map, Objective(flows.half_mean_squared_error, y), 0.5, 1e-6)
-        run.kinks = [(0, 0), (0, 0)]
+        field = SlidingField(map, Objective(flows.half_mean_squared_error, y))
+        field.kinks = [(0, 0), (0, 0)]
         with pytest.raises(InputError, match="on 2 kinks at once, which with 2 outputs are more"):
-            run.velocity(0.0, run.state)
+            field.velocity(0.0, field.initial)

@@ -61,6 +61,15 @@ def test_a_path_that_leaves_the_reachable_set_is_refused(goal: float) -> None:
         follow()
 
 
+def test_nodes_end_where_the_path_does() -> None:
+    """11 eleventh parts of 0.03 add up to less than 0.03 in floats: no node must be sought behind them."""
+    net, x, _ = small()
+    run = flows.follow(
+        net, x, circle(net(x).detach()), until=0.03, nodes=11, tolerance=1e-4, **QUIET
+    )
+    assert run.times[-1] == run.nodes[-1] == 0.03
+
+
 def test_velocities_outside_the_range_are_refused() -> None:
     """One parameter for two outputs: only the diagonal can be followed."""
     net = nn.Linear(1, 1, bias=False, **F64)

@@ -36,7 +36,7 @@ from numeric.infinite import (
 )
 from numeric.infinite.composition.covariance import Covariance
 from numeric.infinite.composition.finite import Draw, Function
-from numeric.infinite.composition.gram import Part, Recursion
+from numeric.infinite.composition.gram import Recursion, SignalChunk
 from numeric.infinite.composition.layer import Needs
 from numeric.infinite.composition.network import NNGPKernel, TangentKernel
 from numeric.infinite.composition.signal import Scales, Signal
@@ -294,7 +294,7 @@ def test_one_half_of_a_gram_matrix_is_computed(monkeypatch: pytest.MonkeyPatch) 
     counted = []
     tile = Recursion.tile
 
-    def counting(self: Recursion, rows: Part, columns: Part) -> Tensor:
+    def counting(self: Recursion, rows: SignalChunk, columns: SignalChunk) -> Tensor:
         counted.append(len(rows.x) * len(columns.x))
         return tile(self, rows, columns)
 

@@ -155,7 +155,7 @@ BAD = (
         rate=[TEXT, None, NAN, 0.0, True],
         steps=[TEXT, None, 0, 1.5, True],
         frames=[TEXT, None, 0],
-        moves=["abc", None, 3],
+        trained=["abc", None, 3],
         optimizer=[TEXT, None, 3],
     )
     + each(descent().run, store=[3, FOLDER])

@@ -7,6 +7,7 @@ from moves import check_moves
 from notebooks.panels import Panel, open_panel
 from notebooks.topics import path_kernel as topic
 from notebooks.topics import path_kernel_figures as figures
+from notebooks.topics.path_kernel import outputs
 
 
 def normal(*shape: int, seed: int = 0) -> np.ndarray:
@@ -54,7 +55,7 @@ def test_scores_are_judged_by_ranks() -> None:
     assert one.leave_one_out("right") == pytest.approx(np.ones(4))
     assert one.datamodel("right") == pytest.approx(np.ones(4))
     assert abs(one.datamodel("wrong").mean()) < 0.8
-    assert topic._area(np.array([2.0, 3.0]), np.array([1.0, 2.0])) == 7 / 8
+    assert outputs._area(np.array([2.0, 3.0]), np.array([1.0, 2.0])) == 7 / 8
 
 
 def test_bars_are_the_means_and_all_removals_are_in_sight() -> None:
@@ -74,7 +75,7 @@ def test_images_stand_in_the_order_of_what_they_added() -> None:
     added = np.array([[3.0, -2.0], [1.0, 0.5]])
     shape = {
         "images": normal(2, 8, 8),
-        "made_by": normal(2, 2, 8, 8),
+        "training_images": normal(2, 2, 8, 8),
         "labels": np.array([[1, 2], [3, 4]]),
     }
     kind = {
@@ -83,7 +84,7 @@ def test_images_stand_in_the_order_of_what_they_added() -> None:
         "values": normal(2),
         "start": normal(2),
     }
-    figure = figures.figure_makers(topic.Makers(added=added, **shape, **kind))
+    figure = figures.figure_top_attributions(topic.TopAttributions(added=added, **shape, **kind))
     titles = [axes.get_title() for axes in figure.axes]
     assert titles == ["1? it is 1", "a 1", "a 2", "3? it is 4", "a 3", "a 4"]
     assert [figure.axes[k].get_xlabel() for k in (1, 2, 4, 5)] == [

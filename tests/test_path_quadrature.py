@@ -15,8 +15,8 @@ from density import sweep
 from numeric.inputs import InputError
 from numeric.models import Model, evaluation_mode
 from numeric.path_kernel import GaussLegendre, LeftRiemann
+from numeric.path_kernel.bracketed_roots import bracketed_roots
 from numeric.path_kernel.kinks import SwitchRecorder
-from numeric.path_kernel.quadrature import bracketed_roots
 from numeric.path_kernel.segments import Segment
 from refusals import require_refusals
 

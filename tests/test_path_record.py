@@ -184,7 +184,7 @@ def test_files_hold_what_they_must_and_no_more(tmp_path: Path) -> None:
 
 def test_without_a_store_nothing_stays() -> None:
     run = recorded()
-    folder = run.files.place.path
+    folder = run.files.folder.path
     assert folder.is_dir()
     del run
     gc.collect()

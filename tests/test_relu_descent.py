@@ -9,8 +9,8 @@ import torch
 
 from analytic.expressions.arguments import InputError
 from numeric.estimate import power_law
-from numeric.relu_dynamics import Descent, Divergence, Flow, Moves, Neurons, Trajectory
-from numeric.relu_dynamics.descent import DescentTask
+from numeric.relu_dynamics import Descent, Divergence, Flow, Neurons, TrainedLayers, Trajectory
+from numeric.relu_dynamics.descent import DescentProblem
 from numeric.relu_dynamics.gradient import Samples
 from numeric.runs import store
 
@@ -55,17 +55,21 @@ def test_any_optimiser_does_what_it_does_on_a_graph(optimiser: object) -> None:
     assert (torch.stack([final.a, final.b, final.c]) - exact).abs().max() < tolerance
 
 
-@pytest.mark.parametrize("moves", Moves)
-def test_descent_tends_to_the_flow_as_its_rate_falls(moves: Moves) -> None:
-    delta = {Moves.ALL: None, Moves.READOUT: -math.inf, Moves.HIDDEN: math.inf}[moves]
+@pytest.mark.parametrize("trained", TrainedLayers)
+def test_descent_tends_to_the_flow_as_its_rate_falls(trained: TrainedLayers) -> None:
+    delta = {
+        TrainedLayers.ALL: None,
+        TrainedLayers.READOUT: -math.inf,
+        TrainedLayers.HIDDEN: math.inf,
+    }[trained]
     run = Flow(X, Y, NEURONS, delta, 0.4, 1e-6).run(progress=False)
     rates = [0.01, 0.005, 0.0025]
-    runs = [Descent(X, Y, NEURONS, r, round(0.4 / r), moves).run(progress=False) for r in rates]
+    runs = [Descent(X, Y, NEURONS, r, round(0.4 / r), trained).run(progress=False) for r in rates]
     smooth = min([event.time for event in run.events], default=0.4) // 0.01 * 0.01  # of all rates
     off = [distance(descent.at(smooth), run.at(smooth)) for descent in runs]
     assert abs(power_law(rates, off).value - 1) < 0.01
     assert all(distance(descent.final, run.final) < 0.2 * r for descent, r in zip(runs, rates))
-    fixed_names = {"a", "b", "c"} - set(moves.value)
+    fixed_names = {"a", "b", "c"} - set(trained.value)
     assert all(torch.equal(getattr(runs[0].final, n), getattr(NEURONS, n)) for n in fixed_names)
 
 
@@ -91,9 +95,9 @@ def test_a_stopped_descent_goes_on_to_the_same_bits(
         Descent(X, Y, NEURONS, 0.02, 60, optimizer=optimiser, frames=12),
         tmp_path / "run.pt",
     )
-    whole, step, left = run.run(progress=False), DescentTask.loss, [33]
+    whole, step, left = run.run(progress=False), DescentProblem.loss, [33]
 
-    def counting(self: DescentTask, parts: dict[str, torch.Tensor]) -> torch.Tensor:
+    def counting(self: DescentProblem, parts: dict[str, torch.Tensor]) -> torch.Tensor:
         left[0] -= 1
         if left[0] == 0:
             raise KeyboardInterrupt
@@ -101,7 +105,7 @@ def test_a_stopped_descent_goes_on_to_the_same_bits(
 
     with monkeypatch.context() as patch:
         patch.setattr(store, "PAUSE", -1.0)
-        patch.setattr(DescentTask, "loss", counting)
+        patch.setattr(DescentProblem, "loss", counting)
         with pytest.raises(KeyboardInterrupt):
             run.run(progress=False, store=path)
     assert same(run.run(progress=False, store=path), whole)
@@ -111,32 +115,32 @@ def test_a_stopped_descent_goes_on_to_the_same_bits(
         Descent(X, Y, NEURONS, 0.03, 60, optimizer=optimiser).run(progress=False, store=path)
 
 
-@pytest.mark.parametrize("moves", Moves)
-def test_curvature_is_that_of_the_squared_jacobian(moves: Moves) -> None:
+@pytest.mark.parametrize("trained", TrainedLayers)
+def test_curvature_is_that_of_the_squared_jacobian(trained: TrainedLayers) -> None:
     samples, order = Samples.of(X)
     parts = tuple(torch.stack([NEURONS.a, NEURONS.b, NEURONS.c]))
 
     def outputs(*some: torch.Tensor) -> torch.Tensor:
         a, b, c = {
             **dict(zip("abc", parts, strict=True)),
-            **dict(zip(moves.value, some, strict=True)),
+            **dict(zip(trained.value, some, strict=True)),
         }.values()
         return torch.relu(samples.x[:, None] * a - b) @ c / NEURONS.alpha
 
-    moved = tuple(parts["abc".index(name)] for name in moves.value)
+    moved = tuple(parts["abc".index(name)] for name in trained.value)
     jacobian = torch.cat(torch.autograd.functional.jacobian(outputs, moved), 1)
-    curvature = DescentTask(samples, Y[order], NEURONS.alpha, moves).curvature(parts)
+    curvature = DescentProblem(samples, Y[order], NEURONS.alpha, trained).curvature(parts)
     assert curvature == pytest.approx(torch.linalg.matrix_norm(jacobian, 2).item() ** 2, rel=1e-12)
 
 
 def test_the_advised_rate_is_where_the_readout_begins_to_diverge() -> None:
     """The loss of c alone is quadratic, and its curvature that of the advice."""
     with pytest.raises(Divergence, match=r"rate = 20\.0 diverges.*Take a rate below") as computed:
-        Descent(X, Y, NEURONS, 20.0, 1000, Moves.READOUT).run(progress=False)
+        Descent(X, Y, NEURONS, 20.0, 1000, TrainedLayers.READOUT).run(progress=False)
     stable = float(str(computed.value).split("below ")[1].split(",")[0])
-    Descent(X, Y, NEURONS, 0.99 * stable, 1000, Moves.READOUT).run(progress=False)
+    Descent(X, Y, NEURONS, 0.99 * stable, 1000, TrainedLayers.READOUT).run(progress=False)
     with pytest.raises(Divergence):
-        Descent(X, Y, NEURONS, 1.02 * stable, 1000, Moves.READOUT).run(progress=False)
+        Descent(X, Y, NEURONS, 1.02 * stable, 1000, TrainedLayers.READOUT).run(progress=False)
 
 
 def test_overshooting_until_all_are_dead_is_told_too() -> None:
@@ -152,7 +156,7 @@ def test_overshooting_until_all_are_dead_is_told_too() -> None:
         (lambda: Descent(X, Y, NEURONS, 0.0, 10), "rate = 0.0"),
         (lambda: Descent(X, Y, NEURONS, math.inf, 10), "rate = inf"),
         (lambda: Descent(X, Y, NEURONS, 0.1, 0), "steps = 0"),
-        (lambda: Descent(X, Y, NEURONS, 0.1, 10, moves="c"), "Moves.READOUT"),
+        (lambda: Descent(X, Y, NEURONS, 0.1, 10, trained="c"), "TrainedLayers.READOUT"),
         (lambda: Descent([0.1, 0.1], [1.0, 2.0], NEURONS, 0.1, 10), "more than once"),
     ],
 )

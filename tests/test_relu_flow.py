@@ -9,7 +9,7 @@ import torch
 from scipy.integrate import solve_ivp
 
 from numeric.estimate import power_law
-from numeric.relu_dynamics import Event, Flow, Kind, Neurons
+from numeric.relu_dynamics import Event, EventKind, Flow, Neurons
 from numeric.relu_dynamics.boosts import NeuronState, advance, outputs, start
 from numeric.relu_dynamics.gradient import Samples, gradient
 from numeric.relu_dynamics.kernel import kernel
@@ -102,7 +102,7 @@ def test_delta_is_kept_over_ten_thousand_steps_of_any_size() -> None:
 def test_steps_are_of_order_two(delta: float, seed: int, met: int) -> None:
     neurons = draw(12, seed, float(delta))
     run = Flow(X, Y, neurons, time=0.4, tolerance=1e-6).run(progress=False)
-    assert [event.kind for event in run.events] == met * [Kind.CROSSING]
+    assert [event.kind for event in run.events] == met * [EventKind.CROSSING]
     exact, counts = runge_kutta(neurons, 0.4), [8, 16, 32, 64, 128]
     assert distance(run.final, exact) < 2e-6
     slope = power_law(counts, [distance(fixed(neurons, 0.4, n), exact) for n in counts])
@@ -140,7 +140,7 @@ def test_boosts_tend_to_the_exact_flow_of_a_and_b_with_rays_crossed_and_slid_alo
     """Two methods that share no step: at delta = 1e10 the limit is closer than what steps neglect."""
     neurons, tolerances, times = draw(40, 6, 1e10), [1e-3, 1e-4, 1e-5], (5e-10, 1e-9, 2e-9)
     exact = Flow(X, Y, neurons, math.inf, 2e-9).run(progress=False)
-    assert {event.kind for event in exact.events} == set(Kind)
+    assert {event.kind for event in exact.events} == set(EventKind)
     runs = [Flow(X, Y, neurons, None, 2e-9, t).run(progress=False) for t in tolerances]
     for run, tolerance in zip(runs, tolerances, strict=True):
         pairs = [(run.at(t), exact.at(t)) for t in times]
@@ -197,7 +197,7 @@ def test_energy_identity() -> None:
 def test_events_of_one_moment_come_by_neuron_and_those_of_one_neuron_as_they_came() -> None:
     """Two processors round the times of neurons that move alike differently, and list them alike."""
 
-    def event(time: float, neuron: int, kind: Kind = Kind.CROSSING) -> Event:
+    def event(time: float, neuron: int, kind: EventKind = EventKind.CROSSING) -> Event:
         return Event(time, neuron, 0, kind)
 
     bits = 3e-16
@@ -205,10 +205,10 @@ def test_events_of_one_moment_come_by_neuron_and_those_of_one_neuron_as_they_cam
     for a, b in ((0.0, bits), (bits, 0.0)):
         moment = [
             event(0.5 + a, 7),
-            event(0.5 + b, 2, Kind.SLIDING),
-            event(0.5 + b, 2, Kind.LEAVING),
+            event(0.5 + b, 2, EventKind.SLIDING),
+            event(0.5 + b, 2, EventKind.LEAVING),
         ]
         seen = in_order([late, *moment, early])
         assert [e.neuron for e in seen] == [9, 0, 2, 2, 7]
-        assert [e.kind for e in seen[2:4]] == [Kind.SLIDING, Kind.LEAVING]
+        assert [e.kind for e in seen[2:4]] == [EventKind.SLIDING, EventKind.LEAVING]
     assert in_order([]) == ()

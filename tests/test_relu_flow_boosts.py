@@ -8,10 +8,11 @@ from torch import Tensor
 from analytic.relu_dynamics.boost import lorentz_boost as formula
 from analytic.relu_dynamics.neuron import Neuron
 from numeric.estimate import power_law
-from numeric.relu_dynamics import Kind, Neurons
-from numeric.relu_dynamics.boosts import KINDS, NeuronState, advance, boosted, start
+from numeric.relu_dynamics import EventKind, Neurons
+from numeric.relu_dynamics.boosts import NeuronState, advance, boosted, start
 from numeric.relu_dynamics.gradient import Samples
 from numeric.relu_dynamics.rays import Rays
+from numeric.relu_dynamics.trajectory import EVENT_KINDS
 
 
 def posed(s: int, seed: int, delta: float | None) -> tuple[Rays, Tensor, Neurons, NeuronState]:
@@ -55,14 +56,14 @@ def test_one_long_way_is_many_short_ones(s: int) -> None:
         for one, two in ((long.a, short.a), (long.d, short.d), (long.c, short.c)):
             assert ((one - two).abs() / size).max() < 1e-10
         assert torch.equal(long.mode, short.mode)
-        kinds |= {KINDS[k] for hit in hits for k in hit.kind.tolist()}
+        kinds |= {EVENT_KINDS[k] for hit in hits for k in hit.kind.tolist()}
         stopped += int(((long.a == 0) & (long.d == 0)).sum())
         passed += int((long.c * first.c < 0).sum())
     assert passed  # c changes its sign where delta < 0
-    assert Kind.DYING in kinds
+    assert EventKind.DYING in kinds
     if s == 5:
         assert kinds == set(
-            Kind
+            EventKind
         )  # leaving where c changes its sign, for residuals do not change here
         assert stopped  # some slide into w = 0
 

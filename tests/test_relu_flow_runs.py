@@ -10,7 +10,7 @@ from scipy.integrate import solve_ivp
 from scipy.linalg import expm
 
 from analytic.expressions.arguments import InputError
-from numeric.relu_dynamics import Flow, Kind, Neurons, Trajectory
+from numeric.relu_dynamics import EventKind, Flow, Neurons, Trajectory
 from numeric.runs import store
 from numeric.runs.store import Checkpoint
 
@@ -61,7 +61,7 @@ def test_readout_ends_at_the_nearest_interpolant_or_where_features_reach() -> No
 def test_events_are_where_knots_meet_samples() -> None:
     run = Flow(X, Y, NEURONS.rescaled(2.0), None, 10.0, 1e-3).run(progress=False)
     kinds = {event.kind for event in run.events}
-    assert {Kind.CROSSING, Kind.SLIDING, Kind.DYING} <= kinds
+    assert {EventKind.CROSSING, EventKind.SLIDING, EventKind.DYING} <= kinds
     assert [e.time for e in run.events] == sorted(e.time for e in run.events)
     for event in run.events:
         at = run.at(event.time)
@@ -69,7 +69,7 @@ def test_events_are_where_knots_meet_samples() -> None:
         assert abs(slope * X[event.sample] - level) < 1e-12
     held: dict[int, int] = {}
     for event in run.events:
-        if event.kind is Kind.SLIDING:
+        if event.kind is EventKind.SLIDING:
             held[event.neuron] = event.sample
         else:
             held.pop(event.neuron, None)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from numeric.relu_dynamics import sliding
 from numeric.relu_dynamics.neurons import Neurons
-from numeric.relu_dynamics.trajectory import Kind
+from numeric.relu_dynamics.trajectory import EventKind
 
 
 def numbers(*values: float) -> Tensor:
@@ -31,7 +31,7 @@ def net(seed: int, m: int = 12, s: int = 5, width: float = 1.0) -> tuple[Tensor,
     return tuple(map(torch.from_numpy, (a, b, c, x, y)))
 
 
-def kinds(solution: sliding.Solution) -> list[Kind]:
+def kinds(solution: sliding.Solution) -> list[EventKind]:
     return [e.kind for e in solution.events]
 
 
@@ -66,7 +66,7 @@ def test_a_neuron_that_slides_into_the_origin_stays_there() -> None:
     size = 0.5
     solution = flow([size], [-2 * size], [1.0], (-2.0, 2.0), (-9.0, -1.0), 3.0)
     (event,) = solution.events
-    assert (event.neuron, event.sample, event.kind) == (0, 0, Kind.DYING)
+    assert (event.neuron, event.sample, event.kind) == (0, 0, EventKind.DYING)
     assert event.time == pytest.approx(5 / 16 * math.log(4 * size + 1), rel=1e-14)
     assert [part.item() for part in solution.at(3.0)] == [0.0, 0.0]
     assert solution.residuals(3.0).tolist() == pytest.approx([9.0, 1.0], rel=1e-14)
@@ -104,7 +104,7 @@ def test_between_two_ways_out_a_neuron_takes_the_silent_one() -> None:
 def test_a_field_along_a_ray_holds_nobody_there(x: float) -> None:
     """With 1 + x x' = 0 the silent side never leads back, whatever the rounding: no share keeps a knot."""
     solution = flow([-1.0], [-1.05 * x], [1.0], (-1 / x, x), (30.0, -1.0), 50.0)
-    assert kinds(solution) == [Kind.CROSSING]
+    assert kinds(solution) == [EventKind.CROSSING]
     a, b = solution.at(50.0)
     assert -a.item() > 1.1
     assert (b / a).item() == pytest.approx(x, rel=1e-14)
@@ -114,7 +114,7 @@ def test_copies_act_as_one_neuron_and_leave_a_sample_together() -> None:
     a, b, c, x, y = net(5)
     one = flow(a, b, c, x, y, 20.0)
     many = flow(*(part.repeat(3) / math.sqrt(3) for part in (a, b, c)), x, y, 20.0)
-    assert Kind.LEAVING in kinds(one)
+    assert EventKind.LEAVING in kinds(one)
     for t in (1.0, 7.0, 20.0):
         for part, copies in zip(one.at(t), many.at(t), strict=True):
             torch.testing.assert_close(copies.view(3, -1) * math.sqrt(3), part.expand(3, -1))

@@ -14,7 +14,7 @@ from scipy.optimize import brentq
 
 from numeric.estimate import power_law
 from numeric.relu_dynamics import sliding
-from numeric.relu_dynamics.trajectory import Kind
+from numeric.relu_dynamics.trajectory import EventKind
 
 Array = NDArray[np.float64]
 ARMED = 1e-9  # above it a margin has really left 0
@@ -33,7 +33,7 @@ class Located:
     x: Array
     y: Array
     held: dict[int, int] = field(default_factory=dict)
-    events: list[tuple[float, int, int, Kind]] = field(default_factory=list)
+    events: list[tuple[float, int, int, EventKind]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.tilde = np.stack([self.x, np.ones_like(self.x)], 1)
@@ -109,7 +109,7 @@ class Located:
         if k >= len(self.x):
             self._leave(time, i, k - len(self.x))
         elif i in self.held:
-            self.events.append((time, i, self.held.pop(i), Kind.DYING))
+            self.events.append((time, i, self.held.pop(i), EventKind.DYING))
             self.w[i], self.on[i] = 0, 0
         else:
             self._meet(time, i, k)
@@ -123,7 +123,7 @@ class Located:
             if abs(on[k, j] - side) < 1e-6:
                 del self.held[k]
                 self.on[k, j] = side
-                self.events.append((time, k, j, Kind.LEAVING))
+                self.events.append((time, k, j, EventKind.LEAVING))
 
     def _meet(self, time: float, i: int, j: int) -> None:
         speeds = []
@@ -132,10 +132,10 @@ class Located:
             speeds.append(self.velocity(0, self.w.ravel()).reshape(-1, 2)[i] @ self.tilde[j])
             self.on[i, j] = was
         if speeds[0] > 1e-13 and speeds[1] < 0:
-            self.held[i], self.on[i, j], kind = j, 0, Kind.SLIDING
+            self.held[i], self.on[i, j], kind = j, 0, EventKind.SLIDING
         else:
             self.on[i, j] = 1 - self.on[i, j]
-            kind = Kind.CROSSING if self.on[i].any() else Kind.DYING
+            kind = EventKind.CROSSING if self.on[i].any() else EventKind.DYING
         self.events.append((time, i, j, kind))
 
 
@@ -177,7 +177,7 @@ def test_those_runs_show_every_kind_of_change() -> None:
         kinds.update(e.kind for e in solution.events)
         a, b = solution.at(END)
         origins += int(((a == 0) & (b == 0)).sum())
-    assert all(kinds[kind] >= 10 for kind in Kind), kinds
+    assert all(kinds[kind] >= 10 for kind in EventKind), kinds
     assert origins >= 3
 
 
@@ -194,7 +194,7 @@ def test_gradient_descent_of_small_steps_slides_as_filippov_says() -> None:
             for e in solution.events
             if sum(part[e.neuron].abs() for part in solution.at(e.time)) == 0
         ]
-        if sum(e.kind is Kind.SLIDING for e in solution.events) >= 2 and not origin:
+        if sum(e.kind is EventKind.SLIDING for e in solution.events) >= 2 and not origin:
             nets.append((net, np.stack(solution.at(end))))
     a, b, c, x, y = (np.stack(part) for part in zip(*(net for net, _ in nets), strict=True))
     ends = np.stack([state for _, state in nets])  # (nets, 2, m)
@@ -229,7 +229,7 @@ def test_plain_runge_kutta_stops_where_a_knot_is_held(seed: int) -> None:
     net, work = drawn(seed), []
     located = Located(*net)
     solution = exact(net, END)
-    first = min(e.time for e in solution.events if e.kind is Kind.SLIDING)
+    first = min(e.time for e in solution.events if e.kind is EventKind.SLIDING)
 
     def velocity(time: float, z: Array) -> Array:
         work.append(time)

@@ -12,7 +12,7 @@ from scipy.optimize import brentq
 from analytic.expressions.arguments import InputError
 from analytic.splines import INITIALISATIONS
 from numeric.splines import SplineInterpolant
-from numeric.splines.equations import place, solved
+from numeric.splines.equations import place, solve
 from numeric.splines.law import FilledLaw, filled
 from numeric.splines.norms import variation
 from numeric.splines.system import FIELDS, StepKernelSum, field_terms
@@ -136,7 +136,7 @@ def test_fields_are_sums_of_step_kernels(clamped) -> None:
     # The sources are unknowns that are known: those of the other field.
     source_places = place(FIELDS[1], np.arange(5))
     terms = field_terms(share, clamped, FIELDS[0], (source_places, sources))
-    field = StepKernelSum.of(share, solved(terms, known=(source_places, np.ones(5))), FIELDS[0])
+    field = StepKernelSum.of(share, solve(terms, known=(source_places, np.ones(5))), FIELDS[0])
     at = np.linspace(0, 1, 41)
     sections = kernel(at[:, None], share)
     assert field(at) == pytest.approx(sections @ sources, abs=1e-14)

@@ -10,14 +10,16 @@ import torch
 from analytic.activations import relu
 from analytic.expressions.arguments import InputError
 from numeric.infinite import FullyConnected
-from numeric.kernels.threads import each, once, sharing
+from numeric.kernels.threads import computed_once, run_in_threads, worker_threads
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
 @pytest.mark.parametrize("count", [1, 2, 50])
 def test_every_part_is_done_once_without_gradients(threads: int, count: int) -> None:
     done = []
-    each(lambda k, worker: done.append((k, worker, torch.is_grad_enabled())), count, threads)
+    run_in_threads(
+        lambda k, worker: done.append((k, worker, torch.is_grad_enabled())), count, threads
+    )
     assert sorted(k for k, _, _ in done) == list(range(count))
     assert all(worker in range(threads) and not grad for _, worker, grad in done)
 
@@ -29,7 +31,7 @@ def test_threads_take_part() -> None:
         meeting.wait()
         met.add((worker, threading.current_thread()))
 
-    each(meet, 2, 2)
+    run_in_threads(meet, 2, 2)
     assert {worker for worker, _ in met} == {0, 1}
     assert (0, threading.main_thread()) in met
 
@@ -47,7 +49,7 @@ def test_what_fails_in_any_thread_is_told_and_ends_the_work(here: bool) -> None:
         done.append(k)
 
     with pytest.raises(MemoryError):
-        each(fail, 10_000, 2)
+        run_in_threads(fail, 10_000, 2)
     assert len(done) < 5_000  # the other thread may do some more before it is told
 
 
@@ -55,11 +57,11 @@ def test_torch_keeps_to_one_thread_meanwhile() -> None:
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(2)
-        with suppress(KeyboardInterrupt), sharing(torch.device("cpu")) as threads:
+        with suppress(KeyboardInterrupt), worker_threads(torch.device("cpu")) as threads:
             assert (threads, torch.get_num_threads()) == (2, 1)
             raise KeyboardInterrupt
         assert torch.get_num_threads() == 2
-        with sharing(torch.device("meta")) as threads:
+        with worker_threads(torch.device("meta")) as threads:
             assert (threads, torch.get_num_threads()) == (1, 2)
     finally:
         torch.set_num_threads(before)
@@ -68,7 +70,7 @@ def test_torch_keeps_to_one_thread_meanwhile() -> None:
 def test_what_is_needed_once_is_made_once_and_again_after_a_failure() -> None:
     made = []
 
-    @once
+    @computed_once
     def slow() -> int:
         time.sleep(0.01)
         made.append(len(made))
@@ -79,7 +81,7 @@ def test_what_is_needed_once_is_made_once_and_again_after_a_failure() -> None:
     with pytest.raises(MemoryError):
         slow()
     counts = []
-    each(lambda k, worker: counts.append(slow()), 20, 4)
+    run_in_threads(lambda k, worker: counts.append(slow()), 20, 4)
     assert counts == [2] * 20
 
 

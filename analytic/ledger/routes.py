@@ -21,7 +21,8 @@ FOLDERS = {
     "output_flow": ("pseudoinverse", "fields", "lines", "classes"),
     "equivariant": ("training", "layers", "augmentation"),
     "beyond": (
-        "radial", "rough", "deep", "algebra", "critical", "total", "three", "arcs", "boosts", "regimes",
+        "radial", "rectified_powers", "deep", "algebra", "critical", "total_curvature", "three_units", "arcs",
+        "boosts", "regimes",
     ),
 }  # fmt: skip
 MODULES = tuple(f"{folder}.{name}" for folder, names in FOLDERS.items() for name in names)

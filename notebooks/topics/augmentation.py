@@ -84,28 +84,28 @@ class Task:
 
     x: Tensor  # (n, channels, ...)
     y: Tensor  # (n, outputs)
-    new: Tensor  # (m, channels, ...), of the same distribution
-    far: Tensor  # (k, channels, ...), of another
+    test: Tensor  # (m, channels, ...), of the same distribution
+    out_of_distribution: Tensor  # (k, channels, ...), of another
 
 
 def random_task(shape: Sequence[int], seed: int = 0, outputs: int = 1) -> Task:
     """Six signals of normal numbers with targets 1 and -1; others alike, and five times as large."""
-    x, new, far = (
+    x, test, out_of_distribution = (
         normal(n, *shape, of=name, seed=seed) for n, name in ((6, "x"), (3, "new"), (3, "far"))
     )
-    return Task(x, normal(6, outputs, of="y", seed=seed).sign(), new, FAR * far)
+    return Task(x, normal(6, outputs, of="y", seed=seed).sign(), test, FAR * out_of_distribution)
 
 
 def digits_task(count: int, others: int, size: int, seed: int = 0) -> Task:
     """Images (n, 1, size, size) of digits, size 8 or 4, with one-hot targets less 1/10; noise afar."""
-    held = load_digits()
-    order = torch.randperm(len(held.target), generator=generator_for("digits", seed))
-    images = torch.tensor(held.images / 16)[order, None]
+    bunch = load_digits()
+    order = torch.randperm(len(bunch.target), generator=generator_for("digits", seed))
+    images = torch.tensor(bunch.images / 16)[order, None]
     small = torch.nn.functional.avg_pool2d(images, 8 // size)
     small = (small - small.mean()) / small.std()
-    targets = torch.eye(10, dtype=torch.float64)[torch.tensor(held.target)[order]] - 0.1
-    far = normal(others, 1, size, size, of="noise", seed=seed)
-    return Task(small[:count], targets[:count], small[count : count + others], far)
+    targets = torch.eye(10, dtype=torch.float64)[torch.tensor(bunch.target)[order]] - 0.1
+    out_of_distribution = normal(others, 1, size, size, of="noise", seed=seed)
+    return Task(small[:count], targets[:count], small[count : count + others], out_of_distribution)
 
 
 def exact_means(pair: Pair, task: Task, x: Tensor, times: Sequence[float]) -> Mapping[str, Tensor]:
@@ -137,7 +137,7 @@ def orbits(group: str, time: float) -> Orbits:
     """A signal that was not trained on, in all its positions, after training for a time."""
     pair, task = _of_group(group)
     order = pair.group.order
-    moved = orbit(pair.group, task.new[:1])
+    moved = orbit(pair.group, task.test[:1])
     now = exact_means(pair, task, moved, [time])
     outputs = {name: mean[0, :, 0].numpy() for name, mean in now.items()}
     return Orbits(np.arange(order, dtype=float), outputs, TIMES, _apart(group), time, order)
@@ -157,7 +157,7 @@ def _apart(group: str) -> Mapping[str, Array]:
 
 def delay(pair: Pair, task: Task, times: Sequence[float]) -> float:
     """How far the summed loss is, relatively, from the equivariant network after |G| times as long."""
-    x, order = torch.cat([task.new, task.far]), pair.group.order
+    x, order = torch.cat([task.test, task.out_of_distribution]), pair.group.order
     summed = exact_means(pair, task, x, times)[SUMMED]
     later = gradient_flow(pair.grouped, task.x, task.y, x, [order * t for t in times]).mean
     return float((summed - later).abs().max() / later.abs().max())
@@ -165,7 +165,7 @@ def delay(pair: Pair, task: Task, times: Sequence[float]) -> float:
 
 def differences(pair: Pair, task: Task, times: Array) -> Mapping[str, Array]:
     """The largest difference to the equivariant mean, at new signals and at far ones, by time."""
-    means = exact_means(pair, task, torch.cat([task.new, task.far]), list(times))
+    means = exact_means(pair, task, torch.cat([task.test, task.out_of_distribution]), list(times))
     right = means[EQUIVARIANT]
     scale = right.abs().max()
     return {
@@ -209,9 +209,9 @@ def finite_ensembles(
     pair: Pair, task: Task, times: Sequence[float], width: int, members: int, seed: int = 0
 ) -> FiniteEnsembles:
     """Trained from one time to the next, in Runge-Kutta steps that are stable."""
-    x = torch.cat([task.new, task.far])
+    x = torch.cat([task.test, task.out_of_distribution])
     exact = gradient_flow(pair.grouped, task.x, task.y, x, list(times)).mean[..., 0]
-    moved = orbit(pair.group, task.new)
+    moved = orbit(pair.group, task.test)
     means, invariance = {}, {}
     for name, now in drawn(pair, task, width, members, seed).items():
         rows, before = [], 0.0
@@ -269,7 +269,7 @@ def logits(task: Task, t: float, width: int, counts: Sequence[int], seed: int = 
     ensembles = drawn(pair, task, width, counts[-1], seed)
     trained = {name: flow(one, pair, task, t, name) for name, one in ensembles.items()}
     trained[PLAIN] = flow(ensembles[AVERAGED], pair, task, t, PLAIN)
-    places = {"digits": orbit(p4, task.new), "noise": task.far}
+    places = {"digits": orbit(p4, task.test), "noise": task.out_of_distribution}
     outputs = {
         where: {name: one(x) for name, one in trained.items()} for where, x in places.items()
     }

@@ -143,12 +143,12 @@ class FiniteKernels:
 
 def finite_kernels(architecture: str, kernel: str, width: int, draws: int) -> FiniteKernels:
     """Networks of so many channels; their kernel is `ntk` or `nngp`."""
-    at = sorted({*(one for one in WIDTHS if one < width), width})
-    entries_at = {one: of_architecture(architecture, kernel, one, draws, 0) for one in at}
-    means = [entries_at[one].by_width[one] for one in at]
+    widths = sorted({*(one for one in WIDTHS if one < width), width})
+    entries_at = {one: of_architecture(architecture, kernel, one, draws, 0) for one in widths}
+    means = [entries_at[one].by_width[one] for one in widths]
     parts = (
         np.array([getattr(mean, name)[1] for mean in means])
         for name in ("mean", "spread", "stderr")
     )
     now = entries_at[width]
-    return FiniteKernels(now, width, np.array(at, float), Mean(*parts), float(now.exact[1]))
+    return FiniteKernels(now, width, np.array(widths, float), Mean(*parts), float(now.exact[1]))

@@ -102,9 +102,9 @@ class LayerCorrelations:
     exact: Array
 
 
-def closed_form(kernel: str, what: str, activation: str = "erf", **values: Any) -> Any:
+def closed_form(kernel: str, quantity: str, activation: str = "erf", **values: Any) -> Any:
     """A deep quantity in floats; its formula takes what it has arguments for."""
-    formula = catalogue[f"deep.{activation}.{kernel}.{what}"]
+    formula = catalogue[f"deep.{activation}.{kernel}.{quantity}"]
     return formula.numpy(**{symbol.name: values[symbol.name] for symbol in formula.args})
 
 
@@ -178,8 +178,8 @@ def deep_rays(
         name: KernelRay.of(RADII, log_volume(kernel, **values), ricci(kernel, **values))
         for kernel, name in KERNELS.items()
     }
-    at = phase_diagram(ACTIVATIONS[activation], [sigma], [zeta])
-    point = (float(part[0, 0]) for part in (at.V, at.chi_1, at.xi_c))
+    diagram = phase_diagram(ACTIVATIONS[activation], [sigma], [zeta])
+    point = (float(part[0, 0]) for part in (diagram.V, diagram.chi_1, diagram.xi_c))
     return DeepRays(RADII, rays, _diagram(activation), sigma, zeta, *point)
 
 

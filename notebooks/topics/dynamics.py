@@ -153,12 +153,14 @@ def _velocities(field: VelocityField, pulls: Mapping[Any, Any], sign: int) -> Ve
         ).reshape(-1, 2)
         for name, kind in kinds.items()
     }
-    rays = {name: ends / np.hypot(*ends.T)[:, None] for name, ends in rays.items()}
+    rays = {
+        name: directions / np.hypot(*directions.T)[:, None] for name, directions in rays.items()
+    }
     angles = np.linspace(0, 2 * math.pi, 72, endpoint=False) + 0.01
     u, v = (np.outer((0.4, 0.7, 1.0), part(angles)).ravel() for part in (np.cos, np.sin))
     x = np.array([float(value) for value in field.samples.x])
-    seen = [tuple(np.flatnonzero(a * x + b > 0)) for a, b in zip(u, v, strict=True)]
-    flow = -sign * np.array([[float(part) for part in pulls[pattern]] for pattern in seen]).T
+    active = [tuple(np.flatnonzero(a * x + b > 0)) for a, b in zip(u, v, strict=True)]
+    flow = -sign * np.array([[float(part) for part in pulls[pattern]] for pattern in active]).T
     size = np.hypot(*flow)
     flow *= np.sqrt(size / size.max()) / np.maximum(size, 1e-300)
     return Velocities(sign, u, v, *flow, rays)

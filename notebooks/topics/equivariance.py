@@ -202,11 +202,11 @@ class TurnedDigit:
 
 def turned_digit(size: int, noise: float, image: int) -> TurnedDigit:
     """After training on so many turned digits, at one that was not among them."""
-    held, grams = _panel_data()
+    digits, grams = _panel_data()
     rows = torch.arange(size)
     angles = np.arange(0.0, 361.0, 15.0)
-    one = held.upright[held.train + image]
-    label = int(held.labels[held.train + image])
+    one = digits.upright[digits.train + image]
+    label = int(digits.labels[digits.train + image])
     margins = {}
     for name in IMAGE_NETWORKS:
         machine = grams.machine(name, rows, noise, True)
@@ -227,19 +227,19 @@ def _panel_data() -> tuple[Images, Grams]:
     parts = pair.train.take(rows), _some(pair.test, 60, 0)
     pixels = torch.cat([part.inputs(dtype=torch.float64) for part in parts])
     labels = torch.cat([part.labels for part in parts]).numpy()
-    held = Images(pixels, labels, count, pair.train.classes)
-    return held, image_grams(held, held.turned(0))
+    images = Images(pixels, labels, count, pair.train.classes)
+    return images, image_grams(images, images.turned(0))
 
 
 @lru_cache(maxsize=64)
 def _cross(image: int, name: str) -> Tensor:
     """The kernel of one image, turned by each angle, with the training images: (angles, train)."""
-    held, _ = _panel_data()
+    digits, _ = _panel_data()
     turned = torch.stack(
-        [rotate(held.upright[held.train + image], angle) for angle in range(0, 361, 15)]
+        [rotate(digits.upright[digits.train + image], angle) for angle in range(0, 361, 15)]
     )
-    seen = held.turned(0)[: held.train]
-    return IMAGE_NETWORKS[name].ntk(turned, seen)
+    training = digits.turned(0)[: digits.train]
+    return IMAGE_NETWORKS[name].ntk(turned, training)
 
 
 def rotate(image: Tensor, degrees: float) -> Tensor:
@@ -269,8 +269,8 @@ class Energies:
     def of(cls, problem: SphericalProblem, train: int, unit: float | None = None) -> Energies:
         """Energies in that unit, or for None in standard deviations."""
         energies = problem.targets.numpy()
-        seen = energies[:train]
-        return cls(problem.signals, (energies - seen.mean()) / (unit or seen.std()), train)
+        training = energies[:train]
+        return cls(problem.signals, (energies - training.mean()) / (unit or training.std()), train)
 
     @property
     def of_the_mean(self) -> float:
@@ -285,33 +285,35 @@ def charges(train: int, test: int, seed: int = 0) -> Energies:
 
 def molecules(folder: str, train: int, test: int, seed: int = 0) -> Energies:
     """Molecules of QM9 at random from a folder of the user's, and their atomization energies in meV."""
-    held = read_qm9(folder)
-    if len(held) < train + test:
-        raise InputError(f"{train + test} molecules are needed, but there are {len(held)}.")
-    order = torch.randperm(len(held), generator=generator_for("molecules", seed))[: train + test]
-    some = [held[k] for k in order.tolist()]
-    return Energies.of(molecule_signals(some, band_limit=BAND), train, unit=1.0)
+    available = read_qm9(folder)
+    if len(available) < train + test:
+        raise InputError(f"{train + test} molecules are needed, but there are {len(available)}.")
+    order = torch.randperm(len(available), generator=generator_for("molecules", seed))[
+        : train + test
+    ]
+    chosen = [available[k] for k in order.tolist()]
+    return Energies.of(molecule_signals(chosen, band_limit=BAND), train, unit=1.0)
 
 
-def sphere_grams(held: Energies) -> Grams:
+def sphere_grams(problem: Energies) -> Grams:
     """Of signals on one sphere, or of molecules as sums over their atoms."""
-    x = held.signals
+    x = problem.signals
     grams = {}
     for name, net in SPHERE_NETWORKS.items():
         kernel = net.ntk if x.ndim == 3 else SumOverAtoms(net.ntk)
-        grams[name] = _gram(kernel, x, held.train)
-    return Grams(grams, held.train, held.energies)
+        grams[name] = _gram(kernel, x, problem.train)
+    return Grams(grams, problem.train, problem.energies)
 
 
 def turned_predictions(
-    held: Energies, grams: Grams, rows: Tensor, noise: float, turns: int, seed: int
+    problem: Energies, grams: Grams, rows: Tensor, noise: float, turns: int, seed: int
 ) -> Mapping[str, Array]:
     """Predicted energies of one arrangement of charges, turned at random: (turns,) by network."""
-    one = held.signals[held.train :][:1]
-    moved = Rotations.random(turns, seed).orbit(one).flatten(0, 1)
-    x = held.signals[rows]
+    one = problem.signals[problem.train :][:1]
+    turned = Rotations.random(turns, seed).orbit(one).flatten(0, 1)
+    x = problem.signals[rows]
     predictions = {}
     for name, net in SPHERE_NETWORKS.items():
         weights = grams.machine(name, rows, noise, False).process_.weights
-        predictions[name] = (net.ntk(moved, x) @ weights)[:, 0].numpy()
+        predictions[name] = (net.ntk(turned, x) @ weights)[:, 0].numpy()
     return predictions

@@ -271,11 +271,11 @@ class Counted:
     rule: Rule
     operations: list[int] = field(default_factory=list)
 
-    def update(self, *given: Any) -> tuple[Tensor, float | None]:
+    def update(self, *arguments: Any) -> tuple[Tensor, float | None]:
         with counter() as count:
-            moved = self.rule.update(*given)
+            updated = self.rule.update(*arguments)
         self.operations.append(count.get_total_flops())
-        return moved
+        return updated
 
 
 def counter() -> FlopCounterMode:
@@ -285,14 +285,14 @@ def counter() -> FlopCounterMode:
     def cubes(share: float) -> Callable[..., int]:
         return lambda shape, *_, **__: round(share * shape[-1] ** 2 * shape[-2])
 
-    own = {
+    custom = {
         aten.linalg_cholesky_ex: cubes(1 / 3),
         aten.cholesky_inverse: cubes(2 / 3),
         aten._linalg_solve_ex: cubes(2 / 3),
         aten.linalg_qr: cubes(2),
         aten.cholesky_solve: lambda one, other, *_, **__: 2 * other[-1] ** 2 * one[-1],
     }
-    return FlopCounterMode(display=False, custom_mapping=own)
+    return FlopCounterMode(display=False, custom_mapping=custom)
 
 
 def race_of_rule(

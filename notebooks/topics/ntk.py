@@ -25,9 +25,9 @@ Values = Mapping[str, Any]
 Key = tuple[str, str, str]  # kernel, label of the activation, quantity
 
 
-def closed_form(kernel: str, activation: str, what: str, **values: Any) -> Any:
+def closed_form(kernel: str, activation: str, quantity: str, **values: Any) -> Any:
     """A closed form of the catalogue in floats, which takes of the values those that it has."""
-    formula = catalogue[f"{kernel}.{activation}.{what}"]
+    formula = catalogue[f"{kernel}.{activation}.{quantity}"]
     return formula.numpy(**{symbol.name: values[symbol.name] for symbol in formula.args})
 
 
@@ -60,8 +60,8 @@ class ShownActivation:
     label: str
     parameters: Mapping[str, float] = field(default_factory=dict)
 
-    def closed_form(self, kernel: str, what: str, **values: Any) -> Any:
-        return closed_form(kernel, self.activation, what, **values, **self.parameters)
+    def closed_form(self, kernel: str, quantity: str, **values: Any) -> Any:
+        return closed_form(kernel, self.activation, quantity, **values, **self.parameters)
 
 
 def shown(activation: str = "erf", q: int = 2) -> tuple[ShownActivation, ...]:

@@ -30,10 +30,10 @@ if TYPE_CHECKING:
         AttributionMap,
         KernelValues,
         Line,
-        Makers,
         Misalignment,
         PlaneMaps,
         Retrainings,
+        TopAttributions,
         WeighedPoint,
         WrongLabels,
     )
@@ -145,7 +145,7 @@ def figure_line(one: Line) -> Figure:
     return figure
 
 
-def figure_makers(one: Makers) -> Figure:
+def figure_top_attributions(one: TopAttributions) -> Figure:
     """A row for each image: the image, then the training images that moved its largest output most."""
     count, shown = one.added.shape
     figure = new_figure(1.35 * (shown + 1) + 0.3, 1.75 * count)
@@ -154,7 +154,7 @@ def figure_makers(one: Makers) -> Figure:
         _image(first, one.images[n], f"{one.predicted[n]}? it is {one.actual[n]}", INK)
         first.set_xlabel(f"log p: {one.start[n]:.1f} → {one.values[n]:.2f}", fontsize=8)
         for axes, image, label, added in zip(
-            rest, one.made_by[n], one.labels[n], one.added[n], strict=True
+            rest, one.training_images[n], one.labels[n], one.added[n], strict=True
         ):
             colour = RED if added > 0 else BLUE
             _image(axes, image, f"a {label}", colour)

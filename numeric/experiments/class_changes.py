@@ -115,7 +115,7 @@ def lines_between(
     >>> sorted(torch.cat([lines.start, lines.end])[:, 0].tolist())
     [0.0, 1.0, 2.0, 3.0]
     """
-    rows = _right(classify, images, labels, seed)
+    rows = _rows_classified_right(classify, images, labels, seed)
     classes = labels.tolist()
     pairs: list[tuple[int, int]] = []
     waiting: list[int] = []  # images of one class that have no partner yet
@@ -139,7 +139,7 @@ def lines_within(
 
     Arguments and refusals are those of `lines_between`.
     """
-    rows, partner, pairs = _right(classify, images, labels, seed), {}, []
+    rows, partner, pairs = _rows_classified_right(classify, images, labels, seed), {}, []
     classes = labels.tolist()
     for row in rows.tolist():
         label = classes[row]
@@ -149,13 +149,15 @@ def lines_within(
             partner[label] = row
     if pairs:
         first, second = (list(part) for part in zip(*pairs, strict=True))
-        every = Lines(images[first], images[second], points)
-        steady = (every.on(classify) == labels[first][:, None].to(images.device)).all(1)
+        lines = Lines(images[first], images[second], points)
+        steady = (lines.on(classify) == labels[first][:, None].to(images.device)).all(1)
         pairs = [pair for pair, stays in zip(pairs, steady.tolist(), strict=True) if stays]
     return _lines(images, pairs, count, points, "of one class without a class change")
 
 
-def _right(classify: Prediction, images: Tensor, labels: Tensor, seed: int) -> Tensor:
+def _rows_classified_right(
+    classify: Prediction, images: Tensor, labels: Tensor, seed: int
+) -> Tensor:
     """The rows of images that are classified right, in the order of the seed."""
     require_instance("images", images, Tensor, "data.inputs()")
     require_instance("labels", labels, Tensor, "data.labels")
@@ -239,17 +241,17 @@ class Evidence:
         if against not in (ENDS, SIDES):
             raise InputError(f"against must be {ENDS!r} or {SIDES!r}, not {against!r}.")
         steps = round(BESIDE * (points - 1))
-        at = torch.zeros(points - 1, points, dtype=torch.float64)  # of one change
-        other = torch.zeros_like(at)
+        at_change = torch.zeros(points - 1, points, dtype=torch.float64)  # of one change
+        reference = torch.zeros_like(at_change)
         for k in range(points - 1):
-            at[k, k : k + 2] = 0.5
+            at_change[k, k : k + 2] = 0.5
             if against == ENDS:
-                other[k, [0, -1]] = 0.5
+                reference[k, [0, -1]] = 0.5
             elif steps <= k < points - 1 - steps:
                 for shift in (-steps, steps):
-                    other[k, k + shift : k + shift + 2] += 0.25
-        usable = self.changes.cpu() & (other.sum(1) > 0)
-        return (usable.double() @ (at - other)) / usable.sum(1, keepdim=True)
+                    reference[k, k + shift : k + shift + 2] += 0.25
+        usable = self.changes.cpu() & (reference.sum(1) > 0)
+        return (usable.double() @ (at_change - reference)) / usable.sum(1, keepdim=True)
 
     def contrast(self, against: str) -> Tensor:
         """Of each line, in nats: (m,); NaN for those without a class change that can be compared."""
@@ -284,7 +286,7 @@ class Evidence:
     @property
     def magnifies(self) -> bool:
         """The rule: more than at the end points and than beside, by more than in every control."""
-        return self._stands(places=True)
+        return self._rule_holds(places=True)
 
     @property
     def magnifies_as_first_stated(self) -> bool:
@@ -294,17 +296,17 @@ class Evidence:
                 "The rule as first stated compares with controls, but none was given: give the volumes of an "
                 "untrained network at least."
             )
-        return self._stands(places=False)
+        return self._rule_holds(places=False)
 
-    def _stands(self, places: bool) -> bool:
+    def _rule_holds(self, places: bool) -> bool:
         parts = (self.comparisons(against, places) for against in (ENDS, SIDES))
         return all(one.above for part in parts for one in part.values())
 
     def _compared(self, differences: Tensor, level: float) -> Comparison:
-        there = differences[differences.isfinite()]
-        if len(there) < 2:
+        comparable = differences[differences.isfinite()]
+        if len(comparable) < 2:
             raise InputError(
-                f"Only {len(there)} of {len(differences)} lines have a class change that can be compared: "
-                "take lines between images of two classes."
+                f"Only {len(comparable)} of {len(differences)} lines have a class change that can be "
+                "compared: take lines between images of two classes."
             )
-        return Comparison.of(there, level, len(differences) - len(there))
+        return Comparison.of(comparable, level, len(differences) - len(comparable))

@@ -126,8 +126,8 @@ def _shares(points: Tensor, x: Tensor, neurons: Neurons, distance: float, weight
     knots = neurons.knots[alive]
     weights = neurons.r[alive].abs() if weighted else torch.ones_like(knots)
     weights_near = []
-    for some in points.split(max(1, BLOCK // len(knots))):
-        weights_near.append(_is_near(knots, some, distance).to(weights) @ weights)
+    for chunk in points.split(max(1, BLOCK // len(knots))):
+        weights_near.append(_is_near(knots, chunk, distance).to(weights) @ weights)
     return torch.cat(weights_near) / weights.sum()
 
 
@@ -149,8 +149,8 @@ def near(neurons: Neurons, x: Tensor, distance: float) -> Tensor:
 
 def _is_near(knots: Tensor, points: Tensor, distance: float) -> Tensor:
     """Whether each knot is within a distance of one of the sorted points: (m,), (n, s) -> (n, m)."""
-    at = torch.searchsorted(points, knots.expand(len(points), -1).contiguous())
-    left, right = (points.gather(1, k.clamp(0, points.shape[1] - 1)) for k in (at - 1, at))
+    place = torch.searchsorted(points, knots.expand(len(points), -1).contiguous())
+    left, right = (points.gather(1, k.clamp(0, points.shape[1] - 1)) for k in (place - 1, place))
     return torch.minimum((knots - left).abs(), (right - knots).abs()) <= distance
 
 

@@ -33,7 +33,7 @@ class Collapse:
 
     @property
     def counts(self) -> Tensor:
-        """Of points in each class, (C,)."""
+        """The number of points in each class, (C,)."""
         return torch.bincount(self.classes, minlength=self.means.shape[1])
 
     @property
@@ -101,8 +101,8 @@ def collapse(
 
 def _require_classes(classes: ArrayLike, n: int, device: torch.device) -> Tensor:
     index = torch.as_tensor(classes, device=device)
-    whole = not index.is_floating_point() and index.dtype != torch.bool
-    if index.shape != (n,) or not whole or bool((index < 0).any()):
+    whole_numbers = not index.is_floating_point() and index.dtype != torch.bool
+    if index.shape != (n,) or not whole_numbers or bool((index < 0).any()):
         raise InputError(
             f"classes must be {n} whole numbers from 0 on, one for each point, not {index.dtype} of shape "
             f"{tuple(index.shape)}."

@@ -26,7 +26,7 @@ class Curve:
 
     @property
     def times(self) -> Tensor:
-        """Of the start and the end of each step, (steps + 1,), on the host."""
+        """Times of the start and the end of each step, (steps + 1,), on the host."""
         return torch.as_tensor(self.trajectory.times, device="cpu")
 
     @property

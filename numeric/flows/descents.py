@@ -43,13 +43,13 @@ Fisher = Callable[[Tensor], Tensor]  # outputs (N, Q) -> (N, Q, Q)
 
 
 def gaussian_fisher(outputs: Tensor) -> Tensor:
-    """Of outputs that are means of unit variance: the identity, divided by N as the cost is."""
+    """Fisher's matrix of outputs that are means of unit variance: the identity, over N as in the cost."""
     n, q = outputs.shape
     return torch.eye(q, device=outputs.device, dtype=outputs.dtype).expand(n, q, q) / n
 
 
 def softmax_fisher(outputs: Tensor) -> Tensor:
-    """Of outputs that are logits of classes: diag(p) - p p^T, divided by N."""
+    """Fisher's matrix of outputs that are logits of classes: diag(p) - p p^T, over N."""
     p = outputs.softmax(1)
     return (torch.diag_embed(p) - p[:, :, None] * p[:, None]) / len(outputs)
 
@@ -79,9 +79,9 @@ class Problem:
         """The longest of the steps 1, 1/2, 1/4, ... that lowers the cost enough."""
         value, length = self.value(theta), 1.0
         for _ in range(HALVINGS):
-            moved = theta + length * step
-            if self.value(moved) <= value + SUFFICIENT * length * slope:
-                return moved
+            trial = theta + length * step
+            if self.value(trial) <= value + SUFFICIENT * length * slope:
+                return trial
             length /= 2
         return theta
 
@@ -225,8 +225,8 @@ def descend(
         outputs = map.outputs(theta).detach()
         objective = require_objective(cost, y, outputs, model)
         require_consistent_labels(map.run.points, objective.labels)
-        everything = Problem(map, objective)
-        losses, seconds = [everything.value(theta)], [0.0]
+        all_points = Problem(map, objective)
+        losses, seconds = [all_points.value(theta)], [0.0]
         run = _Run(theta, generator.get_state())
         choices = (map.structure, _settings(rule), count, size, seed, memory)
         tensors = (theta, x, outputs, *objective.identity(outputs))
@@ -243,16 +243,16 @@ def descend(
         with progress_bar(of="steps", show=progress, total=count, initial=run.steps) as bar:
             try:
                 while run.steps < count:
-                    problem, order = everything, run.order
+                    problem, order = all_points, run.order
                     if size < len(x):
                         if len(order) < size:
                             order = torch.randperm(len(x), generator=generator, device="cpu")
                         rows, order = order[:size].to(x.device), order[size:].clone()
-                        problem = _of_batch(everything, rows)
+                        problem = _of_batch(all_points, rows)
                     begin = time.process_time()
                     theta, carried = rule.update(problem, run.theta, run.carried)
                     seconds.append(seconds[-1] + time.process_time() - begin)
-                    losses.append(everything.value(theta))
+                    losses.append(all_points.value(theta))
                     run = _Run(theta, generator.get_state(), run.steps + 1, carried, order)
                     bar.update()
                     file.write_when_due(state_of_run)

@@ -33,7 +33,7 @@ from numeric.flows.costs import (
 )
 from numeric.flows.curve import Curve
 from numeric.flows.field import Field
-from numeric.flows.integration import Integration, require_method
+from numeric.flows.integration import Integration, require_method, run_to_end
 from numeric.flows.kinks import require_smooth
 from numeric.flows.output_map import OutputMap, output_map, require_enough_parameters
 from numeric.flows.ranges import Factorisations, Range, factorisations, require_rcond
@@ -49,7 +49,6 @@ from numeric.inputs import (
 )
 from numeric.models import Model, ModelLike
 from numeric.models.memory import GIGABYTE
-from numeric.progress import progress_bar
 from numeric.runs.store import checkpoint, fingerprint
 
 __all__ = ["Flow", "integrate"]
@@ -103,7 +102,7 @@ class Flow:
 
     @property
     def evaluations(self) -> int:
-        """Of the field, in all."""
+        """How often the field was evaluated, in all."""
         return int(self.counts[-1])
 
     def parameters(self, t: float) -> dict[str, Tensor]:
@@ -131,8 +130,8 @@ class Flow:
     @cached_property
     def _reference(self) -> Callable[[float], np.ndarray]:
         def field(_: float, outputs: np.ndarray) -> np.ndarray:
-            at = torch.from_numpy(outputs).to(self.start).view_as(self.start)
-            return -self.objective.gradient(at).double().cpu().numpy().ravel()
+            state = torch.from_numpy(outputs).to(self.start).view_as(self.start)
+            return -self.objective.gradient(state).double().cpu().numpy().ravel()
 
         start = self.start.double().cpu().numpy().ravel()
         tolerances = {"rtol": 1e-3 * self.tolerance + 1e-13, "atol": 1e-3 * self.tolerance}
@@ -300,15 +299,7 @@ def integrate(
         )
         tensors = (theta, x, outputs, *objective.identity(outputs))
         file = checkpoint(store, fingerprint("flow", *choices, *tensors), SETTINGS, key)
-        run.resume(file)
-        with progress_bar(of="time", show=progress, total=end, initial=run.time) as bar:
-            try:
-                while run.advance():
-                    bar.update(run.time - bar.n)
-                    file.write_when_due(run.state)
-            finally:
-                if len(run.trajectory) and file.path is not None:
-                    file.write(run.state())
+        run_to_end(run, end, file, progress)
     curve = Curve(model, x.detach(), map.shapes, run.trajectory)
     return Flow(
         curve, objective, alpha, clock, tolerance, rcond, memory, outputs, tuple(run.watch.events),

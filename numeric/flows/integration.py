@@ -1,11 +1,14 @@
-"""Steps of SciPy's Runge-Kutta methods along a field, begun anew wherever the rank of D changes."""
+"""Steps of SciPy's Runge-Kutta methods along a field, begun anew wherever the rank of D changes.
+
+`run_to_end` makes the steps of this and of other integrations, with a progress bar and a checkpoint.
+"""
 
 from __future__ import annotations
 
 import math
 import time
 from contextlib import suppress
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from scipy.integrate import DenseOutput, OdeSolver
@@ -17,9 +20,10 @@ from numeric.flows.ranges import SpectralRange, Unsolved
 from numeric.flows.rank_events import RankEvent, RankWatch
 from numeric.flows.trajectory import Trajectory
 from numeric.inputs import InputError
+from numeric.progress import progress_bar
 from numeric.runs.store import Checkpoint
 
-__all__ = ["RTOL", "Integration", "require_method"]
+__all__ = ["RTOL", "Integration", "Stepper", "require_method", "run_to_end"]
 
 RTOL = 100 * float(
     np.finfo(float).eps
@@ -30,6 +34,32 @@ REGAIN = (
 SHORT, OFTEN = 1e-6, 10  # steps below this share of the time that is left, so often: rank is lost
 EVENTS = 100  # changes of rank after which an integration stops
 KINK = ", along a loss of rank or a kink of the model, where D jumps"
+
+
+class Stepper(Protocol):
+    """What makes the steps of an integration, and says what a checkpoint of it holds."""
+
+    time: float
+    trajectory: Trajectory
+
+    def resume(self, file: Checkpoint) -> None: ...
+
+    def advance(self) -> bool: ...
+
+    def state(self) -> dict[str, Any]: ...
+
+
+def run_to_end(stepper: Stepper, end: float, file: Checkpoint, progress: bool) -> None:
+    """Make steps from the last checkpoint on, until `advance` says that no more are to be made."""
+    stepper.resume(file)
+    with progress_bar(of="time", show=progress, total=end, initial=stepper.time) as bar:
+        try:
+            while stepper.advance():
+                bar.update(stepper.time - bar.n)
+                file.write_when_due(stepper.state)
+        finally:
+            if len(stepper.trajectory) and file.path is not None:
+                file.write(stepper.state())
 
 
 class Integration:
@@ -190,15 +220,15 @@ class Integration:
         field = self.field
 
         def gap(time: float) -> float:
-            at = field.factorisations.spectral(field.theta(dense(time)), rank)
-            return self._gaps(at)[which]
+            range = field.factorisations.spectral(field.theta(dense(time)), rank)
+            return self._gaps(range)[which]
 
         with suppress(ValueError):  # no sign change: the step began beyond the limit
             return brentq(gap, start, stop, xtol=1e-12 * (stop - start), rtol=1e-13)
         return stop
 
     def _gaps(self, range: SpectralRange) -> tuple[float, float]:
-        """The smallest kept value above its limit (negative: lost), the largest other above its own."""
+        """By how much the smallest kept value (negative: lost) and the largest other exceed their limits."""
         r, rcond = range.rank, self.field.factorisations.rcond
         ratios = (range.values / range.values[0]).tolist()
         lost = ratios[r - 1] / rcond - 1 if r else 1.0
@@ -247,7 +277,7 @@ class Integration:
 
 
 def _lost_ratio(range: SpectralRange, place: int | None = None) -> float:
-    """Of the largest singular value that is lost, or of the one at a place, to the largest of all."""
+    """The ratio of the largest lost singular value, or of the one at a place, to the largest of all."""
     place = range.rank if place is None else place
     if place >= len(range.values):  # fewer parameters than outputs
         return 0.0

@@ -76,7 +76,7 @@ def _bent_elu(name: str, args: Any, kwargs: Any) -> bool:
 
 
 def _moves(values: Iterable[Any]) -> bool:
-    """Whether an argument depends on the parameters: kinks of the inputs alone stay where they are."""
+    """Whether an argument depends on the parameters: kinks in the inputs alone do not move."""
     return any(
         (isinstance(value, Tensor) and value.requires_grad)
         or (isinstance(value, tuple | list) and _moves(value))
@@ -91,8 +91,8 @@ def kinked_functions(map: OutputMap, theta: Tensor) -> tuple[int, list[str]]:
     """
     with Rectifiers() as record:
         map.graph(theta)
-    moved = [z for z in record.inputs if z.requires_grad]
-    return len(moved), list(dict.fromkeys(record.others))
+    rectified = [z for z in record.inputs if z.requires_grad]
+    return len(rectified), list(dict.fromkeys(record.others))
 
 
 def require_smooth(map: OutputMap, theta: Tensor) -> None:

@@ -20,7 +20,7 @@ from torch import Tensor
 from numeric.flows.costs import Clock, Objective, half_mean_squared_error, require_precision
 from numeric.flows.curve import Curve
 from numeric.flows.field import Field
-from numeric.flows.integration import RTOL, require_method
+from numeric.flows.integration import RTOL, require_method, run_to_end
 from numeric.flows.kinks import require_smooth
 from numeric.flows.output_map import OutputMap, output_map
 from numeric.flows.ranges import (
@@ -35,7 +35,6 @@ from numeric.flows.trajectory import Trajectory
 from numeric.inputs import ArrayLike, InputError, as_numbers, positive, whole
 from numeric.models import Model, ModelLike
 from numeric.models.memory import GIGABYTE
-from numeric.progress import progress_bar
 from numeric.runs.store import Checkpoint, checkpoint, fingerprint
 
 __all__ = ["FollowedPath", "follow"]
@@ -142,27 +141,20 @@ def follow(
         rcond = require_rcond(rcond, start.dtype)
         goal = _Path(path, start)
         goal.require_start(tolerance)
-        follower = _Follower(map, factorisations(map, rcond, tolerance), goal)
-        run = _Following(follower, theta, end, pieces, nodes is not None, tolerance, method, most)
+        velocity = _PathVelocity(map, factorisations(map, rcond, tolerance), goal)
+        run = _PathIntegration(
+            velocity, theta, end, pieces, nodes is not None, tolerance, method, most
+        )
         sizes = (end, nodes, tolerance, method.__name__, rcond, most, memory)
         choices = (map.structure, *sizes)
         tensors = (theta, x, start, *(part for share in COMPARED for part in goal.at(share * end)))
         file = checkpoint(store, fingerprint("follow", *choices, *tensors), SETTINGS, key)
-        run.resume(file)
-        with progress_bar(of="time", show=progress, total=end, initial=run.time) as bar:
-            try:
-                while run.time < end:
-                    run.advance()
-                    bar.update(run.time - bar.n)
-                    file.write_when_due(run.state)
-            finally:
-                if len(run.trajectory) and file.path is not None:
-                    file.write(run.state())
-    corrected = torch.as_tensor(run.ends if nodes is not None else np.zeros(0), device="cpu")
+        run_to_end(run, end, file, progress)
+    corrected = torch.as_tensor(run.nodes if nodes is not None else np.zeros(0), device="cpu")
     return FollowedPath(
         Curve(model, x.detach(), map.shapes, run.trajectory), path, corrected,
         torch.tensor(run.residuals, dtype=torch.float64, device="cpu"), tuple(run.watch.events),
-        follower.evaluations, rcond, memory,
+        velocity.evaluations, rcond, memory,
     )  # fmt: skip
 
 
@@ -206,7 +198,7 @@ class _Path:
             )
 
 
-class _Follower:
+class _PathVelocity:
     """The velocity D^+ x'(t) as SciPy takes it, and corrections at nodes."""
 
     def __init__(self, map: OutputMap, ranges: Factorisations, path: _Path) -> None:
@@ -261,20 +253,21 @@ class _Follower:
         return best.double().cpu().numpy(), least
 
 
-class _Following:
+class _PathIntegration:
     """Steps of SciPy's method from node to node, with a correction at each."""
 
     def __init__(
-        self, follower: _Follower, theta: Tensor, end: float, pieces: int, corrects: bool,
+        self, velocity: _PathVelocity, theta: Tensor, end: float, pieces: int, corrects: bool,
         tolerance: float, method: type[OdeSolver], most: int,
     ) -> None:  # fmt: skip
-        self.follower, self.tolerance, self.method, self.most = follower, tolerance, method, most
-        self.corrects, self.ends = corrects, end * np.arange(1, pieces + 1) / pieces
+        self.velocity, self.tolerance, self.method, self.most = velocity, tolerance, method, most
+        self.corrects = corrects
+        self.nodes = np.linspace(0.0, end, pieces + 1)[1:]  # the last is the end, without rounding
         self.trajectory, self.residuals = Trajectory(), list[float]()
-        start = follower.path.start
+        start = velocity.path.start
         shape = (len(start), start.shape[1])
-        self.watch = RankWatch(shape, start.dtype, follower.ranges.rcond)
-        self._rank = follower.map.count
+        self.watch = RankWatch(shape, start.dtype, velocity.ranges.rcond)
+        self._rank = velocity.map.count
         self.time, self._state = 0.0, theta.double().cpu().numpy()
         self._atol = 0.0  # of the piece that is under way, as is the last step
         self._step: float | None = None
@@ -286,34 +279,36 @@ class _Following:
         if state is None:
             return
         self._state, self.time = self.trajectory.end, float(self.trajectory.times[-1])
-        self.residuals, self.follower.evaluations = state["residuals"], state["evaluations"]
+        self.residuals, self.velocity.evaluations = state["residuals"], state["evaluations"]
         self._atol, self._step = state["atol"], state["step"]
         self._rank = state["rank"]
-        self.watch.resume(state["ranks"], self.follower.path.start.device)
+        self.watch.resume(state["ranks"], self.velocity.path.start.device)
 
     def state(self) -> dict[str, Any]:
         """What a checkpoint holds."""
         return {
             "steps": self.trajectory.on_disk(),
             "residuals": self.residuals,
-            "evaluations": self.follower.evaluations,
+            "evaluations": self.velocity.evaluations,
             "atol": self._atol,
             "step": self._step,
             "rank": self._rank,
             "ranks": self.watch.state(),
         }
 
-    def advance(self) -> None:
-        """Make one step, and at a node the correction."""
-        stop = float(self.ends[np.searchsorted(self.ends, self.time, side="right")])
+    def advance(self) -> bool:
+        """Make one step, and at a node the correction; False at the end."""
+        if self.time >= self.nodes[-1]:
+            return False
+        stop = float(self.nodes[np.searchsorted(self.nodes, self.time, side="right")])
         if self._solver is None:
             if not len(self.trajectory):
                 self._look(0.0, self._state)
             if self._step is None:
-                self._atol = self.follower.atol(self._state, self.tolerance)
+                self._atol = self.velocity.atol(self._state, self.tolerance)
             first = None if self._step is None else min(self._step, stop - self.time)
             self._solver = self.method(
-                self.follower,
+                self.velocity,
                 self.time,
                 self._state,
                 stop,
@@ -329,42 +324,43 @@ class _Following:
         time, state, dense = float(solver.t), solver.y, solver.dense_output()
         self._look_within(dense, before, time, state)
         if time == stop and self.corrects:
-            state, residual = self.follower.corrected(stop, state)
+            state, residual = self.velocity.corrected(stop, state)
             self.residuals.append(residual)
         self.trajectory.append(dense, before, time, state)
         self.time, self._state, self._step = time, state, float(solver.h_abs)
         if time == stop:
             self._solver = self._step = None
+        return True
 
     def _look_within(
         self, dense: DenseOutput, start: float, stop: float, state: np.ndarray
     ) -> None:
         """Record what rank does in a step, and at its end."""
-        follower, rank = self.follower, self._rank
+        velocity, rank = self.velocity, self._rank
 
         def theta(time: float) -> Tensor:
-            return follower.theta(dense(time))
+            return velocity.theta(dense(time))
 
-        samples = [pair for pair in follower.ratios if start <= pair[0] <= stop]
-        follower.ratios = [pair for pair in follower.ratios if pair[0] >= stop]
+        samples = [pair for pair in velocity.ratios if start <= pair[0] <= stop]
+        velocity.ratios = [pair for pair in velocity.ratios if pair[0] >= stop]
         barrier = self.watch.look_within(
             samples,
-            lambda time: follower.ranges.ratio(theta(time), rank),
-            lambda time: follower.ranges.spectral(theta(time), rank),
-            lambda time: follower.path.at(time)[1],
+            lambda time: velocity.ranges.ratio(theta(time), rank),
+            lambda time: velocity.ranges.spectral(theta(time), rank),
+            lambda time: velocity.path.at(time)[1],
         )
         if barrier is not None:
-            raise _outside(barrier, rank - 1, follower.map.count)
+            raise _outside(barrier, rank - 1, velocity.map.count)
         self._look(stop, state)
 
     def _look(self, time: float, state: np.ndarray) -> None:
-        ranges, theta = self.follower.ranges, self.follower.theta(state)
-        range = ranges.at(theta, self.follower.map.graph(theta))
+        ranges, theta = self.velocity.ranges, self.velocity.theta(state)
+        range = ranges.at(theta, self.velocity.map.graph(theta))
         if range.rank != self._rank:
             full = ranges.spectral(theta)
             low, high = sorted((range.rank, self._rank))
-            known = high <= len(full.values)  # else there are fewer parameters than outputs
-            changed = full.left.T[low:high] if known else full.lost
+            spanned = high <= len(full.values)  # else there are fewer parameters than outputs
+            changed = full.left.T[low:high] if spanned else full.lost
             ratio = float(full.values[low] / full.values[0]) if low < len(full.values) else 0.0
             self.watch.record(time, self._rank, range.rank, changed, ratio)
             self._rank = range.rank

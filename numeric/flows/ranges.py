@@ -165,7 +165,7 @@ class ConjugateGradientRange:
 
     @cached_property
     def ratio(self) -> float:
-        """Of |D^T v| at the weakest direction to that at the strongest: an estimate from above."""
+        """The ratio of |D^T v| at the weakest direction to that at the strongest: an estimate from above."""
         v = self._probe
         for _ in range(POWERS):
             v = self.product(v / torch.linalg.vector_norm(v))
@@ -176,9 +176,9 @@ class ConjugateGradientRange:
     def weakest(self) -> Tensor:
         v = self._probe / torch.linalg.vector_norm(self._probe)
         for _ in range(INVERSES):
-            v, left = conjugate_gradients(self.product, v, self.precondition, ROUGH)
+            v, remaining = conjugate_gradients(self.product, v, self.precondition, ROUGH)
             v = v / torch.linalg.vector_norm(v)
-            if not left <= ROUGH:  # it ran away in the weakest direction
+            if not remaining <= ROUGH:  # it ran away in the weakest direction
                 break
         return v
 
@@ -199,12 +199,14 @@ class ConjugateGradientRange:
     def solve(self, v: Tensor) -> Tensor:
         if v.ndim > 1:
             return torch.stack([self.solve(column) for column in v.T], 1)
-        solution, left = conjugate_gradients(self.product, v, self.precondition, self.tolerance)
-        if not left <= self.tolerance:
+        solution, remaining = conjugate_gradients(
+            self.product, v, self.precondition, self.tolerance
+        )
+        if not remaining <= self.tolerance:
             raise Unsolved(
-                f"Conjugate gradients stop at a relative residual of {left:.1e}, with a condition number of "
-                f"at least {self.condition:.1e}: D D^T is too ill-conditioned for products alone. Give more "
-                "memory, so that it can be factorised, more parameters, or a larger tolerance.",
+                f"Conjugate gradients stop at a relative residual of {remaining:.1e}, with a condition "
+                f"number of at least {self.condition:.1e}: D D^T is too ill-conditioned for products alone. "
+                "Give more memory, so that it can be factorised, more parameters, or a larger tolerance.",
                 self.weakest,
                 self.ratio,
             )
@@ -246,7 +248,7 @@ class Factorisations:
         return self.spectral(theta, rank)
 
     def ratio(self, theta: Tensor, rank: int) -> float:
-        """Of the last of so many singular values of D to the first, to the digits that D has."""
+        """The ratio of the last of so many singular values of D to the first, to the digits that D has."""
         if rank == self.map.count <= self.map.parameters:
             squares = torch.linalg.eigvalsh(self.map.gram(theta))
             share = float(squares[0] / squares[-1])
@@ -255,7 +257,7 @@ class Factorisations:
         return self.spectral(theta, rank).ratio
 
     def _full(self, theta: Tensor, graph: Graph) -> FullRange | None:
-        """From a Cholesky factorisation, or None if full rank cannot be certified."""
+        """The range from a Cholesky factorisation, or None if full rank cannot be certified."""
         gram = self.map.gram(theta)
         factor, info = torch.linalg.cholesky_ex(gram)
         if int(info):
@@ -270,7 +272,7 @@ class Factorisations:
         return FullRange(factor, graph, bound[1] / bound[0])
 
     def spectral(self, theta: Tensor, rank: int | None = None) -> SpectralRange:
-        """From D itself: QR first, so that only a small matrix is decomposed."""
+        """The range from D itself: QR first, so that only a small matrix is decomposed."""
         n, k = self.map.count, self.map.parameters
         needed = JACOBIANS * theta.element_size() * n * k
         if needed > self.map.memory:
@@ -311,7 +313,7 @@ def factorisations(map: OutputMap, rcond: float, tolerance: float) -> Factorisat
 
 
 def _nowhere(jacobian: Tensor) -> SpectralRange:
-    """For stages of a step that went too far: velocities are NaN, so that the step is shortened."""
+    """The range at a stage that went too far: velocities are NaN, so that the step is shortened."""
     n, k = jacobian.shape
     small = min(n, k)
     nan = jacobian.new_full
@@ -352,19 +354,19 @@ def conjugate_gradients(
     z, residual = torch.zeros_like(v), v
     correction = precondition(residual)
     direction, energy = correction, residual @ correction
-    whole, patience = float(torch.linalg.vector_norm(v)), PLATEAU + len(v) // 10
+    target, patience = float(torch.linalg.vector_norm(v)), PLATEAU + len(v) // 10
     best, since = math.inf, 0
-    while (size := float(torch.linalg.vector_norm(residual))) > tolerance * whole:
+    while (size := float(torch.linalg.vector_norm(residual))) > tolerance * target:
         best, since = (size, 0) if size < best else (best, since + 1)
         if since > patience or not math.isfinite(size):
-            return z, best / whole
-        moved = product(direction)
-        step = energy / (direction @ moved)
-        ahead = z + step * direction
-        if not bool(ahead.isfinite().all()):
-            return z if bool(z.any()) else direction, best / whole
-        z, residual = ahead, residual - step * moved
+            return z, best / target
+        image = product(direction)
+        step = energy / (direction @ image)
+        following = z + step * direction
+        if not bool(following.isfinite().all()):
+            return z if bool(z.any()) else direction, best / target
+        z, residual = following, residual - step * image
         correction = precondition(residual)
         energy, before = residual @ correction, energy
         direction = correction + (energy / before) * direction
-    return z, size / whole if whole else 0.0
+    return z, size / target if target else 0.0

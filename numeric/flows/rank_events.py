@@ -16,7 +16,9 @@ from numeric.flows.ranges import NEAR, for_dtype
 
 __all__ = ["TANGENT", "RankEvent", "RankWatch", "dips"]
 
-FACTOR = 2.0  # by which the ratio may change faster between two times than between any two that are known
+FACTOR = (
+    2.0  # by which the ratio may change faster between two times than between any two evaluated
+)
 NARROW = 1e-3  # of a step: an interval that may hold a dip is not divided further
 CLOSE = 0.04  # of a step: stages of a Runge-Kutta method at one time have different states
 DEEPER = 10.0  # times nearer to rank loss than what was recorded before: recorded again
@@ -105,7 +107,7 @@ class RankWatch:
         return event
 
     def look(self, time: float, range: Conditioned) -> None:
-        """At the start, or the end of a step."""
+        """Record near rank loss at the start, or at the end of a step."""
         ratio = range.ratio
         if not ratio < self.limit:
             self._reported = None
@@ -162,7 +164,7 @@ def dips(
     """Times of minima of a function below a limit and well below both its ends, from samples (time, value).
 
     The function is not called unless it may fall so far between two samples. It is taken to change no more
-    than `FACTOR` times as fast as between any two times that are known.
+    than `FACTOR` times as fast as between any two times at which it was evaluated.
 
     >>> times = [0.0, 0.2, 0.3, 0.6, 0.8, 1.0]
     >>> [round(t, 6) for t in dips([(t, abs(t - 0.5)) for t in times], lambda t: abs(t - 0.5), 1e-6)]
@@ -173,20 +175,22 @@ def dips(
     samples = _merged(samples)
     if not _suspects(samples, limit):
         return []
-    known = [(time, ratio(time)) for time, _ in samples]
-    span = known[-1][0] - known[0][0]
-    low = min(limit, known[0][1] / DEEPER, known[-1][1] / DEEPER)
+    evaluated = [(time, ratio(time)) for time, _ in samples]
+    span = evaluated[-1][0] - evaluated[0][0]
+    low = min(limit, evaluated[0][1] / DEEPER, evaluated[-1][1] / DEEPER)
     while wide := [
-        k for k in _suspects(known, low) if known[k + 1][0] - known[k][0] > NARROW * span
+        k
+        for k in _suspects(evaluated, low)
+        if evaluated[k + 1][0] - evaluated[k][0] > NARROW * span
     ]:
         k = wide[0]
-        middle = (known[k][0] + known[k + 1][0]) / 2
-        known.insert(k + 1, (middle, ratio(middle)))
-    found: list[float] = []
-    narrow = _suspects(known, low)
+        middle = (evaluated[k][0] + evaluated[k + 1][0]) / 2
+        evaluated.insert(k + 1, (middle, ratio(middle)))
+    minima: list[float] = []
+    narrow = _suspects(evaluated, low)
     for first, last in _clusters(narrow):
-        start = float(known[max(first - 1, 0)][0])
-        stop = float(known[min(last + 2, len(known) - 1)][0])
+        start = float(evaluated[max(first - 1, 0)][0])
+        stop = float(evaluated[min(last + 2, len(evaluated) - 1)][0])
         best = minimize_scalar(  # from the start on, so that times near it are told apart
             lambda after, start=start: ratio(start + after),
             bounds=(0.0, stop - start),
@@ -194,12 +198,12 @@ def dips(
             options={"xatol": 1e-10 * span},
         )
         if best.fun < low:
-            found.append(start + float(best.x))
-    return found
+            minima.append(start + float(best.x))
+    return minima
 
 
 def _merged(samples: list[tuple[float, float]]) -> list[tuple[float, float]]:
-    """In order of times; of those close together, at states that are not quite the same, the least."""
+    """Samples in order of times; of those close together, whose states differ a little, the least."""
     merged: list[tuple[float, float]] = []
     ordered = sorted(samples)
     for time, value in ordered:
@@ -219,11 +223,11 @@ def _clusters(places: list[int]) -> list[tuple[int, int]]:
     return list(zip(firsts, lasts, strict=True))
 
 
-def _suspects(known: list[tuple[float, float]], low: float) -> list[int]:
+def _suspects(evaluated: list[tuple[float, float]], low: float) -> list[int]:
     """Intervals between neighbours in which the value may fall to `low`."""
-    if len(known) < 2:
+    if len(evaluated) < 2:
         return []
-    times, values = np.array(known).T
+    times, values = np.array(evaluated).T
     lengths = np.diff(times)
     slopes = np.abs(np.diff(values)) / np.maximum(lengths, np.finfo(float).tiny)
     around = np.stack([np.append(slopes[1:], 0.0), slopes, np.insert(slopes[:-1], 0, 0.0)])

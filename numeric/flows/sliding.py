@@ -22,9 +22,7 @@ a deviation that does not go away; `integrate`, whose steps would shrink without
 
 from __future__ import annotations
 
-import math
 from dataclasses import astuple, dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -34,25 +32,22 @@ from scipy.integrate import DOP853, DenseOutput
 from scipy.optimize import brentq
 from torch import Tensor
 
-from numeric.flows.costs import Clock, Objective, require_end, require_precision
+from numeric.flows.costs import Objective, require_end, require_precision
 from numeric.flows.curve import Curve
-from numeric.flows.integration import RTOL
-from numeric.flows.kinks import Rectifiers, Slopes, require_rectified
-from numeric.flows.output_map import OutputMap, output_map
+from numeric.flows.integration import RTOL, run_to_end
+from numeric.flows.kinks import require_rectified
+from numeric.flows.output_map import output_map
 from numeric.flows.ranges import Unsolved, for_dtype
 from numeric.flows.rank_events import RankEvent, RankWatch
+from numeric.flows.sliding_field import CLOSE, Conditions, SlidingField
 from numeric.flows.trajectory import Trajectory
 from numeric.inputs import ArrayLike, as_numbers, positive, whole
 from numeric.models import Model, ModelLike
 from numeric.models.memory import GIGABYTE
-from numeric.progress import progress_bar
 from numeric.runs.store import Checkpoint, checkpoint, fingerprint
 
 __all__ = ["KinkEvent", "SlidingFlow", "slide"]
 
-CLOSE = 1e-9  # times the largest input of a rectifier: from here on it counts as on the other side
-DEPENDENT = 1e-10  # of singular values of D and sliding kinks, smallest to largest: rank is lost
-FAR = 1e-2  # of the same ratio: a bound from below will do, and no spectrum is needed
 EVENTS = 5_000
 SETTINGS = "another model, data, tolerance, end, steps, device, torch or `key`"
 
@@ -155,270 +150,100 @@ def slide(
     model, x = Model.of(model), as_numbers("x", x)
     with output_map(model, x, 2 * GIGABYTE) as map:
         objective = require_rectified(map, y, model)
-        run = _Slide(map, objective, end, tolerance)
-        require_precision(tolerance, run.start)
+        field = SlidingField(map, objective)
+        run = _SlidingIntegration(field, end, tolerance, most)
+        require_precision(tolerance, field.start)
         choices = (map.structure, end, tolerance, most)
-        tensors = (map.pack(map.run.leaves), x, run.objective.labels, run.start)
+        tensors = (map.pack(map.run.leaves), x, objective.labels, field.start)
         file = checkpoint(store, fingerprint("slide", *choices, *tensors), SETTINGS, key)
-        run.resume(file)
-        stopped = None
-        with progress_bar(of="time", show=progress, total=end, initial=run.time) as bar:
-            try:
-                while run.time < end and stopped is None:
-                    if len(run.trajectory) >= most or len(run.events) >= EVENTS:
-                        count = f"{len(run.trajectory)} steps and {len(run.events)} kinks"
-                        stopped = f"{count} up to {run.time:.6g}"
-                        break
-                    try:
-                        run.advance()
-                    except Unsolved as reason:
-                        stopped = run.stop(reason)
-                    bar.update(run.time - bar.n)
-                    file.write_when_due(run.checkpoint)
-            finally:
-                if len(run.trajectory) and file.path is not None:
-                    file.write(run.checkpoint())
+        run_to_end(run, end, file, progress)
     return SlidingFlow(
-        Curve(model, x.detach(), map.shapes, run.trajectory), run.objective, run.start,
-        tuple(run.events), tuple(run.watch.events), tuple(run.held), run.evaluations, stopped,
+        Curve(model, x.detach(), map.shapes, run.trajectory), objective, field.start,
+        tuple(run.events), tuple(run.watch.events), tuple(run.sliding_counts), field.evaluations, run.stopped,
     )  # fmt: skip
 
 
-@dataclass(frozen=True, eq=False)
-class _Conditions:
-    """Rows of outputs and of sliding kinks, by the triangular factor of their transpose."""
-
-    factor: Tensor = field(repr=False)  # (QN + m, QN + m)
-    outputs: int  # QN
-
-    @property
-    def rank(self) -> int:
-        return len(self.factor)
-
-    @cached_property
-    def bound(self) -> float:
-        """Of the smallest singular value to the largest, from below."""
-        eye = torch.eye(self.rank, device=self.factor.device, dtype=self.factor.dtype)
-        inverse = torch.linalg.solve_triangular(self.factor, eye, upper=True)
-        norms = torch.linalg.matrix_norm(torch.stack([self.factor, inverse]))
-        bound = 1 / float(norms.prod())
-        return bound if math.isfinite(bound) else 0.0
-
-    @cached_property
-    def _spectrum(self) -> tuple[Tensor, Tensor]:
-        left, values, _ = torch.linalg.svd(self.factor.T)
-        return left, values
-
-    @property
-    def ratio(self) -> float:
-        """The bound where it is far from a loss, else exact."""
-        if self.bound > FAR:
-            return self.bound
-        values = self._spectrum[1]
-        return float(values[-1] / values[0])
-
-    @property
-    def weakest(self) -> Tensor:
-        """The part in outputs, (QN,): shorter than 1 where kinks take part too."""
-        return self._spectrum[0][: self.outputs, -1]
-
-
-@dataclass(frozen=True, eq=False)
-class _Velocity:
-    theta: Tensor  # (K,)
-    slopes: Tensor  # (m,), lambda of the sliding kinks
-    conditions: _Conditions = field(repr=False)
-
-
-@dataclass(frozen=True, eq=False)
-class _Held:
-    """Outputs and the inputs of sliding rectifiers, with the graph behind them, and their Jacobian."""
-
-    values: Tensor  # (QN + m,)
-    rows: Tensor  # (QN + m, K)
-    rectified: list[Tensor]  # outputs of all rectifiers
-
-
-class _Slide:
+class _SlidingIntegration:
     """Smooth pieces between kinks, by SciPy's steps, and what happens at each kink."""
 
-    def __init__(self, map: OutputMap, objective: Objective, end: float, tolerance: float) -> None:
-        self.map, self.objective, self.end, self.tolerance = map, objective, end, tolerance
-        self.clock = Clock(len(map.run.points), in_s=False)
-        theta = map.pack(map.run.leaves)
-        self.start = map.outputs(theta).detach()
-        self.norm = float(torch.linalg.matrix_norm(map.gram(theta), 2)) ** 0.5  # of D
-        with Rectifiers() as record:
-            map.outputs(theta)
-        inputs = [z.detach().flatten(1) for z in record.inputs]
-        self.scale = float(torch.cat(inputs, 1).abs().max()) or 1.0
-        self.slopes = Slopes((torch.cat(inputs, 1) > 0).to(theta), [z.shape[1] for z in inputs])
-        self._close = for_dtype(CLOSE, theta.dtype)
-        self._dependent = for_dtype(DEPENDENT, theta.dtype)
-        # how far beyond 0 counts as crossed
-        self.slack = torch.full_like(self.slopes.values, self._close)
-        self.kinks: list[tuple[int, int]] = []  # sliding ones, (example, unit)
-        self.state = theta.double().cpu().numpy()
-        self.time, self.evaluations = 0.0, 0
-        self.trajectory, self.events, self.held = Trajectory(), [], []
-        shape = (len(self.start), self.start.shape[1])
-        self.watch = RankWatch(shape, self.start.dtype, self._dependent)
-        self.ratios: list[tuple[float, float]] = []  # times and bounds of ratios of singular values
-        self._unsolved: Unsolved | None = None
+    def __init__(self, field: SlidingField, end: float, tolerance: float, most: int) -> None:
+        self.field, self.end, self.tolerance, self.most = field, end, tolerance, most
+        self._close = for_dtype(CLOSE, field.start.dtype)
+        self.slack = torch.full_like(
+            field.slopes.values, self._close
+        )  # beyond 0: crossed from here on
+        self.time, self._state = 0.0, field.initial
+        self.trajectory, self.events = Trajectory(), list[KinkEvent]()
+        self.sliding_counts: list[int] = []  # how many kinks hold the flow after each step
+        shape = (len(field.start), field.start.shape[1])
+        self.watch = RankWatch(shape, field.start.dtype, field.dependent)
+        self.stopped: str | None = None
         self._solver: DOP853 | None = None
         self._step: float | None = None
 
     def resume(self, file: Checkpoint) -> None:
         """Continue from a checkpoint, if there is one."""
-        state = self.trajectory.resume(file, len(self.state))
+        state = self.trajectory.resume(file, len(self._state))
         if state is None:
             return
-        self.state, self.time = self.trajectory.end, float(self.trajectory.times[-1])
-        self.slopes.values.copy_(state["slopes"])
+        self._state, self.time = self.trajectory.end, float(self.trajectory.times[-1])
+        self.field.slopes.values.copy_(state["slopes"])
         self.slack.copy_(state["slack"])
-        self.kinks = [(example, unit) for example, unit in state["kinks"]]
+        self.field.kinks = [(example, unit) for example, unit in state["kinks"]]
         self.events = [KinkEvent(*event) for event in state["events"]]
-        self.held, self.evaluations = state["held"], state["evaluations"]
+        self.sliding_counts, self.field.evaluations = state["held"], state["evaluations"]
         self._step = state["step"]
-        self.watch.resume(state["ranks"], self.start.device)
+        self.watch.resume(state["ranks"], self.field.start.device)
 
-    def checkpoint(self) -> dict[str, Any]:
+    def state(self) -> dict[str, Any]:
         """What a checkpoint holds."""
         return {
             "steps": self.trajectory.on_disk(),
-            "slopes": self.slopes.values,
+            "slopes": self.field.slopes.values,
             "slack": self.slack,
-            "kinks": self.kinks,
+            "kinks": self.field.kinks,
             "events": [astuple(event) for event in self.events],
-            "held": self.held,
-            "evaluations": self.evaluations,
+            "held": self.sliding_counts,
+            "evaluations": self.field.evaluations,
             "step": self._step,
             "ranks": self.watch.state(),
         }
 
-    def _tensor(self, state: np.ndarray) -> Tensor:
-        return torch.from_numpy(np.ascontiguousarray(state)).to(self.start)
-
-    def inputs(self, state: np.ndarray) -> Tensor:
-        """Of all rectifiers, (N, U)."""
-        with Rectifiers(self.slopes.split()) as record:
-            self.map.outputs(self._tensor(state))
-        return torch.cat([z.detach().flatten(1) for z in record.inputs], 1)
-
-    def velocity(self, time: float, state: np.ndarray) -> _Velocity:
-        """Of least norm on the straight line and on the sliding kinks."""
-        self.evaluations += 1
-        held = self._held(state)
-        self._require_freedom(time, len(held.values), held.rows.shape[1])
-        if not bool(held.rows.isfinite().all()):
-            raise Unsolved(
-                f"At t = {time:.6g} the Jacobian is not finite: the flow has gone too far."
-            )
-        outputs = held.values[: self.start.numel()].detach().view_as(self.start)
-        goal = -self.objective.gradient(outputs).flatten() * self.clock.speed(time)
-        goal = torch.cat([goal, goal.new_zeros(len(self.kinks))])
-        q, r = torch.linalg.qr(held.rows.T)
-        conditions = _Conditions(r, outputs.numel())
-        self._require_rank(time, conditions)
-        half = torch.linalg.solve_triangular(r.T, goal[:, None], upper=False)
-        theta = (q @ half)[:, 0]
-        if not self.kinks:
-            return _Velocity(theta, theta.new_zeros(0), conditions)
-        signals = torch.linalg.solve_triangular(r, half, upper=True)[:, 0]  # psi, eta
-        back = torch.autograd.grad(
-            held.values, held.rectified, signals, allow_unused=True, materialize_grads=True
-        )
-        arriving = torch.cat([part.flatten(1) for part in back], 1)[self._index]
-        return _Velocity(theta, signals[outputs.numel() :] / arriving, conditions)
-
-    def _held(self, state: np.ndarray) -> _Held:
-        with Rectifiers(self.slopes.split()) as record:
-            graph = self.map.graph(self._tensor(state))
-        with torch.enable_grad():
-            inputs = torch.cat([z.flatten(1) for z in record.inputs], 1)
-            values = torch.cat([graph.outputs.flatten(), inputs[self._index]])
-        eye = torch.eye(len(values), device=values.device, dtype=values.dtype)
-        parts = torch.autograd.grad(
-            values, graph.leaves, eye, retain_graph=True, is_grads_batched=True,
-            allow_unused=True, materialize_grads=True,
-        )  # fmt: skip
-        rows = torch.cat([part.flatten(1) for part in parts], 1)
-        return _Held(values, rows, record.outputs)
-
-    def conditions(self, state: np.ndarray) -> _Conditions:
-        """Of outputs and sliding kinks, whatever their rank."""
-        _, r = torch.linalg.qr(self._held(state).rows.T, mode="r")
-        return _Conditions(r, self.start.numel())
-
-    def _require_freedom(self, time: float, conditions: int, parameters: int) -> None:
-        if conditions > parameters:
-            held = len(self.kinks)
-            raise Unsolved(
-                f"At t = {time:.6g} the flow slides on {held} kinks at once, which with {conditions - held} "
-                f"outputs are more conditions than the {parameters} parameters: add units, or end before."
-            )
-
-    def _require_rank(self, time: float, conditions: _Conditions) -> None:
-        """Refuse outputs and sliding kinks of which one is determined by the others."""
-        if conditions.bound < self._dependent and not conditions.ratio >= self._dependent:
-            raise Unsolved(
-                f"At t = {time:.6g} outputs and the {len(self.kinks)} kinks on which the flow slides do not "
-                "move independently (rank is lost): change the start, add units, or end before.",
-                conditions.weakest,
-                conditions.ratio,
-            )
-
-    def stop(self, reason: Unsolved) -> str:
-        """Say why there is no velocity, and in which direction; at the start there is no flow to stop."""
-        if not len(self.trajectory):
-            raise reason
-        if reason.direction is None:
-            return str(reason)
-        rank = self.start.numel() + len(self.kinks)
-        event = self.watch.record(self.time, rank, rank - 1, reason.direction[None], reason.ratio)
-        return f"{reason} This was {event}"
-
-    @property
-    def _index(self) -> tuple[Tensor, Tensor]:
-        pairs = torch.tensor(self.kinks, dtype=torch.long, device=self.start.device).view(-1, 2)
-        return pairs[:, 0], pairs[:, 1]
-
-    def field(self, time: float, state: np.ndarray) -> np.ndarray:
-        """For SciPy's steps, which are shortened where there is no velocity."""
-        if not np.isfinite(
-            state
-        ).all():  # it follows a stage without a velocity, whose reason is kept
-            return np.full(len(state), np.nan)
+    def advance(self) -> bool:
+        """One step, or a part of one up to its first kink; False at the end, or where the flow stops."""
+        if self.time >= self.end or self.stopped is not None:
+            return False
+        if len(self.trajectory) >= self.most or len(self.events) >= EVENTS:
+            count = f"{len(self.trajectory)} steps and {len(self.events)} kinks"
+            self.stopped = f"{count} up to {self.time:.6g}"
+            return False
         try:
-            velocity = self.velocity(time, state)
+            self._advance()
         except Unsolved as reason:
-            self._unsolved = reason
-            return np.full(len(state), np.nan)
-        self._unsolved = None
-        self.ratios.append((float(time), velocity.conditions.bound))
-        return velocity.theta.double().cpu().numpy()
+            self.stopped = self._stop(reason)
+        return self.stopped is None
 
-    def advance(self) -> None:
-        """One step, or a part of one up to the first kink in it; or one more switch at the same time."""
+    def _advance(self) -> None:
+        """A step, or a part of one; or one more switch at the same time."""
         if self._solver is None:
-            margin = self._margin(self.time, self.state)
+            margin = self._margin(self.time, self._state)
             if margin[0] < 0:
                 self._switch(*margin[1:])
                 return
-            atol = self.tolerance / np.sqrt(len(self.state)) / self.norm
+            atol = self.tolerance / np.sqrt(len(self._state)) / self.field.norm
             first = None if self._step is None else min(self._step, self.end - self.time)
             if not len(self.trajectory):
-                self.watch.look(self.time, self.conditions(self.state))
+                self.watch.look(self.time, self.field.conditions(self._state))
             self._solver = DOP853(
-                self.field, self.time, self.state, self.end, rtol=RTOL, atol=atol, first_step=first
+                self.field, self.time, self._state, self.end, rtol=RTOL, atol=atol, first_step=first
             )
-            if self._unsolved is not None and not np.isfinite(self._solver.f).all():
-                raise self._unsolved
+            if self.field.unsolved is not None and not np.isfinite(self._solver.f).all():
+                raise self.field.unsolved
         solver, before = self._solver, self.time
         with np.errstate(all="ignore"):  # stages that go too far
             solver.step()
         if solver.status == "failed":
-            raise self._unsolved or self._too_short(before, solver.y)
+            raise self.field.unsolved or self._too_short(before, solver.y)
         dense, stop = solver.dense_output(), float(solver.t)
         kink = self._kink(dense, before, stop)
         barrier = self._look_within(dense, before, stop if kink is None else kink)
@@ -427,12 +252,22 @@ class _Slide:
             stop, self._solver = barrier, None
         elif kink is not None:
             stop, self._solver, self._step = kink, None, max(self._step, 1e-6)
-        self.time, self.state = stop, solver.y if self._solver is solver else dense(stop)
-        self.trajectory.append(dense, before, stop, self.state)
-        self.held.append(len(self.kinks))
+        self.time, self._state = stop, solver.y if self._solver is solver else dense(stop)
+        self.trajectory.append(dense, before, stop, self._state)
+        self.sliding_counts.append(len(self.field.kinks))
+
+    def _stop(self, reason: Unsolved) -> str:
+        """Say why there is no velocity, and in which direction; at the start there is no flow to stop."""
+        if not len(self.trajectory):
+            raise reason
+        if reason.direction is None:
+            return str(reason)
+        rank = self.field.start.numel() + len(self.field.kinks)
+        event = self.watch.record(self.time, rank, rank - 1, reason.direction[None], reason.ratio)
+        return f"{reason} This was {event}"
 
     def _too_short(self, time: float, state: np.ndarray) -> Unsolved:
-        weak = self.conditions(state)
+        weak = self.field.conditions(state)
         return Unsolved(
             f"No step is short enough at t = {time:.6g}: rank is lost there.",
             weak.weakest,
@@ -441,14 +276,15 @@ class _Slide:
 
     def _look_within(self, dense: DenseOutput, start: float, stop: float) -> float | None:
         """Record near rank loss within a step, and at its end; or give the time of a barrier before it."""
-        samples = [pair for pair in self.ratios if start <= pair[0] <= stop]
-        self.ratios = [pair for pair in self.ratios if pair[0] >= stop]
+        field = self.field
+        samples = [pair for pair in field.ratios if start <= pair[0] <= stop]
+        field.ratios = [pair for pair in field.ratios if pair[0] >= stop]
 
-        def at(time: float) -> _Conditions:
-            return self.conditions(dense(time))
+        def at(time: float) -> Conditions:
+            return field.conditions(dense(time))
 
         def goal(time: float) -> Tensor:
-            return self.objective.gradient(self.map.outputs(self._tensor(dense(time))).detach())
+            return field.objective.gradient(field.map.outputs(field.theta(dense(time))).detach())
 
         barrier = self.watch.look_within(samples, lambda time: at(time).ratio, at, goal)
         if barrier is None:
@@ -470,15 +306,19 @@ class _Slide:
         return time
 
     def _margin(self, time: float, state: np.ndarray) -> tuple[float, int, bool]:
-        """How far the nearest kink or limit of a slope is, which (flat index or place), and if it slides."""
-        inputs = self.inputs(state)
-        free = (2 * self.slopes.values - 1) * inputs / self.scale + self.slack
-        free[self._index] = np.inf
+        """How far the nearest kink or limit of a slope is, its index, and whether the flow slides on it.
+
+        The index is flat of (example, unit), or a place in `field.kinks` if the flow slides.
+        """
+        field = self.field
+        inputs = field.inputs(state)
+        free = (2 * field.slopes.values - 1) * inputs / field.scale + self.slack
+        free[field.index] = np.inf
         nearest = int(free.argmin())
         margin = float(free.flatten()[nearest])
         best = (margin, nearest, False)
-        if self.kinks:
-            slopes = self.velocity(time, state).slopes
+        if field.kinks:
+            slopes = field.velocity(time, state).slopes
             room = torch.minimum(slopes, 1 - slopes) + self._close
             k = int(room.argmin())
             if float(room[k]) < margin:
@@ -487,37 +327,28 @@ class _Slide:
 
     def _switch(self, which: int, slides: bool) -> None:
         """Leave a kink, or cross one, or begin to slide along it."""
-        state = self.state
+        field, state = self.field, self._state
         if slides:
-            slope = float(self.velocity(self.time, state).slopes[which])
-            example, unit = self.kinks.pop(which)
+            slope = float(field.velocity(self.time, state).slopes[which])
+            example, unit = field.kinks.pop(which)
             after = 1.0 if slope > 0.5 else 0.0
-            self.slopes.values[example, unit] = after
+            field.slopes.values[example, unit] = after
             # It was held where it was found, on either side of 0: from there it must move this much on.
-            off = float(self.inputs(state)[example, unit].abs())
-            self.slack[example, unit] = self._close + off / self.scale
+            off = float(field.inputs(state)[example, unit].abs())
+            self.slack[example, unit] = self._close + off / field.scale
             self._record(example, unit, None, after)
             return
-        example, unit = divmod(which, self.slopes.values.shape[1])
-        before = float(self.slopes.values[example, unit])
-        self.slopes.values[example, unit] = 1 - before
-        if self._speed(state, example, unit) * (1 - 2 * before) > 0:  # goes on beyond the kink
+        example, unit = divmod(which, field.slopes.values.shape[1])
+        before = float(field.slopes.values[example, unit])
+        field.slopes.values[example, unit] = 1 - before
+        rate = field.input_rate(self.time, state, example, unit)
+        if rate * (1 - 2 * before) > 0:  # goes on beyond the kink
             self._record(example, unit, before, 1 - before)
             return
-        self.slopes.values[example, unit] = 0.0
-        self.kinks.append((example, unit))
+        field.slopes.values[example, unit] = 0.0
+        field.kinks.append((example, unit))
         self._record(example, unit, before, None)
 
-    def _speed(self, state: np.ndarray, example: int, unit: int) -> float:
-        """The rate of a rectifier's input with the present slopes."""
-        velocity = self.velocity(self.time, state).theta
-        with Rectifiers(self.slopes.split()) as record:
-            graph = self.map.graph(self._tensor(state))
-        with torch.enable_grad():
-            value = torch.cat([z.flatten(1) for z in record.inputs], 1)[example, unit]
-        parts = torch.autograd.grad(value, graph.leaves, allow_unused=True, materialize_grads=True)
-        return float(torch.cat([part.flatten() for part in parts]) @ velocity)
-
     def _record(self, example: int, unit: int, before: float | None, after: float | None) -> None:
-        layer, column = self.slopes.name(unit)
+        layer, column = self.field.slopes.name(unit)
         self.events.append(KinkEvent(self.time, layer, column, example, before, after))

@@ -31,9 +31,9 @@ class Trajectory:
 
     @property
     def times(self) -> np.ndarray:
-        """Of the start and the end of each step, (steps + 1,)."""
-        ends = np.array([row[:2] for row in self.rows])
-        return np.concatenate([ends[:1, 0], ends[:, 1]]) if len(ends) else np.zeros(0)
+        """Times of the start and the end of each step, (steps + 1,)."""
+        bounds = np.array([row[:2] for row in self.rows])
+        return np.concatenate([bounds[:1, 0], bounds[:, 1]]) if len(bounds) else np.zeros(0)
 
     def __len__(self) -> int:
         return len(self.rows)

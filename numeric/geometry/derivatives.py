@@ -104,8 +104,8 @@ def jacobian_and_hessian(
 
 def _blocks(f: EvaluatedMap, m: int, directions: int) -> Iterator[tuple[Tensor, Tensor]]:
     """Indices of points and directions, in blocks of at most `BLOCK` computed features."""
-    every = torch.arange(m * directions, device=f.points.device)
-    for block in every.split(max(1, BLOCK // f.count)):
+    pairs = torch.arange(m * directions, device=f.points.device)
+    for block in pairs.split(max(1, BLOCK // f.count)):
         yield block // directions, block % directions
 
 

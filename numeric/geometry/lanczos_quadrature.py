@@ -130,15 +130,15 @@ def bidiagonalise(
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Golub-Kahan steps from unit vectors, with both bases kept orthogonal to the last digits.
 
-    `ahead` takes vectors (lanes, k) to M u, and `back` the results to M^T v. Returned are the diagonal and
-    what is above it, (lanes, m) each, in float64 on the host; after some of the steps `enough` is asked
+    `ahead` takes vectors (c, k) to M u, and `back` the results to M^T v. Returned are the diagonal and
+    what is above it, (c, m) each, in float64 on the host; after some of the steps `enough` is asked
     whether that is enough.
     """
     u, v = starts, ahead(starts)
-    lanes = len(u)
-    lefts, rights = (w.new_empty(lanes, steps, w.shape[1]) for w in (u, v))
+    count = len(u)
+    lefts, rights = (w.new_empty(count, steps, w.shape[1]) for w in (u, v))
     entries: list[Tensor] = []  # on the diagonal and above it by turns
-    done, scale = u.new_zeros(lanes, dtype=torch.bool), u.new_zeros(lanes)
+    done, scale = u.new_zeros(count, dtype=torch.bool), u.new_zeros(count)
     before = torch.zeros_like(v)
     check = FIRST
     for j in range(steps):
@@ -164,9 +164,9 @@ def _by_turns(entries: list[Tensor]) -> tuple[Tensor, Tensor]:
     return table[:, ::2], table[:, 1::2]
 
 
-def _orthogonal(w: Tensor, known: Tensor, basis: Tensor) -> Tensor:
-    """w without its known part and, twice for the sake of rounding, without the basis (lanes, j, k)."""
-    w = w - known
+def _orthogonal(w: Tensor, removed: Tensor, basis: Tensor) -> Tensor:
+    """w without what is `removed` and, twice for the sake of rounding, without the basis (c, j, k)."""
+    w = w - removed
     for _ in range(2):
         w = w - ((basis @ w[:, :, None]).mT @ basis)[:, 0]
     return w

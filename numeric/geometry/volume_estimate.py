@@ -107,14 +107,14 @@ def log_volume_estimate(
         size = min(f.count, f.points.shape[1])
         steps = min(steps, size)
         check_first_derivative(f, slope_along, f.points[:1])
-        lanes = _lanes(f, steps, memory)
+        at_once = _directions_at_once(f, steps, memory)
         # Drawn on the CPU, so that all devices use the same directions.
         draws = torch.randn(probes, size, generator=generator, dtype=torch.float64)
         total = len(f.points) * probes * steps
         with progress_bar(of="pairs of products", show=progress, total=total) as bar:
             parts = []
-            for points in f.points.split(max(1, lanes // probes)):
-                parts.append(_estimate(f, points, draws, steps, lanes))
+            for points in f.points.split(max(1, at_once // probes)):
+                parts.append(_estimate(f, points, draws, steps, at_once))
                 bar.update(len(points) * probes * steps)
     joined = {
         field.name: torch.cat([getattr(part, field.name) for part in parts]).to(x.device)
@@ -129,7 +129,7 @@ def log_volume_estimate(
     return LogVolumeEstimate(**numbers)
 
 
-def _lanes(f: EvaluatedMap, steps: int, memory: int) -> int:
+def _directions_at_once(f: EvaluatedMap, steps: int, memory: int) -> int:
     """How many directions at once fit into the budget, at one point or at several."""
     first = f.points[:1]
     try:
@@ -156,44 +156,44 @@ def _work_dtype(f: EvaluatedMap) -> torch.dtype:
 
 
 def _estimate(
-    f: EvaluatedMap, x: Tensor, draws: Tensor, steps: int, lanes: int
+    f: EvaluatedMap, x: Tensor, draws: Tensor, steps: int, at_once: int
 ) -> LogVolumeEstimate:
-    """At as many points as all their probes fit into `lanes`, or at one with a few probes at a time."""
+    """At as many points as all their probes fit into `at_once`, or at one with a few probes at a time."""
     row_tolerance, responding = tolerance(f), _responding(f, x)
     starts = draws.to(x.device, _work_dtype(f)) * responding[:, None]  # (n, probes, k)
     squares = starts.square().sum(2).double().cpu()
     size = responding.sum(1).cpu()
 
-    def opened(diagonal: Tensor, above: Tensor) -> Bidiagonal:
+    def by_point(diagonal: Tensor, above: Tensor) -> Bidiagonal:
         require_finite(diagonal + above)
         one, other = (table.unflatten(0, (len(x), -1)) for table in (diagonal, above))
         return Bidiagonal(one, other, size[:, None], row_tolerance)
 
     def enough(diagonal: Tensor, above: Tensor) -> bool:
-        judged = opened(diagonal, above).first(JUDGES)
+        first = by_point(diagonal, above).first(JUDGES)
         # No digits are left below the second, as where all singular values are equal.
-        least = SHARE * judged.spread().mean(1) / math.sqrt(len(draws))
+        least = SHARE * first.spread().mean(1) / math.sqrt(len(draws))
         least = torch.maximum(least, size * row_tolerance)
-        bias, _, _ = _bias(judged, squares)
-        return bool(((bias <= least) | judged.deficient()).all())
+        bias, _, _ = _bias(first, squares)
+        return bool(((bias <= least) | first.deficient()).all())
 
     parts: list[Bidiagonal] = []
-    for some in starts.split(max(1, lanes // len(x)), 1):
-        products = _products(f, x.repeat_interleave(some.shape[1], 0))
-        directions = torch.nn.functional.normalize(some.flatten(0, 1), dim=1)
+    for chunk in starts.split(max(1, at_once // len(x)), 1):
+        products = _products(f, x.repeat_interleave(chunk.shape[1], 0))
+        directions = torch.nn.functional.normalize(chunk.flatten(0, 1), dim=1)
         if not parts:
-            part = opened(*bidiagonalise(*products, directions, steps, row_tolerance, enough))
+            part = by_point(*bidiagonalise(*products, directions, steps, row_tolerance, enough))
             steps = part.diagonal.shape[-1]  # the first probes decide for all others
         else:
-            part = opened(*bidiagonalise(*products, directions, steps, row_tolerance))
+            part = by_point(*bidiagonalise(*products, directions, steps, row_tolerance))
         parts.append(part)
     diagonal, above = (
         torch.cat([getattr(part, name) for part in parts], 1) for name in ("diagonal", "above")
     )
-    every = Bidiagonal(diagonal, above, size[:, None], row_tolerance)
-    deficient = every.deficient()
-    mean = Estimate.of(every.gauss().T)
-    bias, bound, full = _bias(every, squares)
+    bidiagonal = Bidiagonal(diagonal, above, size[:, None], row_tolerance)
+    deficient = bidiagonal.deficient()
+    mean = Estimate.of(bidiagonal.gauss().T)
+    bias, bound, full = _bias(bidiagonal, squares)
     value, stderr, bias, bound = (
         torch.where(deficient, math.nan, part) for part in (mean.mean, mean.stderr, bias, bound)
     )
@@ -211,8 +211,10 @@ def _responding(f: EvaluatedMap, x: Tensor) -> Tensor:
     _, back = _products(f, x)
     generator = generator_for("responding")
     size = max(f.count, x.shape[1])
-    some = torch.randn(2, size, generator=generator, dtype=torch.float64).to(x.device, x.dtype)
-    return torch.stack([back(v.expand(len(x), -1)) != 0 for v in some]).any(0)
+    cotangents = torch.randn(2, size, generator=generator, dtype=torch.float64).to(
+        x.device, x.dtype
+    )
+    return torch.stack([back(v.expand(len(x), -1)) != 0 for v in cotangents]).any(0)
 
 
 def _products(f: EvaluatedMap, x: Tensor) -> tuple[Products, Products]:

@@ -56,14 +56,14 @@ def layer(tile: Tile, tangent: bool, plain: bool) -> Callable[..., tuple[Tensor,
 
 
 def averages(
-    tile: Tile, tangent: bool, unread: bool = False
+    tile: Tile, tangent: bool, theta_only: bool = False
 ) -> Callable[..., tuple[Tensor | None, Tensor | None]]:
     """As `layer` without scales, from (kxx, kxy, kyy, det, theta, free): averages alone, times theta.
 
     Results take the place of kxy and theta where no later instruction reads these. The average over phi is
-    left out where it is `unread`, and that over its slope without `tangent`: they are then None.
+    left out where it is `theta_only`, and that over its slope without `tangent`: they are then None.
     """
-    outputs = {} if unread else {kxy: _distribute_constants(tile.kernel)}
+    outputs = {} if theta_only else {kxy: _distribute_constants(tile.kernel)}
     if tangent:
         outputs[theta] = tile.slope * theta
     program = translate(list(outputs.values()))
@@ -79,7 +79,7 @@ def averages(
         free: object,
     ) -> tuple[Tensor | None, Tensor | None]:
         results = step(kxx, kxy, kyy, det, theta, *zero, free)
-        return None if unread else results[0], results[-1] if tangent else None
+        return None if theta_only else results[0], results[-1] if tangent else None
 
     return call
 

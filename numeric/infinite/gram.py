@@ -14,7 +14,7 @@ from numeric.infinite.recursion import Recursion
 from numeric.inputs import ArrayLike, InputError, as_numbers, require_points
 from numeric.kernels.jets import Jet
 from numeric.kernels.scratch_memory import Fresh, Scratch
-from numeric.kernels.threads import each, once, sharing
+from numeric.kernels.threads import computed_once, run_in_threads, worker_threads
 
 if TYPE_CHECKING:
     from numeric.infinite.network import FullyConnected
@@ -37,23 +37,23 @@ def matrix(net: FullyConnected, x: ArrayLike, y: ArrayLike | None, tangent: bool
     columns = left if right is None else right
     height, width = TILE if left.device.type == "cpu" else LARGE
     plain = torch.inference_mode(False)  # other threads may not write to inference tensors
-    with plain, torch.no_grad(), sharing(left.device) as threads:
+    with plain, torch.no_grad(), worker_threads(left.device) as threads:
         out, rows = left.new_empty(len(left), len(columns)), _cuts(0, len(left), height)
         cells = min(height, len(left)) * min(width, len(columns))
         memories = [_memory(cells, left) for _ in range(threads)]
 
-        @once
-        def known() -> tuple[Points, Points]:
+        @computed_once
+        def precomputed() -> tuple[Points, Points]:
             points = recursion.points(left)
             return points, points if symmetric else recursion.points(columns)
 
         def fill(k: int, worker: int) -> None:
             if worker == 0:
-                known()  # while the other threads begin with a matrix product
+                precomputed()  # while the other threads begin with a matrix product
             i, memory = rows[k], memories[worker]
             start = i.start if symmetric else 0
             torch.mm(left[i], columns[start:].T, out=out[i, start:])
-            points, others = known()
+            points, others = precomputed()
             own = points[i]
             for j in _cuts(start, len(columns), width):
                 tile, same = out[i, j], symmetric and j.start == start
@@ -65,12 +65,12 @@ def matrix(net: FullyConnected, x: ArrayLike, y: ArrayLike | None, tangent: bool
                 if symmetric:
                     out[j, i][done:] = tile.T[done:]
 
-        each(fill, len(rows), threads)
-        points, others = known()
+        run_in_threads(fill, len(rows), threads)
+        points, others = precomputed()
         if symmetric:
             out.diagonal().copy_(points.diagonal)
-        if points.still.any() or others.still.any():
-            out[points.still], out[:, others.still] = 0.0, 0.0
+        if points.always_zero.any() or others.always_zero.any():
+            out[points.always_zero], out[:, others.always_zero] = 0.0, 0.0
     return out
 
 
@@ -79,7 +79,7 @@ def diagonal(net: FullyConnected, x: ArrayLike, tangent: bool) -> Tensor:
     x, _ = require_points(x)
     with torch.inference_mode(False), torch.no_grad():
         points = Recursion.of(net, tangent).points(x)
-        return torch.where(points.still, 0.0, points.diagonal)
+        return torch.where(points.always_zero, 0.0, points.diagonal)
 
 
 def jet(net: FullyConnected, x: ArrayLike, tangent: bool) -> Jet:

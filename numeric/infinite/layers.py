@@ -183,7 +183,7 @@ class Layer:
         return any(one_sided(slope, b, kinks, 1) != one_sided(slope, b, kinks, -1) for b in kinks)
 
     @cached_property
-    def curved(self) -> bool:
+    def needs_separation(self) -> bool:
         """Whether small angles after this layer are computed by `separation.separate`."""
         return not self.linear and (self._tile is None or self._tile.slope is not None)
 
@@ -252,10 +252,10 @@ class Layer:
         return steps[tangent, plain]
 
     def averages(
-        self, tangent: bool, unread: bool = False
+        self, tangent: bool, theta_only: bool = False
     ) -> Callable[..., tuple[Tensor | None, Tensor | None]]:
-        """E[phi phi] unless `unread`, and with `tangent` E[phi' phi'] theta: see `fused_layers.averages`."""
-        return _averages(self._closed_form, tangent, unread)
+        """E[phi phi] unless `theta_only`; with `tangent` E[phi' phi'] theta: see `fused_layers.averages`."""
+        return _averages(self._closed_form, tangent, theta_only)
 
     @cached_property
     def _steps(self) -> dict[tuple[bool, bool], Callable[..., tuple[Tensor, ...]]]:
@@ -309,9 +309,9 @@ class Rows:
 
 @lru_cache  # compiled once for all networks
 def _averages(
-    tile: Tile, tangent: bool, unread: bool
+    tile: Tile, tangent: bool, theta_only: bool
 ) -> Callable[..., tuple[Tensor | None, Tensor | None]]:
-    return fused_layers.averages(tile.far_from_collinear, tangent, unread)
+    return fused_layers.averages(tile.far_from_collinear, tangent, theta_only)
 
 
 @lru_cache

@@ -19,7 +19,9 @@ class Points:
     squares: Tensor  # E[phi^2], (layers, n)
     rows: tuple[Rows, ...]  # for each layer what `Layer.rows` returned for these points
     diagonal: Tensor  # of the Gram matrix, (n,)
-    still: Tensor  # (n,): True where every hidden layer is 0 for all weights, as at x = 0 without biases
+    always_zero: (
+        Tensor  # (n,): where all hidden layers are 0 for all weights, as at x = 0 without biases
+    )
 
     @property
     def d(self) -> int:
@@ -42,7 +44,7 @@ class PointSubset:
     squares: Tensor
     rows: tuple[Rows, ...]
     diagonal: Tensor
-    still: Tensor
+    always_zero: Tensor
 
     def __init__(self, whole: Points | PointSubset, index: slice | Tensor) -> None:
         self._whole, self._index = whole, index

@@ -66,7 +66,7 @@ class Recursion:
         V = self._first_covariance(torch.linalg.vecdot(x, x), x.shape[1])
         require_finite_variances(V)
         theta = self._first(V, x.shape[1])
-        variances, squares, rows, still = [], [], [], V == 0
+        variances, squares, rows, always_zero = [], [], [], V == 0
         for l, layer in enumerate(self.layers):
             V = layer.clamped(V)
             variances.append(V)
@@ -74,12 +74,12 @@ class Recursion:
             squares.append(F := layer.square(V))
             slope = layer.square_slope(V) if self.tangent else None
             V, theta = self._next(l, Pairs(F, slope), theta)
-            still = still & (layer.keeps_zero and self.sigma_b[l + 1] == 0)
+            always_zero = always_zero & (layer.keeps_zero and self.sigma_b[l + 1] == 0)
             require_representable(V, x, l)
         diagonal = theta if self.tangent else V
         return Points(
-            x, torch.stack([*variances, V]), torch.stack(squares), tuple(rows), diagonal, still
-        )
+            x, torch.stack([*variances, V]), torch.stack(squares), tuple(rows), diagonal, always_zero,
+        )  # fmt: skip
 
     def _first_covariance(self, xy: Tensor, d: int, out: Tensor | None = None) -> Tensor:
         scale, bias = self.sigma_w[0] ** 2 / d, self.sigma_b[0] ** 2
@@ -165,8 +165,8 @@ class Recursion:
         orders = (rows.order for rows in (*a.rows, *b.rows))
         size = max(1, CELLS // max(a.d, NODES, *orders))
         parts = [
-            self._one_by_one(a[some], b[others], xy[some, others])
-            for some, others in zip(i.split(size), j.split(size), strict=True)
+            self._one_by_one(a[left], b[right], xy[left, right])
+            for left, right in zip(i.split(size), j.split(size), strict=True)
         ]
         return out.index_put((i, j), torch.cat(parts))
 
@@ -193,7 +193,7 @@ class Recursion:
             same = aligned & (layer.homogeneous | ((kxx - kyy).abs() <= rounding * kxx))
             none = torch.zeros_like(k)  # a homogeneous layer keeps collinear points collinear
             plain = a.variances[l + 1] * b.variances[l + 1] - k * k
-            if layer.curved and self._feeds_angular_layer(l):
+            if layer.needs_separation and self._feeds_angular_layer(l):
                 near = plain < self._near * a.variances[l + 1] * b.variances[l + 1]
                 layer_inputs = (kxx, kyy, before, det, pairs.kernel)
                 if near.any():

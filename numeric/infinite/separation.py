@@ -94,7 +94,7 @@ def _squared_gap(layer: Layer, gram: Tensor, facing: Tensor, density: int) -> Te
     """D = E[(phi(u) - facing phi(v))^2]."""
     gap, phi = torch.zeros_like(facing), layer.activation.phi.torch
     for sign in (1.0, -1.0):
-        some = facing == sign
-        if some.any():
-            gap[some] = distance(phi, layer.kinks, gram[some], sign, density)
+        chosen = facing == sign
+        if chosen.any():
+            gap[chosen] = distance(phi, layer.kinks, gram[chosen], sign, density)
     return gap

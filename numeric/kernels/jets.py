@@ -73,8 +73,8 @@ def jet_by_autograd(k: TwoPoint, x: Tensor) -> Jet:
     Refused are a k that is not symmetric and one with a kink at y = x, where torch returns the slope 0 or
     NaN.
     """
-    jet = Jet.cat([_derivatives(k, some) for some in x.detach().split(ROWS)])
-    kinked = any(_has_kink(k, some) for some in x.detach().split(ROWS))
+    jet = Jet.cat([_derivatives(k, chunk) for chunk in x.detach().split(ROWS)])
+    kinked = any(_has_kink(k, chunk) for chunk in x.detach().split(ROWS))
     if kinked or not (jet.metric.isfinite().all() and jet.drift.isfinite().all()):
         raise InputError(
             "The kernel has no metric at some points: its derivatives at y = x jump, or are NaN or "

@@ -199,11 +199,11 @@ class Tiled(Kernel):
 
     def diagonal(self, x: ArrayLike) -> Tensor:
         return torch.cat(
-            [self.kernel.diagonal(some) for some in require_signals(x)[0].split(self.rows)]
+            [self.kernel.diagonal(chunk) for chunk in require_signals(x)[0].split(self.rows)]
         )
 
     def jet(self, x: ArrayLike) -> Jet:
-        return Jet.cat([self.kernel.jet(some) for some in require_signals(x)[0].split(self.rows)])
+        return Jet.cat([self.kernel.jet(chunk) for chunk in require_signals(x)[0].split(self.rows)])
 
 
 def _finite_points(x: ArrayLike, y: ArrayLike | None) -> tuple[Tensor, Tensor]:

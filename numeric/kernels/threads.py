@@ -13,12 +13,12 @@ from typing import TypeVar
 
 import torch
 
-__all__ = ["each", "once", "sharing"]
+__all__ = ["computed_once", "run_in_threads", "worker_threads"]
 
 T = TypeVar("T")
 
 
-def each(fill: Callable[[int, int], None], count: int, threads: int) -> None:
+def run_in_threads(fill: Callable[[int, int], None], count: int, threads: int) -> None:
     """fill(k, worker) for k below count, shared by Python threads; torch releases the interpreter lock."""
     left = deque(range(count))
 
@@ -43,7 +43,7 @@ def each(fill: Callable[[int, int], None], count: int, threads: int) -> None:
         other.result()
 
 
-def once(make: Callable[[], T]) -> Callable[[], T]:
+def computed_once(make: Callable[[], T]) -> Callable[[], T]:
     """Call `make` once, in the first thread that asks, while others wait; retry if it failed."""
     lock, results = Lock(), []
 
@@ -67,8 +67,8 @@ if hasattr(os, "register_at_fork"):
 
 
 @contextmanager
-def sharing(device: torch.device) -> Iterator[int]:
-    """The number of threads for `each`; inside, every torch operation on the CPU uses a single thread.
+def worker_threads(device: torch.device) -> Iterator[int]:
+    """The number of threads for `run_in_threads`; inside, torch uses a single thread on the CPU.
 
     This setting holds for the whole process. It is made before the first operation, because torch's own
     worker threads would otherwise keep spinning while they wait for the next one.

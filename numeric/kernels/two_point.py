@@ -69,8 +69,8 @@ def squared_distances(x: Tensor, y: Tensor) -> Tensor:
     size = x.square().sum(1)[:, None]
     t = torch.addmm(y.square().sum(1)[None], x, y.T, alpha=-2).add_(size)
     pairs = (t < CLOSE * size).nonzero()
-    for some in pairs.split(max(1, CHUNK // x.shape[1])):
-        i, j = some.unbind(1)
+    for chunk in pairs.split(max(1, CHUNK // x.shape[1])):
+        i, j = chunk.unbind(1)
         t[i, j] = (x[i] - y[j]).square().sum(1)
     return t
 

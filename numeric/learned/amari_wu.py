@@ -21,11 +21,11 @@ from numeric.kernels.two_point import Volume, squared_distances, volume_of_metri
 from numeric.learned.estimator_inputs import (
     Array,
     Targets,
+    as_input_type,
+    encoded_labels,
     fitted_points,
     gram_in_chunks,
-    labelled,
     require_targets,
-    returned,
     validated,
 )
 from numeric.learned.kernels import Base, Mahalanobis, as_mahalanobis, like_input
@@ -56,7 +56,7 @@ class Conformal(Kernel):
         positive("tau", self.tau)
         if not isinstance(self.centres, tuple):
             raise InputError(f"centres must be a tuple of points (v, d), not {self.centres!r}.")
-        centres = tuple(points(some, name="centres") for some in self.centres)
+        centres = tuple(points(group, name="centres") for group in self.centres)
         object.__setattr__(self, "centres", centres)
 
     def log_factor(self, x: ArrayLike) -> tuple[Tensor, Tensor]:
@@ -79,8 +79,8 @@ class Conformal(Kernel):
 
     def diagonal(self, x: ArrayLike) -> Tensor:
         """c(x)^2 k(x, x), (n, d) -> (n,)."""
-        at = self._points("x", x)
-        return like_input((2 * self.log_factor(at)[0]).exp() * self.kernel.diagonal(at), x)
+        inputs = self._points("x", x)
+        return like_input((2 * self.log_factor(inputs)[0]).exp() * self.kernel.diagonal(inputs), x)
 
     def jet(self, x: ArrayLike) -> Jet:
         """Its metric is c^2 g + k dc dc^T + c (dc b^T + b dc^T), b the slope of k in y at y = x."""
@@ -144,7 +144,7 @@ class AmariWuClassifier(ClassifierMixin, BaseEstimator):
         rounds = whole("rounds", self.rounds, 0)
         require_targets(self, y)
         X, y = validated(self, X, y, ensure_min_samples=2)
-        self.classes_, _ = labelled(y)
+        self.classes_, _ = encoded_labels(y)
         x = points(X, resolve(self.device))
         kernels, machines = [Conformal(as_mahalanobis(self.kernel), (), tau)], []
         for _ in range(rounds + 1):
@@ -161,12 +161,12 @@ class AmariWuClassifier(ClassifierMixin, BaseEstimator):
         gram = self._gram(X)  # first, since it refuses an estimator that is not fitted
         labels = self.machines_[-1].predict(gram)
         numbers = labels.dtype.kind in "biuf"
-        return returned(torch.tensor(labels), X) if numbers else labels
+        return as_input_type(torch.tensor(labels), X) if numbers else labels
 
     def decision_function(self, X: ArrayLike) -> Array:
         """(m, d) -> (m,), or one column for each class if there are more than two."""
         gram = self._gram(X)
-        return returned(torch.tensor(self.machines_[-1].decision_function(gram)), X)
+        return as_input_type(torch.tensor(self.machines_[-1].decision_function(gram)), X)
 
     def _gram(self, X: ArrayLike) -> np.ndarray:
         x = fitted_points(self, X)

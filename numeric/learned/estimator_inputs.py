@@ -17,8 +17,16 @@ from numeric.kernels import Kernel
 from numeric.kernels.two_point import CHUNK
 
 __all__ = [
-    "Array", "Fitted", "Targets", "fitted_points", "gram_in_chunks", "labelled", "new_signals",
-    "require_targets", "returned", "validated",
+    "Array",
+    "Fitted",
+    "Targets",
+    "as_input_type",
+    "encoded_labels",
+    "fitted_points",
+    "gram_in_chunks",
+    "new_signals",
+    "require_targets",
+    "validated",
 ]  # fmt: skip
 
 Array = np.ndarray | Tensor
@@ -74,7 +82,7 @@ def require_targets(estimator: BaseEstimator, y: Targets | None) -> None:
         )
 
 
-def labelled(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def encoded_labels(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The classes that labels (n,) name, two at least, and the number of each label's class (n,)."""
     try:
         check_classification_targets(y)
@@ -104,11 +112,11 @@ def new_signals(estimator: BaseEstimator, x: ArrayLike) -> Tensor:
 def gram_in_chunks(kernel: Kernel, x: Tensor, centres: Tensor, weights: Tensor | None) -> Tensor:
     """k(x, centres) @ weights, or k(x, centres) for None, with few rows of the Gram matrix at a time."""
     rows = max(1, CHUNK // len(centres))
-    grams = (kernel(some, centres) for some in x.split(rows))
+    grams = (kernel(chunk, centres) for chunk in x.split(rows))
     return torch.cat([gram if weights is None else gram @ weights for gram in grams])
 
 
-def returned(result: Tensor, inputs: ArrayLike) -> Array:
+def as_input_type(result: Tensor, inputs: ArrayLike) -> Array:
     """The result as a tensor on the device of a tensor input, else as an array."""
     return result.to(inputs.device) if isinstance(inputs, Tensor) else result.cpu().numpy()
 

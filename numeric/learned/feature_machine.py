@@ -16,10 +16,10 @@ from numeric.inputs import ArrayLike, InputError, points, positive, resolve, who
 from numeric.kernels.two_point import EPSILON
 from numeric.learned.estimator_inputs import (
     Array,
+    as_input_type,
     fitted_points,
     gram_in_chunks,
     require_targets,
-    returned,
     validated,
 )
 from numeric.learned.kernels import Base, Laplace, Mahalanobis
@@ -86,14 +86,14 @@ class FeatureMachine(RegressorMixin, BaseEstimator):
     def predict(self, X: ArrayLike) -> Array:
         """(m, d) -> (m,) or (m, o), an array or a tensor as X is."""
         x = fitted_points(self, X)
-        return returned(gram_in_chunks(self.kernel_, x, self.points_, self.weights_), X)
+        return as_input_type(gram_in_chunks(self.kernel_, x, self.points_, self.weights_), X)
 
     def gradient(self, X: ArrayLike) -> Array:
         """The gradient of the predictor: (m, d) -> (m, d), or (m, o, d) for several targets."""
         x = fitted_points(self, X)
         weights = self.weights_.reshape(len(self.weights_), -1)
         slopes = self.kernel_.gradient(x, self.points_, weights)
-        return returned(slopes if self.weights_.ndim > 1 else slopes[:, 0], X)
+        return as_input_type(slopes if self.weights_.ndim > 1 else slopes[:, 0], X)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -19,10 +19,10 @@ from numeric.kernels import Kernel
 from numeric.learned.estimator_inputs import (
     Array,
     Targets,
-    labelled,
+    as_input_type,
+    encoded_labels,
     new_signals,
     require_targets,
-    returned,
     validated,
 )
 
@@ -73,8 +73,8 @@ class KernelRegressor(RegressorMixin, BaseEstimator):
         Both are arrays or tensors, as X is. Standard deviations need the kernel of all new points.
         """
         prediction = _at(self, X)
-        mean = returned(prediction.mean, X)
-        return (mean, returned(prediction.std, X)) if return_std else mean
+        mean = as_input_type(prediction.mean, X)
+        return (mean, as_input_type(prediction.std, X)) if return_std else mean
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -111,7 +111,7 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         """(n, d) points or (n, channels, ...) signals, and (n,) labels of two classes or more."""
         require_targets(self, y)
         X, y = validated(self, X, y, ensure_min_samples=2, allow_nd=True)
-        self.classes_, which = labelled(y)
+        self.classes_, which = encoded_labels(y)
         targets = np.eye(len(self.classes_))[which] - 1 / len(self.classes_)
         self.process_ = _process(self, X, targets)
         return self
@@ -119,14 +119,14 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
     def decision_function(self, X: ArrayLike) -> Array:
         """The outputs (m, classes), or for two classes (m,) by how much the second is ahead."""
         mean = _at(self, X).mean
-        return returned(mean[:, 1] - mean[:, 0] if len(self.classes_) == 2 else mean, X)
+        return as_input_type(mean[:, 1] - mean[:, 0] if len(self.classes_) == 2 else mean, X)
 
     def predict(self, X: ArrayLike) -> Array:
         """(m,) labels; a tensor for a tensor if the labels are numbers."""
         which = _at(self, X).mean.argmax(1).cpu()
         labels = self.classes_[which.numpy()]
         return (
-            returned(torch.tensor(labels, device="cpu"), X)
+            as_input_type(torch.tensor(labels, device="cpu"), X)
             if labels.dtype.kind in "biuf"
             else labels
         )

@@ -217,7 +217,7 @@ class Mahalanobis(Kernel):
                 f"weights must have shape ({len(right)}, outputs), but {tuple(weights.shape)} was given."
             )
         rows, take = max(1, CHUNK // max(1, weights.numel())), self._calculus.gradient
-        slopes = torch.cat([take(some, right, weights) for some in left.split(rows)])
+        slopes = torch.cat([take(chunk, right, weights) for chunk in left.split(rows)])
         return like_input(slopes if self.root is None else slopes @ self.root.to(left), x)
 
     def jet(self, x: ArrayLike) -> Jet:

@@ -16,9 +16,9 @@ from numeric.kernels import Jet, Kernel
 from numeric.kernels.two_point import EPSILON, Volume, symmetric_root, volume_of_jacobian
 from numeric.learned.estimator_inputs import (
     Array,
+    as_input_type,
     fitted_points,
     gram_in_chunks,
-    returned,
     validated,
 )
 from numeric.learned.kernels import Base, Mahalanobis, as_mahalanobis, like_input
@@ -81,7 +81,7 @@ class SelfSupervisedKernel(TransformerMixin, BaseEstimator, Kernel):
 
     def transform(self, X: ArrayLike) -> Array:
         """(n, d) -> (n, components), an array or a tensor as X is."""
-        return returned(self._features(X), X)
+        return as_input_type(self._features(X), X)
 
     def predict(self, X: ArrayLike) -> Array:
         """The representation, the same as `transform`: scikit-learn's name for it."""

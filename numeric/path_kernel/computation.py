@@ -35,7 +35,7 @@ State = dict[str, Any]  # sums so far, and the buffer of covectors
 
 @dataclass(frozen=True, eq=False)
 class Choices:
-    """What of a run counts, and how it is computed."""
+    """Which part of a run is computed, and how."""
 
     quadrature: Quadrature
     memory: int
@@ -44,12 +44,14 @@ class Choices:
     groups: Tensor | None
 
 
-def _moved(opened: Differentiation, parameters: ByName) -> Differentiation:
+def _moved(differentiation: Differentiation, parameters: ByName) -> Differentiation:
     """Parameters that training did not move have no displacement: they are no leaves."""
-    leaves = {name: value for name, value in opened.leaves.items() if name in parameters}
-    others = {k: v.detach() for k, v in opened.leaves.items() if k not in parameters}
-    left = tuple(name for name in opened.fallbacks if name in parameters)
-    return replace(opened, leaves=leaves, fixed={**opened.fixed, **others}, fallbacks=left)
+    leaves = {name: value for name, value in differentiation.leaves.items() if name in parameters}
+    others = {k: v.detach() for k, v in differentiation.leaves.items() if k not in parameters}
+    left = tuple(name for name in differentiation.fallbacks if name in parameters)
+    return replace(
+        differentiation, leaves=leaves, fixed={**differentiation.fixed, **others}, fallbacks=left
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +118,7 @@ class Computation:
         )
 
     def counts(self, s: int) -> bool:
-        """Whether what a step did counts."""
+        """Whether a step is one of those that are computed."""
         return self.choices.steps is None or s in self.choices.steps
 
     def outputs_at(self, s: int) -> Tensor:
@@ -138,8 +140,8 @@ class Computation:
         if scalar is None or state["buffer"]:
             on_gradient = self._pulled_back(s, state)[0]
             if self.counts(s):
-                every = torch.arange(len(self.x), device=self.x.device)
-                self._add(state, s, 1.0, every, lambda train: _along(train, on_gradient))
+                in_order = torch.arange(len(self.x), device=self.x.device)
+                self._add(state, s, 1.0, in_order, lambda train: _along(train, on_gradient))
             return
         if not self.counts(s):
             return
@@ -163,23 +165,25 @@ class Computation:
         `products` of their gradients are (n, k, m), for points in the given order.
         """
         batch = self.run.batch(s)
-        signals, opened = self.signals(s, batch)
+        signals, differentiation = self.signals(s, batch)
         groups = self.choices.groups
         n, k = state["points"].shape[:2]
         size = max(1, self.choices.memory // SHARE // (8 * n * k * 4))
-        every = torch.arange(len(self.run.x), device=batch.device)
-        in_order = groups is None and len(batch) <= size and torch.equal(batch, every)
+        training_points = torch.arange(len(self.run.x), device=batch.device)
+        in_order = groups is None and len(batch) <= size and torch.equal(batch, training_points)
         for rows in torch.arange(len(batch), device=batch.device).split(size):
-            train = opened.gradients(self.train.points[batch[rows]], scale * signals[rows, None])
+            train = differentiation.gradients(
+                self.train.points[batch[rows]], scale * signals[rows, None]
+            )
             summands = products(train)
             if in_order:
                 state["points"].index_add_(0, order, summands)
             else:
-                places = batch[rows] if groups is None else groups[batch[rows]]
-                state["points"].index_add_(2, places, summands[order.argsort()])
+                columns = batch[rows] if groups is None else groups[batch[rows]]
+                state["points"].index_add_(2, columns, summands[order.argsort()])
 
     def signals(self, s: int, batch: Tensor) -> tuple[Tensor, Differentiation]:
-        """The derivative of the step's loss by its examples' outputs, (m, k), and the model that was at."""
+        """The derivative of the step's loss by the outputs, (m, k), and the model at those weights."""
         parameters = self.run.parameters(self.run.rule.gradient_at(s))
         outputs = self.model.functional_call(parameters, self.run.x[batch]).requires_grad_()
         with torch.enable_grad():
@@ -270,7 +274,7 @@ class Computation:
 
     @cached_property
     def bytes_of_a_pass(self) -> int:
-        """At one point, with both ends of a step, the derivatives by t, and the choices at kinks."""
+        """Bytes at one point: both ends of a step, the derivatives by t, and the choices at kinks."""
         with Meter() as meter:
             self.model.functional_call(self.run.parameters(0), self.x[:1].clone())
         return ARRAYS * max(1, meter.peak)

@@ -33,7 +33,7 @@ from numeric.path_kernel.computation import Choices, Computation, State
 from numeric.path_kernel.influence import influence
 from numeric.path_kernel.quadrature import GaussLegendre, Quadrature
 from numeric.path_kernel.record import Record
-from numeric.path_kernel.segments import rows_have_rules
+from numeric.path_kernel.row_parameters import rows_have_rules
 from numeric.path_kernel.two_copies import Copy, KernelMachine, TwoCopyKernel, gram_of_step
 from numeric.progress import progress_bar
 from numeric.runs.store import checkpoint, fingerprint
@@ -355,7 +355,7 @@ class ExactPathKernel:
 
 @dataclass(frozen=True)
 class Top:
-    """Of each point its largest output, and the training points or groups that moved it most, as a table."""
+    """The largest output of each point, and the training points or groups that moved it most, as a table."""
 
     output: Tensor  # (n,), which
     value: Tensor  # (n,)

@@ -94,6 +94,6 @@ def _slope(loss: Callable[[Tensor, Tensor], Tensor], outputs: Tensor, targets: T
 
 
 def _moved(outputs: Tensor) -> Tensor:
-    """Outputs some distance away, each by another."""
+    """Other outputs, each moved by a distance of its own."""
     places = torch.arange(outputs.numel(), device=outputs.device).view_as(outputs)
     return outputs + places.to(outputs).sin()

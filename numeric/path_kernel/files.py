@@ -17,10 +17,10 @@ from torch import Tensor, nn
 
 from numeric.inputs import InputError, as_path
 from numeric.path_kernel.examples import SIZE, content
-from numeric.path_kernel.update_rules import KINDS, Group, Kind
+from numeric.path_kernel.update_rules import OPTIMIZERS, Group, OptimizerClass
 from numeric.runs.store import Checkpoint, GrowingArray
 
-__all__ = ["FIXED", "Files", "Head", "Place", "outline"]
+__all__ = ["FIXED", "Files", "Head", "RecordFolder", "outline"]
 
 HEAD = "record"
 FORM = "a record of the exact path kernel, form 1"
@@ -29,7 +29,7 @@ FIXED = (
 )
 
 
-class Place:
+class RecordFolder:
     """A folder, or a temporary one that is removed when nothing uses it any more."""
 
     def __init__(self, store: str | Path | None) -> None:
@@ -59,9 +59,9 @@ class Head:
     steps: int  # how many were asked for, or 0 if that was not said
 
     @property
-    def kind(self) -> Kind:
-        kinds = {one.__name__: kind for one, kind in KINDS.items()}
-        return kinds[self.optimizer]
+    def kind(self) -> OptimizerClass:
+        by_name = {one.__name__: kind for one, kind in OPTIMIZERS.items()}
+        return by_name[self.optimizer]
 
     @property
     def size(self) -> int:
@@ -106,8 +106,8 @@ def outline(model: nn.Module, moving: Mapping[str, Any]) -> dict[str, Any]:
 class Files:
     """The arrays of a record in a folder; steps are appended, and read one at a time."""
 
-    def __init__(self, place: Place, head: Head) -> None:
-        self.place, self.head = place, head
+    def __init__(self, folder: RecordFolder, head: Head) -> None:
+        self.folder, self.head = folder, head
         self.weights = self._array("weights", (head.size,), head.dtype)
         self.moments = (
             self._array("moments", (head.size,), head.dtype) if head.kind.adaptive else None
@@ -118,23 +118,23 @@ class Files:
         self.examples = self._array("examples", (8 + SIZE,), "uint8")
 
     def _array(self, name: str, shape: tuple[int, ...], dtype: str) -> GrowingArray:
-        return GrowingArray(self.place.path / name, self.head.run, shape, dtype)
+        return GrowingArray(self.folder.path / name, self.head.run, shape, dtype)
 
     @classmethod
-    def opened(cls, place: Place) -> Files:
+    def opened(cls, folder: RecordFolder) -> Files:
         """The files of a record that exists; a folder without one, or with a part of one, is refused."""
-        head = Head.read(place.path) if place.path.is_dir() else None
+        head = Head.read(folder.path) if folder.path.is_dir() else None
         if head is None:
             raise InputError(
-                f"{place.path} holds no record: name the folder that one was stored in."
+                f"{folder.path} holds no record: name the folder that one was stored in."
             )
         names = ["weights", "steps", "batches", "examples", *["moments"] * head.kind.adaptive]
-        if missing := [name for name in names if not (place.path / name).is_file()]:
+        if missing := [name for name in names if not (folder.path / name).is_file()]:
             raise InputError(
-                f"The record in {place.path} has lost its file {missing[0]!r}: bring it back, or "
+                f"The record in {folder.path} has lost its file {missing[0]!r}: bring it back, or "
                 "record again."
             )
-        return cls(place, head)
+        return cls(folder, head)
 
     @property
     def steps(self) -> int:
@@ -148,28 +148,28 @@ class Files:
         wanted = max(self.head.steps, self.steps)
         if there < max(wanted, 1):
             raise InputError(
-                f"The record in {self.place.path} has {there} of its {max(wanted, 1)} steps, and the others "
+                f"The record in {self.folder.path} has {there} of its {max(wanted, 1)} steps, and the others "
                 "are missing: record again with the same arguments, which goes on where it can."
             )
         ends = self.table[:, 2]
         if ends.max() > len(self.batches):
             raise InputError(
-                f"The record in {self.place.path} has lost the batches of some steps: record again."
+                f"The record in {self.folder.path} has lost the batches of some steps: record again."
             )
 
     def require_room(self, steps: int) -> None:
         """Refuse before anything is computed if the disk cannot take so many steps."""
         needed = self.bytes_per_step * (steps + 1)
-        free = shutil.disk_usage(self.place.path).free
+        free = shutil.disk_usage(self.folder.path).free
         if needed > free:
             raise InputError(
-                f"{steps} steps need {needed / 1e9:.3g} GB at {self.place.path}, where {free / 1e9:.3g} GB "
+                f"{steps} steps need {needed / 1e9:.3g} GB at {self.folder.path}, where {free / 1e9:.3g} GB "
                 "are free: make room, take fewer steps, or name a `store` on another disk."
             )
 
     @property
     def bytes_per_step(self) -> int:
-        """Of weights and second moments, beside which all else is small."""
+        """Bytes of weights and second moments, beside which all else is small."""
         arrays = 1 if self.moments is None else 2
         return arrays * self.head.size * np.dtype(self.head.dtype).itemsize
 

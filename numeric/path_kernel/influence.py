@@ -64,29 +64,29 @@ def influence(
     Model.of(record.model).check_points(points)
     whole("memory", memory)
     with twice_differentiable():
-        ends = _Ends(record, points, signals)
-        count = ends.count
-        size = _rows_at_once(record, ends, memory)
-        result = ends.new_zeros(count, len(record.x))
+        final = _FinalOutputs(record, points, signals)
+        count = final.count
+        size = _rows_at_once(record, final, memory)
+        result = final.new_zeros(count, len(record.x))
         starts = range(0, count, size)
         total = len(starts) * record.steps
         with progress_bar(of="steps", show=progress, total=total) as bar:
             for start in starts:
                 shares = result[start : start + size]
-                adjoint = _Adjoint(record, ends.covectors(start, len(shares)))
+                adjoint = _Adjoint(record, final.covectors(start, len(shares)))
                 for step in reversed(range(record.steps)):
                     adjoint.step_back(step, shares)
                     bar.update(1)
     return result.view(len(points), -1, len(record.x))
 
 
-class _Ends:
+class _FinalOutputs:
     """The outputs after training, and their gradients."""
 
     def __init__(self, record: Record, x: Tensor, signals: ArrayLike | None) -> None:
-        at = record.parameters(record.steps)
-        self.at = {name: value.requires_grad_() for name, value in at.items()}
-        outputs = Model.of(record.model).functional_call(self.at, x).flatten(1)
+        final = record.parameters(record.steps)
+        self.leaves = {name: value.requires_grad_() for name, value in final.items()}
+        outputs = Model.of(record.model).functional_call(self.leaves, x).flatten(1)
         if signals is not None:
             weights = as_numbers("signals", signals, "(n, c, k)").to(outputs)
             if weights.ndim != 3 or weights.shape[::2] != outputs.shape:
@@ -105,30 +105,30 @@ class _Ends:
         """The gradients of so many outputs from one on by the weights, (r, *shape) by name."""
         signals = self.new_zeros(count, self.count)
         signals.diagonal(start).fill_(1)
-        made = batched_gradient([self.outputs], list(self.at.values()), [signals])
-        return dict(zip(self.at, made, strict=True))
+        gradients = batched_gradient([self.outputs], list(self.leaves.values()), [signals])
+        return dict(zip(self.leaves, gradients, strict=True))
 
 
-def _rows_at_once(record: Record, ends: _Ends, memory: int) -> int:
+def _rows_at_once(record: Record, final: _FinalOutputs, memory: int) -> int:
     """How many outputs fit into memory, by what two and three of them need in the last step."""
-    if ends.count < 3:
-        needed, more = _peak(record, ends, 1), 0
+    if final.count < 3:
+        needed, more = _peak(record, final, 1), 0
     else:
-        needed, more = _peak(record, ends, 2), _peak(record, ends, 3)
+        needed, more = _peak(record, final, 2), _peak(record, final, 3)
         more = max(1, more - needed)
         needed -= more
     if needed > memory:
         raise InputError(
             f"memory = {memory} bytes was given, but one output needs {needed}: give at least that."
         )
-    return min(ends.count, 1 + (memory - needed) // more) if more else 1
+    return min(final.count, 1 + (memory - needed) // more) if more else 1
 
 
-def _peak(record: Record, ends: _Ends, count: int) -> int:
+def _peak(record: Record, final: _FinalOutputs, count: int) -> int:
     """The memory of the last step, in bytes, for so many outputs."""
     with Meter() as meter:
-        adjoint = _Adjoint(record, ends.covectors(0, count))
-        adjoint.step_back(record.steps - 1, ends.new_zeros(count, len(record.x)))
+        adjoint = _Adjoint(record, final.covectors(0, count))
+        adjoint.step_back(record.steps - 1, final.new_zeros(count, len(record.x)))
     return meter.peak
 
 

@@ -51,15 +51,15 @@ def influence_function(
     require_instance("record", record, Record, "path_kernel.record(...)")
     damping = positive("damping", damping)
     whole("memory", memory)
-    at = record.parameters(record.steps)
+    parameters = record.parameters(record.steps)
     points = as_numbers("x", x).to(record.x.device, record.x.dtype)
-    count = sum(value.numel() for value in at.values())
+    count = sum(value.numel() for value in parameters.values())
     if (need := 3 * count**2 * record.x.element_size()) > memory:
         raise InputError(
             f"The Hessian of {count} parameters needs {need} bytes, but memory = {memory} was given: give "
             "more, or take `influence`, which forms no Hessian."
         )
-    hessian, slopes = _hessian(record, at)
+    hessian, slopes = _hessian(record, parameters)
     factor, failed = torch.linalg.cholesky_ex(hessian + damping * torch.eye(count).to(hessian))
     if failed:
         least = float(torch.linalg.eigvalsh(hessian)[0])
@@ -67,15 +67,20 @@ def influence_function(
             f"With damping = {damping:g} the Hessian is not positive definite, its least eigenvalue being "
             f"{least:.3g}: give a damping above {-least:.3g}."
         )
-    own = _flat(gradients(record.model, record.x, slopes[:, None], parameters=at).dense())[:, 0]
-    there = _flat(gradients(record.model, points, signals, parameters=at).dense())
-    return -there @ torch.cholesky_solve(own.T, factor)
+
+    def flat_gradients(x: Tensor, signals: Tensor | None) -> Tensor:
+        return _flat(gradients(record.model, x, signals, parameters=parameters).dense())
+
+    of_losses = flat_gradients(record.x, slopes[:, None])[:, 0]
+    return -flat_gradients(points, signals) @ torch.cholesky_solve(of_losses.T, factor)
 
 
-def _hessian(record: Record, at: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
+def _hessian(record: Record, parameters: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
     """The Hessian of the loss of all points, (P, P), and its slopes by their outputs, (M, k)."""
     with twice_differentiable():
-        leaves = {name: value.detach().clone().requires_grad_() for name, value in at.items()}
+        leaves = {
+            name: value.detach().clone().requires_grad_() for name, value in parameters.items()
+        }
         outputs = Model.of(record.model).functional_call(leaves, record.x)
         value = record.loss(outputs, record.y)
         (slopes,) = torch.autograd.grad(value, outputs, retain_graph=True)

@@ -16,7 +16,7 @@ from torch import Tensor
 from numeric.path_kernel.quadrature import Nodes
 from numeric.path_kernel.segments import Segment, groups_of
 from numeric.tangents import Differentiation, Gradients
-from numeric.tangents.factored import Part, concatenated
+from numeric.tangents.factored import ParameterGradient, concatenated
 from numeric.tangents.factors import Dense, Factor, Outer
 
 __all__ = ["Integral", "dense_as", "integrals", "joined"]
@@ -34,7 +34,7 @@ class Integral:
 
 
 def integrals(
-    opened: Differentiation, segment: Segment, nodes: Nodes, rows: int
+    differentiation: Differentiation, segment: Segment, nodes: Nodes, rows: int
 ) -> Iterator[Integral]:
     """psi at all points, some at a time: those with about as many nodes, and at most so many rows.
 
@@ -50,7 +50,7 @@ def integrals(
         index = first[points][:, None] + torch.minimum(place, counts[points][:, None] - 1)
         weight = torch.where(inside, nodes.weight[index], 0)
         t = nodes.t[index].flatten()
-        gradients = _gradients(opened, segment, points.repeat_interleave(most), t)
+        gradients = _gradients(differentiation, segment, points.repeat_interleave(most), t)
         yield Integral(points, _summed(gradients, weight))
 
 
@@ -105,16 +105,19 @@ def _alike(counts: Tensor, rows: int) -> Iterator[Tensor]:
             start = stop
 
 
-def _gradients(opened: Differentiation, segment: Segment, index: Tensor, t: Tensor) -> Gradients:
+def _gradients(
+    differentiation: Differentiation, segment: Segment, index: Tensor, t: Tensor
+) -> Gradients:
     flat = segment.x.flatten(1)
-    if segment.by_rows and not opened.fallbacks:
-        here = opened.at(segment.start)
+    if segment.by_rows and not differentiation.fallbacks:
+        here = differentiation.at(segment.start)
         start = {name: ({**here.fixed, **here.leaves})[name] for name in segment.start}
         with segment.row_parameters(start, index, t):
             return here.gradients(flat[index], None)
     groups = groups_of(t)
     by_time = [
-        opened.at(segment.at(value)).gradients(flat[index[rows]], None) for value, rows in groups
+        differentiation.at(segment.at(value)).gradients(flat[index[rows]], None)
+        for value, rows in groups
     ]
     order = torch.cat([rows for _, rows in groups]).argsort()
     # Gradients are cut by slices: one row at a time they come in their own order.
@@ -123,9 +126,11 @@ def _gradients(opened: Differentiation, segment: Segment, index: Tensor, t: Tens
 
 
 def _summed(gradients: Gradients, weight: Tensor) -> Gradients:
-    """Of gradients at (m q) rows the weighted sums over the q nodes of each of m points."""
+    """The weighted sums of gradients at (m q) rows over the q nodes of each of m points."""
     parts = tuple(
-        Part(part.weight, part.bias, tuple(_sum_of_nodes(f, weight) for f in part.factors))
+        ParameterGradient(
+            part.weight, part.bias, tuple(_sum_of_nodes(f, weight) for f in part.factors)
+        )
         for part in gradients.parts
     )
     return replace(gradients, parts=parts, points=len(weight))

@@ -75,8 +75,8 @@ def interpolation(
     with evaluation_mode(model), torch.no_grad():
         segment = Segment.of(model, start, stop, x)
         t = torch.linspace(0, 1, count, dtype=x.dtype, device=x.device)
-        every = torch.arange(len(x), device=x.device)
-        rows = [segment.slopes(every, one.expand(len(x)).clone()) for one in t]
+        points = torch.arange(len(x), device=x.device)
+        rows = [segment.slopes(points, one.expand(len(x)).clone()) for one in t]
         outputs, slopes = (torch.stack(parts) for parts in zip(*rows, strict=True))
         shape = model.functional_call(start, x.clone()).shape
         loss = torch.stack([record.loss(one.view(shape), y) for one in outputs])

@@ -48,7 +48,7 @@ class Switches:
         return torch.cat(states, 1) if len(states) > 1 else states[0]
 
     def margins(self, rows: Tensor, units: Tensor, first: Tensor, second: Tensor) -> Tensor:
-        """Of one unit in each of several rows, the value `first` minus the value `second`: (r,)."""
+        """The value `first` minus the value `second` of one unit in each of several rows: (r,)."""
         margins = self.parts[0].new_zeros(len(rows))
         offset = 0
         for part in self.parts:

@@ -15,7 +15,7 @@ __all__ = ["Suspects", "mislabelled"]
 
 @dataclass(frozen=True, eq=False)
 class Suspects:
-    """Of each training point, how much of its label's output it made itself, and what the others made."""
+    """How much of its label's output each training point made itself, and what the others made."""
 
     own: Tensor  # (M,), what each point added to the output of its own label
     others: (
@@ -62,11 +62,11 @@ def mislabelled(path: ExactPathKernel, batch_size: int = 32) -> Suspects:
         )
     own, others = [], []
     for rows in torch.arange(len(x), device=x.device).split(batch_size):
-        place = torch.arange(len(rows), device=x.device)
-        added = path.attributions(x[rows])[place, :, rows]  # (b, k)
-        left = path.network(x[rows]) - added
+        numbers = torch.arange(len(rows), device=x.device)
+        added = path.attributions(x[rows])[numbers, :, rows]  # (b, k)
+        without_own = path.network(x[rows]) - added
         label = y[rows, None]
-        rival = left.scatter(1, label, -torch.inf).amax(1)
+        rival = without_own.scatter(1, label, -torch.inf).amax(1)
         own.append(added.gather(1, label)[:, 0])
-        others.append(left.gather(1, label)[:, 0] - rival)
+        others.append(without_own.gather(1, label)[:, 0] - rival)
     return Suspects(torch.cat(own), torch.cat(others))

@@ -42,10 +42,7 @@ class Leapfrog(torch.optim.Optimizer):
     @torch.no_grad()
     def step(self, closure: Closure | None = None) -> Tensor | None:  # pyrefly: ignore[bad-override]
         """One step by the gradients at hand, or by those that the closure computes; returned is its loss."""
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
+        loss = _loss_of(closure)
         for group in self.param_groups:
             for p in group["params"]:
                 if p.grad is None:
@@ -163,16 +160,21 @@ class SGDW(torch.optim.SGD):
     @torch.no_grad()
     def step(self, closure: Closure | None = None) -> Tensor | None:  # pyrefly: ignore[bad-override]
         """One step by the gradients at hand, or by those that the closure computes; returned is its loss."""
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
+        loss = _loss_of(closure)
         for group in self.param_groups:
             for p in group["params"]:
                 if p.grad is not None:
                     p.mul_(1 - float(group["lr"]) * group["decay"])
         super().step()
         return loss
+
+
+def _loss_of(closure: Closure | None) -> Tensor | None:
+    """What the closure returns, if there is one; it computes the gradients, too."""
+    if closure is None:
+        return None
+    with torch.enable_grad():
+        return closure()
 
 
 class _Anderson:

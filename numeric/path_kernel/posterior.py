@@ -47,7 +47,7 @@ def posterior(
     torch.Size([3, 1])
     """
     require_instance("path", path, ExactPathKernel, "ExactPathKernel(run)")
-    known = Copy(path.run.x, 1)
+    training_points = Copy(path.run.x, 1)
     start = path.start(path.run.x)
     values = path.network(path.run.x)
     if targets is not None:
@@ -57,7 +57,7 @@ def posterior(
             f"targets of shape {tuple(values.shape)} were given, but {tuple(start.shape)} is needed: the "
             "outputs at the training points."
         )
-    gram = path.gram(known).transpose(1, 2).flatten(2).flatten(0, 1)  # (M k, M k)
+    gram = path.gram(training_points).transpose(1, 2).flatten(2).flatten(0, 1)  # (M k, M k)
     cross = path.gram(x, path.run.x).transpose(1, 2).flatten(2)  # (n, k, M k)
     gaussian = conditional(gram, (values - start).flatten(), cross, own_blocks(path, x), jitter)
     return replace(gaussian, mean=path.start(x) + gaussian.mean)
@@ -85,10 +85,10 @@ def own_blocks(path: ExactPathKernel, x: ArrayLike) -> Tensor:
             rate, segment = path.rate(s), work.segment(s)
             nodes = work.nodes(segment)
             # Each node is a point of its own here: gradients are multiplied before they are summed.
-            every = torch.arange(len(nodes), device=work.x.device)
-            alone = replace(nodes, index=every, weight=torch.ones_like(nodes.weight))
-            apart = replace(segment, x=segment.x[nodes.index], first_layer={})
-            for one in integrals(work.test, apart, alone, work.rows):
+            numbers = torch.arange(len(nodes), device=work.x.device)
+            each_node = replace(nodes, index=numbers, weight=torch.ones_like(nodes.weight))
+            at_nodes = replace(segment, x=segment.x[nodes.index], first_layer={})
+            for one in integrals(work.test, at_nodes, each_node, work.rows):
                 flat = torch.cat([g.flatten(2) for g in one.gradients.dense().values()], 2)
                 weight = rate * nodes.weight[one.points, None, None]
                 total.index_add_(0, nodes.index[one.points], weight * (flat @ flat.mT))

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from numeric.inputs import InputError, shown, whole
 from numeric.models import Model
 from numeric.path_kernel.examples import digests
-from numeric.path_kernel.files import FIXED, Files, Place, outline
+from numeric.path_kernel.files import FIXED, Files, RecordFolder, outline
 from numeric.path_kernel.update_rules import Rule
 from numeric.runs.result import Loss
 
@@ -116,7 +116,7 @@ def load(
     ...     again.steps, torch.equal(again.parameters(3)["weight"], run.parameters(3)["weight"])
     (3, True)
     """
-    return opened(Files.opened(Place(store)), require_model(model), loss, require_pair(data))
+    return opened(Files.opened(RecordFolder(store)), require_model(model), loss, require_pair(data))
 
 
 def opened(files: Files, model: nn.Module, loss: Loss, data: tuple[Tensor, Tensor]) -> Record:
@@ -167,7 +167,7 @@ def require_same_model(files: Files, model: nn.Module) -> None:
         "fixed": "other values of buffers or of parameters that were not trained",
     }[what]
     raise InputError(
-        f"The record in {files.place.path} is of another model, not of the one given, which has {differs}: "
+        f"The record in {files.folder.path} is of another model, not of the one given, which has {differs}: "
         "give the model that was recorded."
     )
 
@@ -178,7 +178,7 @@ def require_same_data(files: Files, x: Tensor, y: Tensor) -> None:
     index = sorted(known)
     if index and index[-1] >= len(x):
         raise InputError(
-            f"The record in {files.place.path} has seen the example {index[-1]}, but only {len(x)} were "
+            f"The record in {files.folder.path} has seen the example {index[-1]}, but only {len(x)} were "
             "given: give all training data in their order."
         )
     rows = torch.tensor(index, device=x.device)
@@ -186,7 +186,7 @@ def require_same_data(files: Files, x: Tensor, y: Tensor) -> None:
     for place, i in enumerate(index):
         if now[place].tobytes() != known[i]:
             raise InputError(
-                f"The example {i} has other content than in the record in {files.place.path}: give the very "
+                f"The example {i} has other content than in the record in {files.folder.path}: give the very "
                 "data that it was trained on, in the same order and dtype."
             )
 
@@ -203,7 +203,7 @@ def require_same_losses(record: Record) -> None:
             now = float(record.loss(outputs, record.y[rows]))
         if not math.isclose(now, written[step], rel_tol=digits, abs_tol=digits * abs(written[0])):
             raise InputError(
-                f"The model or loss computes other values than recorded in {record.files.place.path}: in "
+                f"The model or loss computes other values than recorded in {record.files.folder.path}: in "
                 f"step {step} a loss of {now:.6g}, not {written[step]:.6g}. Give the model and loss of "
                 "that run."
             )

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from numeric.inputs import InputError, resolve, shown, whole
 from numeric.models import Model
 from numeric.path_kernel.examples import digests, is_mean, spread
-from numeric.path_kernel.files import Files, Head, Place, outline
+from numeric.path_kernel.files import Files, Head, RecordFolder, outline
 from numeric.path_kernel.record import (
     Record,
     opened,
@@ -25,7 +25,7 @@ from numeric.path_kernel.record import (
     require_same_losses,
     require_same_model,
 )
-from numeric.path_kernel.update_rules import Group, kind_of, numbers_of
+from numeric.path_kernel.update_rules import Group, numbers_of, optimizer_class
 from numeric.runs import Batch, train
 from numeric.runs.result import Loss
 from numeric.runs.store import fingerprint, require_key
@@ -80,19 +80,20 @@ def record(
     """
     whole("steps", steps)
     _require_loss_function(loss)
-    where, place = resolve(device), Place(store)
-    place.path.mkdir(parents=True, exist_ok=True)
+    where, folder = resolve(device), RecordFolder(store)
+    folder.path.mkdir(parents=True, exist_ok=True)
     x, y = require_pair(data)
     modes = [part.training for part in model.modules()] if isinstance(model, nn.Module) else []
-    step = _RecordedStep(place, loss, (x.to(where), y.to(where)), steps, every, modes)
+    step = _RecordedStep(folder, loss, (x.to(where), y.to(where)), steps, every, modes)
     run = train(
         model, None, data, optimizer, steps=steps, batch_size=batch_size, seed=seed, device=where,
-        store=None if place.temporary else place.path / "training", key=f"{require_key(key)}; modes {modes}",
-        every=every, progress=progress, scheduler=scheduler, step=step,
+        store=None if folder.temporary else folder.path / "training",
+        key=f"{require_key(key)}; modes {modes}", every=every, progress=progress, scheduler=scheduler,
+        step=step,
     )  # fmt: skip
     trained = run.template
     _set_modes(trained, modes)
-    return opened(Files.opened(place), trained, loss, (x.to(where), y.to(where)))
+    return opened(Files.opened(folder), trained, loss, (x.to(where), y.to(where)))
 
 
 class _RecordedStep:
@@ -100,14 +101,14 @@ class _RecordedStep:
 
     def __init__(
         self,
-        place: Place,
+        folder: RecordFolder,
         loss: Loss,
         data: tuple[Tensor, Tensor],
         steps: int,
         every: int,
         modes: list[bool],
     ) -> None:
-        self.place, self.loss, self.data = place, loss, data
+        self.folder, self.loss, self.data = folder, loss, data
         self.steps, self.every, self.modes = steps, every, modes
         self.recorder: Recorder | None = None
         self.new: dict[int, bytes] = {}  # the hashes of all examples, until they are written
@@ -116,7 +117,7 @@ class _RecordedStep:
         if self.recorder is None:
             _set_modes(model, self.modes)
             self.recorder = Recorder(
-                model, self.loss, optimizer, self.place, steps=self.steps, resume=batch.step
+                model, self.loss, optimizer, self.folder, steps=self.steps, resume=batch.step
             )
             x, y = self.data
             self.new = self.recorder.new_examples(x, y, range(len(x)))
@@ -163,18 +164,18 @@ class Recorder:
         model: nn.Module,
         loss: Loss,
         optimizer: torch.optim.Optimizer,
-        store: str | Path | Place | None = None,
+        store: str | Path | RecordFolder | None = None,
         *,
         steps: int | None = None,
         resume: int = 0,
     ) -> None:
         _require_loss_function(loss)
         self.model, self.loss, self.optimizer = require_model(model), loss, optimizer
-        self.kind = kind_of(optimizer)
-        self.place = store if isinstance(store, Place) else Place(store)
+        self.kind = optimizer_class(optimizer)
+        self.folder = store if isinstance(store, RecordFolder) else RecordFolder(store)
         self.planned = 0 if steps is None else whole("steps", steps)
         self.done = whole("resume", resume, 0)
-        self.known: dict[int, bytes] = {}
+        self.digests: dict[int, bytes] = {}
         self._files: Files | None = None
         self._names = {p: name for name, p in model.named_parameters()}
         self._last = torch.empty(0, device="cpu")  # all weights after the last step
@@ -225,13 +226,13 @@ class Recorder:
     def new_examples(self, x: Tensor, y: Tensor, index: Iterable[int]) -> dict[int, bytes]:
         """The hashes of examples that are new; those that have changed are refused."""
         now = {i: row.tobytes() for i, row in zip(index, digests(x, y), strict=True)}
-        changed = [i for i, digest in now.items() if self.known.get(i, digest) != digest]
+        changed = [i for i, digest in now.items() if self.digests.get(i, digest) != digest]
         if changed:
             raise InputError(
                 f"The example {changed[0]} has other content than in an earlier step: give augmented "
                 "examples an index and a row of the data of their own."
             )
-        return {i: digest for i, digest in now.items() if i not in self.known}
+        return {i: digest for i, digest in now.items() if i not in self.digests}
 
     def recorded(self, x: Tensor, y: Tensor, index: Tensor, new: dict[int, bytes]) -> Tensor:
         """`step` for examples that were looked at; `new` has the hashes of those that are not written yet."""
@@ -268,9 +269,9 @@ class Recorder:
             )
         self._head = head = self._describe(is_mean(self.loss, outputs.detach(), y))
         self._require_free_folder(head)
-        self.place.path.mkdir(parents=True, exist_ok=True)
-        head.write(self.place.path)
-        self._files = Files(self.place, head)
+        self.folder.path.mkdir(parents=True, exist_ok=True)
+        head.write(self.folder.path)
+        self._files = Files(self.folder, head)
         self._files.require_room(self.planned)
         self._remember()
         self._fixed = {name: before[name] for name in self._versions(set(self._moving))}
@@ -279,12 +280,12 @@ class Recorder:
     def _describe(self, mean: bool) -> Head:
         shapes = {self._names[p]: tuple(p.shape) for p in self._moving}
         groups = tuple(self._groups(shapes))
-        seen = outline(self.model, shapes)
+        described = outline(self.model, shapes)
         settings = [numbers_of(self.kind, group) for group in self.optimizer.param_groups]
         kind, weights = type(self.optimizer).__name__, list(self._moving)
-        run = fingerprint("record", kind, [vars(g) for g in groups], settings, seen, weights)
+        run = fingerprint("record", kind, [vars(g) for g in groups], settings, described, weights)
         dtype = DTYPES[self._moving[0].dtype]
-        return Head(run, kind, groups, shapes, dtype, seen, mean, self.planned)
+        return Head(run, kind, groups, shapes, dtype, described, mean, self.planned)
 
     def _groups(self, names: Any) -> list[Group]:
         return [
@@ -297,32 +298,32 @@ class Recorder:
 
     def _require_free_folder(self, head: Head) -> None:
         """Refuse a folder with a record, unless it is a part of this very run, which is begun again."""
-        there = Head.read(self.place.path) if self.place.path.is_dir() else None
-        if there is None:
+        earlier = Head.read(self.folder.path) if self.folder.path.is_dir() else None
+        if earlier is None:
             return
-        files = Files(self.place, there)
-        part = there.run == head.run and files.steps < there.steps
+        files = Files(self.folder, earlier)
+        part = earlier.run == head.run and files.steps < earlier.steps
         if files.steps and not part:
             raise InputError(
-                f"{self.place.path} holds a record of {files.steps} steps already: resume it, delete it, or "
+                f"{self.folder.path} holds a record of {files.steps} steps already: resume it, delete it, or "
                 "store this run elsewhere."
             )
         for array in ("weights", "moments", "steps", "batches", "examples"):
-            (self.place.path / array).unlink(missing_ok=True)
+            (self.folder.path / array).unlink(missing_ok=True)
 
     def _reopen(self) -> None:
         """Go on with a record after `done` of its steps."""
-        files = Files.opened(self.place)
+        files = Files.opened(self.folder)
         require_same_model(files, self.model)
         groups = tuple(self._groups(files.head.shapes))
         if (type(self.optimizer).__name__, groups) != (files.head.optimizer, files.head.groups):
             raise InputError(
-                f"The record in {self.place.path} is of another optimiser: resume it with the one that it "
+                f"The record in {self.folder.path} is of another optimiser: resume it with the one that it "
                 "was made with."
             )
         if files.steps < self.done:
             raise InputError(
-                f"The record in {self.place.path} has {files.steps} steps, so that step {self.done} cannot "
+                f"The record in {self.folder.path} has {files.steps} steps, so that step {self.done} cannot "
                 "be resumed: go back to an earlier state of the run, or delete the folder."
             )
         own = {name: p for p, name in self._names.items()}
@@ -332,11 +333,11 @@ class Recorder:
         now = files.by_name(files.weights, self.done, self._last.device)
         if not torch.equal(torch.cat([value.flatten() for value in now.values()]), self._last):
             raise InputError(
-                f"The model's weights are not those of step {self.done} in {self.place.path}: restore them "
+                f"The model's weights are not those of step {self.done} in {self.folder.path}: restore them "
                 "first."
             )
         files.require_room(max(self.planned - self.done, 0))
-        self._files, self._head, self.known = files, files.head, files.digests()
+        self._files, self._head, self.digests = files, files.head, files.digests()
 
     def _go_on(self) -> None:
         """Drop the steps that come after those that were done, when the first of them is made again."""
@@ -345,7 +346,7 @@ class Recorder:
         files.truncate(self.done)
         if self.planned > files.head.steps:
             files.head = replace(files.head, steps=self.planned)
-            files.head.write(self.place.path)
+            files.head.write(self.folder.path)
 
     def _remember(self) -> None:
         """Keep the weights as they are now."""
@@ -420,8 +421,8 @@ class Recorder:
         if new:
             rows = b"".join(i.to_bytes(8, "little") + digest for i, digest in new.items())
             files.examples.extend(np.frombuffer(rows, np.uint8).reshape(len(new), -1))
-            self.known |= new
-        start, end = self._place_of(index.detach().cpu().to(torch.int64))
+            self.digests |= new
+        start, end = self._batch_range(index.detach().cpu().to(torch.int64))
         settings = np.array([value, start, end, *(one for group in numbers for one in group)])
         if files.moments is not None:
             parts = [self._moment(p).flatten() for p in self._moving]
@@ -433,7 +434,7 @@ class Recorder:
         if self.done == 1:  # from now on whoever opens the folder sees that it holds a record
             self._pending.result()
 
-    def _place_of(self, rows: Tensor) -> tuple[int, int]:
+    def _batch_range(self, rows: Tensor) -> tuple[int, int]:
         """Where the batch stands in its file; the same batch as in the step before is not written again."""
         same, start, end = getattr(self, "_batch", (None, 0, 0))
         if same is None or not torch.equal(same, rows):

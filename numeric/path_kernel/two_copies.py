@@ -62,7 +62,7 @@ class TwoCopyKernel(Kernel):
 
     def diagonal(self, x: ArrayLike) -> Tensor:
         points, _ = require_points(x)
-        return torch.cat([self(some).diagonal() for some in points.split(TOGETHER)])
+        return torch.cat([self(chunk).diagonal() for chunk in points.split(TOGETHER)])
 
     def _copies(self, x: Tensor) -> Iterator[tuple[Copy, Tensor]]:
         shape = self.path.run.x.shape[1:]

@@ -24,7 +24,10 @@ from torch import Tensor
 from numeric.inputs import InputError
 from numeric.path_kernel.optimisers import SGDW, BackwardEuler, Leapfrog
 
-__all__ = ["KINDS", "Coefficients", "Group", "Kind", "PulledBack", "Rule", "kind_of", "numbers_of"]
+__all__ = [
+    "OPTIMIZERS", "Coefficients", "Group", "OptimizerClass", "PulledBack", "Rule", "numbers_of",
+    "optimizer_class",
+]  # fmt: skip
 
 ByName = dict[str, Tensor]
 Numbers = Mapping[str, float]
@@ -46,12 +49,12 @@ class Coefficients:
     keep_square: float = 1.0  # v <- keep_square v + (1 - keep_square) g'^2
 
     def scale(self, v: Tensor) -> Tensor:
-        """By which the step is divided; rounded as torch rounds it."""
+        """The divisor of the step, rounded as torch rounds it."""
         return (v.sqrt() / self.root).add_(self.epsilon)
 
 
 @dataclass(frozen=True)
-class Kind:
+class OptimizerClass:
     """What is recorded of an optimiser's class, and the coefficients that follow."""
 
     settings: tuple[str, ...]  # of a group, one number each at every step
@@ -90,7 +93,7 @@ class Rule:
     decay.
     """
 
-    kind: Kind
+    kind: OptimizerClass
     groups: tuple[Group, ...]
     table: np.ndarray = field(repr=False)  # (steps, groups, settings)
     moments: Callable[[int], ByName] | None = field(repr=False, default=None)
@@ -108,12 +111,12 @@ class Rule:
         return next(group.flags[flag] for group in self.groups if name in group.names)
 
     def coefficients(self, step: int) -> dict[str, Coefficients]:
-        """By the name of the parameter."""
+        """The coefficients of a step by the name of the parameter."""
         by_name = {}
-        for place, group in enumerate(self.groups):
-            numbers, first = self.settings(step, place), step == self._starts[place]
-            made = self.kind.coefficients(numbers, group.flags, step, first)
-            by_name |= dict.fromkeys(group.names, made)
+        for number, group in enumerate(self.groups):
+            numbers, first = self.settings(step, number), step == self._starts[number]
+            coefficients = self.kind.coefficients(numbers, group.flags, step, first)
+            by_name |= dict.fromkeys(group.names, coefficients)
         return by_name
 
     @cached_property
@@ -130,9 +133,9 @@ class Rule:
 
     def scalar(self, step: int) -> float | None:
         """The number B_{s,s}, if the step is this number times its own gradient beside weight decay."""
-        made = set(self.coefficients(step).values())
-        factors = {one.sign * one.direct for one in made}
-        plain = self.moments is None and not any(one.by_buffer or one.take for one in made)
+        coefficients = set(self.coefficients(step).values())
+        factors = {one.sign * one.direct for one in coefficients}
+        plain = self.moments is None and not any(one.by_buffer or one.take for one in coefficients)
         return factors.pop() if plain and len(factors) == 1 else None
 
     def pull_back(
@@ -148,29 +151,30 @@ class Rule:
 
         Returned are `on_gradient`, `on_decay` and `buffer` by name, which also unpack in this order.
         """
-        made, squares = self.coefficients(step), self.second_moments(step)
+        coefficients, squares = self.coefficients(step), self.second_moments(step)
         on_gradient, on_decay, carried = {}, {}, {}
         for name, covector in psi.items():
-            one = made[name]
-            moved = covector / one.scale(squares[name]) if squares else covector
-            on_total = one.direct * moved
-            held = None if buffer is None else buffer.get(name)
+            one = coefficients[name]
+            scaled = covector / one.scale(squares[name]) if squares else covector
+            on_total = one.direct * scaled
+            on_buffer = None if buffer is None else buffer.get(name)
             if one.by_buffer:
-                held = one.by_buffer * moved if held is None else held + one.by_buffer * moved
-            if held is not None:
-                on_total = on_total + one.take * held
-                carried[name] = one.keep * held
+                added = one.by_buffer * scaled
+                on_buffer = added if on_buffer is None else on_buffer + added
+            if on_buffer is not None:
+                on_total = on_total + one.take * on_buffer
+                carried[name] = one.keep * on_buffer
             on_gradient[name] = one.sign * on_total
             if one.coupled or one.decoupled:
                 on_decay[name] = one.coupled * on_total + one.decoupled * covector
         return PulledBack(on_gradient, on_decay, carried)
 
 
-def kind_of(optimizer: torch.optim.Optimizer) -> Kind:
-    """The rule of an optimiser's class; others, and subclasses, which may do anything, are refused."""
-    kind = KINDS.get(type(optimizer))
+def optimizer_class(optimizer: torch.optim.Optimizer) -> OptimizerClass:
+    """What is recorded of an optimiser; refused are other classes, and subclasses, which may do anything."""
+    kind = OPTIMIZERS.get(type(optimizer))
     if kind is None:
-        known = ", ".join(one.__name__ for one in KINDS)
+        known = ", ".join(one.__name__ for one in OPTIMIZERS)
         raise InputError(
             f"{type(optimizer).__name__} has no rule that makes its steps linear in recorded gradients: "
             f"use one of {known}."
@@ -178,7 +182,7 @@ def kind_of(optimizer: torch.optim.Optimizer) -> Kind:
     return kind
 
 
-def numbers_of(kind: Kind, group: Mapping[str, Any]) -> list[float]:
+def numbers_of(kind: OptimizerClass, group: Mapping[str, Any]) -> list[float]:
     """The settings of a parameter group at this moment, in the order of the rule."""
     named = dict(group) | dict(zip(("beta1", "beta2"), group.get("betas", ()), strict=False))
     return [float(named[name]) for name in kind.settings]
@@ -227,19 +231,19 @@ def _euler(of: Numbers, flags: Mapping[str, bool], step: int, first: bool) -> Co
     return Coefficients(direct=-of["lr"])
 
 
-ADAM = Kind(
+ADAM = OptimizerClass(
     ("lr", "beta1", "beta2", "eps", "weight_decay"),
     _adam,
     ("maximize", "amsgrad", "decoupled_weight_decay"),
     adaptive=True,
 )
-KINDS: dict[type[torch.optim.Optimizer], Kind] = {
-    torch.optim.SGD: Kind(
+OPTIMIZERS: dict[type[torch.optim.Optimizer], OptimizerClass] = {
+    torch.optim.SGD: OptimizerClass(
         ("lr", "momentum", "dampening", "weight_decay"), _sgd, ("maximize", "nesterov")
     ),
-    SGDW: Kind(("lr", "momentum", "dampening", "decay"), _sgd, ("maximize", "nesterov")),
+    SGDW: OptimizerClass(("lr", "momentum", "dampening", "decay"), _sgd, ("maximize", "nesterov")),
     torch.optim.Adam: ADAM,
     torch.optim.AdamW: ADAM,
-    Leapfrog: Kind(("lr",), _leapfrog),
-    BackwardEuler: Kind(("lr",), _euler, gradient_at_end=True),
+    Leapfrog: OptimizerClass(("lr",), _leapfrog),
+    BackwardEuler: OptimizerClass(("lr",), _euler, gradient_at_end=True),
 }

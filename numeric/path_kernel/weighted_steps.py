@@ -12,7 +12,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from numeric.inputs import ArrayLike, InputError, require_instance, values_on_a_line
 from numeric.models import Model
 from numeric.path_kernel.record import Record
-from numeric.path_kernel.update_rules import KINDS
+from numeric.path_kernel.update_rules import OPTIMIZERS
 from numeric.progress import progress_bar
 
 __all__ = ["StepGradient", "batched_gradient", "retrain", "twice_differentiable"]
@@ -28,25 +28,25 @@ class StepGradient:
 
     def __init__(self, record: Record, step: int) -> None:
         self.rows = record.batch(step)
-        at = record.parameters(record.rule.gradient_at(step))
-        self.at = {name: value.requires_grad_() for name, value in at.items()}
-        self.factors = torch.ones(len(self.rows), dtype=_dtype(at), device=record.x.device)
+        parameters = record.parameters(record.rule.gradient_at(step))
+        self.leaves = {name: value.requires_grad_() for name, value in parameters.items()}
+        self.factors = torch.ones(len(self.rows), dtype=_dtype(parameters), device=record.x.device)
         self.factors.requires_grad_()
-        outputs = Model.of(record.model).functional_call(self.at, record.x[self.rows])
+        outputs = Model.of(record.model).functional_call(self.leaves, record.x[self.rows])
         value = record.loss(outputs, record.y[self.rows])
-        self._gradient = _weighted(outputs, value, self.factors, list(self.at.values()))
+        self._gradient = _weighted(outputs, value, self.factors, list(self.leaves.values()))
 
     @property
     def gradient(self) -> ByName:
         """g_s by name."""
-        return {name: g.detach() for name, g in zip(self.at, self._gradient, strict=True)}
+        return {name: g.detach() for name, g in zip(self.leaves, self._gradient, strict=True)}
 
     def products(self, covectors: Mapping[str, Tensor]) -> tuple[ByName, Tensor]:
         """Covectors (r, *shape) times the Hessian, by name, and times each w_i grad loss_i, (r, |B|)."""
-        by = [*self.at.values(), self.factors]
-        signals = [covectors[name] for name in self.at]
+        by = [*self.leaves.values(), self.factors]
+        signals = [covectors[name] for name in self.leaves]
         *curved, shares = batched_gradient(self._gradient, by, signals)
-        return dict(zip(self.at, curved, strict=True)), shares
+        return dict(zip(self.leaves, curved, strict=True)), shares
 
 
 def _weighted(
@@ -131,7 +131,7 @@ def retrain(record: Record, weights: ArrayLike, progress: bool = True) -> nn.Mod
     model = record.model_at(0)
     own = dict(model.named_parameters())
     head = record.files.head
-    made = next(one for one in KINDS if one.__name__ == head.optimizer)
+    made = next(one for one in OPTIMIZERS if one.__name__ == head.optimizer)
     groups = [{"params": [own[name] for name in g.names]} for g in head.groups if g.names]
     optimizer = made(groups, lr=1.0)  # pyrefly: ignore[missing-argument, unexpected-keyword]
     places = [place for place, group in enumerate(head.groups) if group.names]
@@ -155,5 +155,5 @@ def retrain(record: Record, weights: ArrayLike, progress: bool = True) -> nn.Mod
     return model
 
 
-def _dtype(at: Mapping[str, Tensor]) -> torch.dtype:
-    return next(iter(at.values())).dtype
+def _dtype(parameters: Mapping[str, Tensor]) -> torch.dtype:
+    return next(iter(parameters.values())).dtype

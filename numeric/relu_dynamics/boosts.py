@@ -14,12 +14,11 @@ import torch
 from torch import Tensor
 
 from numeric.relu_dynamics.rays import ORIGIN, ForceField, Rays
-from numeric.relu_dynamics.trajectory import Kind
+from numeric.relu_dynamics.trajectory import EVENT_KINDS
 
-__all__ = ["KINDS", "Force", "Hits", "NeuronState", "advance", "boosted", "outputs", "start"]
+__all__ = ["Force", "Hits", "NeuronState", "advance", "boosted", "outputs", "start"]
 
-KINDS = tuple(Kind)
-CROSSING, SLIDING, LEAVING, DYING = range(len(KINDS))
+CROSSING, SLIDING, LEAVING, DYING = range(len(EVENT_KINDS))
 TINY = 1e-30
 
 
@@ -35,8 +34,8 @@ class NeuronState:
     def of(self, index: Tensor) -> NeuronState:
         return NeuronState(self.a[index], self.d[index], self.c[index], self.mode[index])
 
-    def put(self, index: Tensor, some: NeuronState) -> NeuronState:
-        pairs = ((self.a, some.a), (self.d, some.d), (self.c, some.c), (self.mode, some.mode))
+    def put(self, index: Tensor, state: NeuronState) -> NeuronState:
+        pairs = ((self.a, state.a), (self.d, state.d), (self.c, state.c), (self.mode, state.mode))
         return NeuronState(*(whole.index_copy(0, index, part) for whole, part in pairs))
 
 
@@ -51,7 +50,7 @@ class Force:
 
 @dataclass(frozen=True, eq=False)
 class Hits:
-    """Changes of mode, (h,): the time, the neuron, the ray, and the kind as an index of KINDS."""
+    """Changes of mode, (h,): the time, the neuron, the ray, and the kind as an index of EVENT_KINDS."""
 
     time: Tensor
     neuron: Tensor

@@ -28,16 +28,18 @@ from numeric.relu_dynamics.rays import Rays
 from numeric.relu_dynamics.trajectory import Trajectory
 from numeric.runs.store import checkpoint, fingerprint
 
-__all__ = ["Descent", "DescentTask", "Divergence", "InterpolatedFrames", "Moves", "SavedFrames"]
+__all__ = [
+    "Descent", "DescentProblem", "Divergence", "InterpolatedFrames", "SavedFrames", "TrainedLayers",
+]  # fmt: skip
 
-UNREAD = 100  # most losses left on the device before they are read
+MOST_UNREAD = 100  # most losses left on the device before they are read
 GROWTH = (
     100  # divergence: a loss this many times that of the start or of f = 0, whichever is larger
 )
 
 
-class Moves(Enum):
-    """Which parameters are trained."""
+class TrainedLayers(Enum):
+    """Which layers are trained, by the names of their parameters."""
 
     ALL = "abc"
     READOUT = "c"
@@ -49,19 +51,19 @@ class Divergence(InputError):
 
 
 @dataclass(frozen=True, eq=False)
-class DescentTask:
+class DescentProblem:
     """Samples from right to left with their targets, and which parameters are trained."""
 
     samples: Samples
     y: Tensor  # (s,)
     alpha: float
-    moves: Moves
+    trained: TrainedLayers
 
     def loss(self, parts: dict[str, Tensor]) -> Tensor:
         """The loss; its derivatives are stored in `.grad` of the trained parameters."""
         with torch.no_grad():
             derivatives = gradient(self.samples, self.y, **parts, alpha=self.alpha)
-            for name in self.moves.value:
+            for name in self.trained.value:
                 parts[name].grad = getattr(derivatives, name)
             return (derivatives.residuals**2).sum() / 2
 
@@ -84,9 +86,9 @@ class DescentTask:
         rays = Rays(self.samples, self.alpha)
         state = start(rays, *parts)
         none = torch.zeros_like(state.c)
-        if self.moves is Moves.READOUT:
+        if self.trained is TrainedLayers.READOUT:
             state = NeuronState(state.a, state.d, none, state.mode)
-        if self.moves is Moves.HIDDEN:
+        if self.trained is TrainedLayers.HIDDEN:
             state = NeuronState(none, none, state.c, state.mode)
         return torch.linalg.eigvalsh(kernel(rays, state))[-1].item()
 
@@ -99,9 +101,9 @@ class SavedFrames:
     values: list[Tensor] = field(default_factory=list)
     residuals: list[Tensor] = field(default_factory=list)
 
-    def add(self, step: int, task: DescentTask, parts: dict[str, Tensor]) -> None:
+    def add(self, step: int, problem: DescentProblem, parts: dict[str, Tensor]) -> None:
         values = torch.stack([part.detach() for part in parts.values()])
-        self.residuals.append(task.residuals(values))
+        self.residuals.append(problem.residuals(values))
         self.values.append(values)
         self.steps.append(step)
 
@@ -131,7 +133,7 @@ class Descent:
     x, y: samples, (s,) each, no x twice.
     neurons: at the start.
     rate, steps: the learning rate, and the number of updates.
-    moves: which parameters are trained, as Moves.ALL, Moves.READOUT or Moves.HIDDEN.
+    trained: TrainedLayers.ALL, or TrainedLayers.READOUT or TrainedLayers.HIDDEN alone.
     optimizer: a class or function that makes a torch optimiser from parameters and lr.
     frames: about how often neurons and residuals are recorded.
 
@@ -149,7 +151,7 @@ class Descent:
     neurons: Neurons
     rate: float
     steps: int
-    moves: Moves = Moves.ALL
+    trained: TrainedLayers = TrainedLayers.ALL
     optimizer: Callable[..., torch.optim.Optimizer] = torch.optim.SGD
     frames: int = 200
 
@@ -158,9 +160,10 @@ class Descent:
         positive("rate", self.rate)
         whole("steps", self.steps, 1)
         whole("frames", self.frames, 1)
-        if not isinstance(self.moves, Moves):
+        if not isinstance(self.trained, TrainedLayers):
             raise InputError(
-                f"moves: Moves.ALL, Moves.READOUT or Moves.HIDDEN, not {self.moves!r}."
+                f"trained must be TrainedLayers.ALL, TrainedLayers.READOUT or TrainedLayers.HIDDEN, not "
+                f"{self.trained!r}."
             )
         if not callable(self.optimizer):
             raise InputError(
@@ -172,14 +175,14 @@ class Descent:
         """Train; with a file `store`, an interrupted run is resumed, with the same result."""
         x, y = samples_on_a_line(self.x, self.y, self.neurons.a)
         points, order = Samples.of(x)
-        task = DescentTask(points, y[order], self.neurons.alpha, self.moves)
+        problem = DescentProblem(points, y[order], self.neurons.alpha, self.trained)
         parts = {name: getattr(self.neurons, name).clone() for name in "abc"}
-        optimizer = self.optimizer([parts[name] for name in self.moves.value], lr=self.rate)
+        optimizer = self.optimizer([parts[name] for name in self.trained.value], lr=self.rate)
         require_instance(
             "what optimizer makes", optimizer, torch.optim.Optimizer, "torch.optim.SGD"
         )
         settings = (type(optimizer).__name__, optimizer.defaults, self.steps, self.frames)
-        run = fingerprint(x, y, *parts.values(), self.neurons.alpha, self.moves, *settings)
+        run = fingerprint(x, y, *parts.values(), self.neurons.alpha, self.trained, *settings)
         saved, file = SavedFrames(), checkpoint(store, run)
         if (stored := file.read(x.device)) is not None:
             saved = SavedFrames(**stored["frames"])
@@ -190,19 +193,19 @@ class Descent:
         def state() -> dict[str, Any]:
             return {"frames": vars(saved), "optimizer": optimizer.state_dict()}
 
-        for _ in self._proceed(task, parts, optimizer, saved, progress):
+        for _ in self._proceed(problem, parts, optimizer, saved, progress):
             file.write_when_due(state)
         file.write(state())
         residuals = torch.empty(len(saved.steps), len(x), dtype=x.dtype, device=x.device)
         residuals[:, order] = torch.stack(saved.residuals)
         times = self.rate * torch.tensor(saved.steps, dtype=torch.float64)
         return Trajectory(
-            times, residuals, InterpolatedFrames(times, torch.stack(saved.values), task.alpha)
+            times, residuals, InterpolatedFrames(times, torch.stack(saved.values), problem.alpha)
         )
 
     def _proceed(
         self,
-        task: DescentTask,
+        problem: DescentProblem,
         parts: dict[str, Tensor],
         optimizer: torch.optim.Optimizer,
         saved: SavedFrames,
@@ -210,38 +213,38 @@ class Descent:
     ) -> Iterator[None]:
         """Train, and yield after each recorded step."""
         if not saved.steps:
-            saved.add(0, task, parts)
-        bound, peak = task.bound(saved.values[0]), 0.0
+            saved.add(0, problem, parts)
+        bound, peak = problem.bound(saved.values[0]), 0.0
         losses: list[Tensor] = []  # not read yet: reading waits for the device
         every, first = max(1, self.steps // self.frames), saved.steps[-1] + 1
         left = range(first, self.steps + 1)
         kind = {"of": "steps", "show": progress, "initial": first - 1, "total": self.steps}
         for step in progress_bar(left, **kind):
             # By torch's stubs a closure returns a float; by its manual it returns the loss, a tensor.
-            losses.append(optimizer.step(lambda: task.loss(parts)))  # pyrefly: ignore[no-matching-overload]
+            losses.append(optimizer.step(lambda: problem.loss(parts)))  # pyrefly: ignore[no-matching-overload]
             frame = step % every == 0 or step == self.steps
-            if frame or len(losses) == UNREAD:
+            if frame or len(losses) == MOST_UNREAD:
                 numbers = torch.stack(losses).tolist()
                 losses.clear()
                 for k, loss in enumerate(numbers, step + 1 - len(numbers)):
                     if not loss <= GROWTH * bound:
                         raise self._divergence(
-                            f"grown to {loss:.3g} by step {k}", saved, task, bound
+                            f"grown to {loss:.3g} by step {k}", saved, problem, bound
                         )
                 peak = max(peak, *numbers)
             if frame:
-                saved.add(step, task, parts)
-                if peak > bound and task.dead(saved.values[-1]):
+                saved.add(step, problem, parts)
+                if peak > bound and problem.dead(saved.values[-1]):
                     symptom = f"grown to {peak:.3g}, and by step {step} every neuron is dead"
-                    raise self._divergence(symptom, saved, task, bound)
+                    raise self._divergence(symptom, saved, problem, bound)
                 yield
 
     def _divergence(
-        self, symptom: str, saved: SavedFrames, task: DescentTask, bound: float
+        self, symptom: str, saved: SavedFrames, problem: DescentProblem, bound: float
     ) -> Divergence:
         """Advises the rate up to which descent does not leave a minimum, where the loss was below a bound."""
         low = [v for v, r in zip(saved.values, saved.residuals) if (r**2).sum() / 2 <= bound]
-        stable = 2 / max(task.curvature(values) for values in low)
+        stable = 2 / max(problem.curvature(values) for values in low)
         return Divergence(
             f"rate = {self.rate} diverges: the loss has {symptom}. Take a rate below {stable:.3g}, which is "
             "2 / the largest curvature before."

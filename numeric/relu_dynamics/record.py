@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from numeric.progress import progress_bar
-from numeric.relu_dynamics.boosts import KINDS, Hits, NeuronState
+from numeric.relu_dynamics.boosts import Hits, NeuronState
 from numeric.relu_dynamics.neurons import Neurons
 from numeric.relu_dynamics.stepper import Control, FlowProblem, Step, steps
-from numeric.relu_dynamics.trajectory import Event, Trajectory, in_order
+from numeric.relu_dynamics.trajectory import EVENT_KINDS, Event, Trajectory, in_order
 from numeric.runs.store import Checkpoint
 
 __all__ = ["Record", "Replay", "follow"]
@@ -74,7 +74,7 @@ class Record:
         )
         samples = order[rays % len(order)]
         rows = zip(*(part.tolist() for part in (times, neurons, samples, kinds)), strict=True)
-        return in_order(Event(t, i, j, KINDS[k]) for t, i, j, k in rows)
+        return in_order(Event(t, i, j, EVENT_KINDS[k]) for t, i, j, k in rows)
 
     def fields(self) -> dict[str, Any]:
         """The record as plain tensors and numbers, for a checkpoint."""

@@ -11,18 +11,21 @@ from torch import Tensor
 from numeric.inputs import between
 from numeric.relu_dynamics.neurons import Neurons
 
-__all__ = ["Event", "Kind", "Trajectory", "in_order"]
+__all__ = ["EVENT_KINDS", "Event", "EventKind", "Trajectory", "in_order"]
 
 MOMENT = 1e-12  # relative: far above rounding, and far below the time between separate events
 
 
-class Kind(Enum):
+class EventKind(Enum):
     """What a neuron does where its knot meets a sample."""
 
     CROSSING = "crossing"
     SLIDING = "sliding"  # it stays there
     LEAVING = "leaving"  # it no longer stays
     DYING = "dying"  # no sample is active any more, so it stops for ever
+
+
+EVENT_KINDS = tuple(EventKind)  # tables of events hold indices of it
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,7 @@ class Event:
     time: float
     neuron: int
     sample: int
-    kind: Kind
+    kind: EventKind
 
 
 def in_order(events: Iterable[Event]) -> tuple[Event, ...]:

@@ -11,7 +11,7 @@ from scipy.sparse.linalg import splu
 
 from numeric.inputs import InputError
 
-__all__ = ["UNDETERMINED", "Terms", "equate", "place", "solved"]
+__all__ = ["UNDETERMINED", "Terms", "equate", "place", "solve"]
 
 Array = NDArray[np.float64]
 Terms = list[tuple[Any, Any, Any]]  # equations, unknowns and factors, which broadcast
@@ -34,23 +34,23 @@ def equate(equations: NDArray[np.intp] | int, *sides: tuple[Any, Any]) -> Terms:
     return [(equations, unknowns, factors) for unknowns, factors in sides]
 
 
-def solved(terms: Terms, right: Given = NOTHING, known: Given = NOTHING) -> Array:
+def solve(terms: Terms, right: Given = NOTHING, known: Given = NOTHING) -> Array:
     """Unknowns by their numbers, from equations whose right-hand sides are 0 but for these."""
     parts = zip(*(np.broadcast_arrays(*term) for term in terms), strict=True)
     rows, columns, factors = (np.concatenate([np.ravel(one) for one in part]) for part in parts)
     solution, sides = np.zeros(columns.max() + 1), np.zeros(rows.max() + 1)
     sides[right[0]], solution[known[0]] = right[1], known[1]
-    there = np.zeros(len(solution), bool)
-    there[known[0]] = True
-    there = there[columns]
-    np.subtract.at(sides, rows[there], factors[there] * solution[columns[there]])
-    numbers, rows = _counted(rows[~there], len(sides))
-    unknowns, columns = _counted(columns[~there], len(solution))
-    solution[unknowns] = _eliminated(rows, columns, factors[~there], sides[numbers])
+    is_known = np.zeros(len(solution), bool)
+    is_known[known[0]] = True
+    is_known = is_known[columns]
+    np.subtract.at(sides, rows[is_known], factors[is_known] * solution[columns[is_known]])
+    numbers, rows = _renumbered(rows[~is_known], len(sides))
+    unknowns, columns = _renumbered(columns[~is_known], len(solution))
+    solution[unknowns] = _eliminated(rows, columns, factors[~is_known], sides[numbers])
     return solution
 
 
-def _counted(numbers: Any, most: int) -> tuple[Any, Any]:
+def _renumbered(numbers: Any, most: int) -> tuple[Any, Any]:
     """Which numbers occur, and the rank of each among them."""
     occurs = np.zeros(most, bool)
     occurs[numbers] = True

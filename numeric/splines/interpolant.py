@@ -68,10 +68,10 @@ class SplineInterpolant(RegressorMixin, BaseEstimator):
         endless = self.time == math.inf
         x, y, counts = _data(x, y, interpolated=endless and not self.ridge)
         if law.clamped:
-            x, y, counts = _from_zero(x, y, counts)
+            x, y, counts = _right_of_zero(x, y, counts)
         system, ridge = System(law, x, self.readout), self.ridge
         if not endless:
-            y, ridge = _flown(law.gram(x, self.readout), y, counts, ridge, self.time)
+            y, ridge = _flow_as_regression(law.gram(x, self.readout), y, counts, ridge, self.time)
         states = system.regressed(y, ridge / counts) if ridge else system.interpolated(y)
         self.curve_ = SplineCurve(
             x, states.values, states.slopes, states.moments, states.outer, law
@@ -133,21 +133,21 @@ def _data(x: ArrayLike, y: ArrayLike, interpolated: bool) -> Data:
     )
     if len(places) < 2:
         raise InputError(f"At least two different x are needed, but {len(places)} were given.")
-    off = y - y[first][which]
-    if interpolated and off.any():
-        where = x[off != 0][0]
+    deviations = y - y[first][which]
+    if interpolated and deviations.any():
+        where = x[deviations != 0][0]
         raise InputError(
             f"x = {where} has two different targets: keep one, average them, or use a ridge."
         )
-    return places, y[first] + np.bincount(which, off) / counts, counts
+    return places, y[first] + np.bincount(which, deviations) / counts, counts
 
 
-def _from_zero(x: Array, y: Array, counts: Counts) -> Data:
+def _right_of_zero(x: Array, y: Array, counts: Counts) -> Data:
     """The data with x > 0, where units are active, after an added datum (0, 0)."""
-    off = (x <= 0) & (y != 0)
-    if off.any():
+    unreachable = (x <= 0) & (y != 0)
+    if unreachable.any():
         raise InputError(
-            f"x = {x[off][0]} has the target {y[off][0]}, but no unit is active up to 0: "
+            f"x = {x[unreachable][0]} has the target {y[unreachable][0]}, but no unit is active up to 0: "
             "leave it out, move the data to the right, or use a law that looks both ways."
         )
     if x[-1] <= 0:
@@ -158,7 +158,9 @@ def _from_zero(x: Array, y: Array, counts: Counts) -> Data:
     return np.append(0.0, x[after]), np.append(0.0, y[after]), np.append(1, counts[after])
 
 
-def _flown(gram: Array, y: Array, counts: Counts, ridge: float, time: float) -> tuple[Array, float]:
+def _flow_as_regression(
+    gram: Array, y: Array, counts: Counts, ridge: float, time: float
+) -> tuple[Array, float]:
     """Targets and a ridge whose regression equals the gradient flow from 0 at this time.
 
     A mode of rate r has reached (1 - e^-z)/z time of its pull, where z = (r + ridge) time. The ridge

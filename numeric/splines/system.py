@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from numeric.inputs import InputError
-from numeric.splines.equations import UNDETERMINED, Terms, equate, place, solved
+from numeric.splines.equations import UNDETERMINED, Terms, equate, place, solve
 from numeric.splines.law import FilledLaw
 from numeric.splines.weights import Hats
 
@@ -89,7 +89,7 @@ class System:
         if (curvature_weight[:-1] + curvature_weight[1:] == 0).any():
             raise InputError(UNDETERMINED)
         if not self.readout:
-            return self._states(solved(self._line(), known=(place(VALUE, self._data), y)))
+            return self._states(solve(self._line(), known=(place(VALUE, self._data), y)))
         states = self.regressed(y, 0.0)
         parts = zip(self._factors, states.fields, strict=True)
         missed = states.values + sum(factor * field.at_data for (_, factor), field in parts) - y
@@ -110,7 +110,7 @@ class System:
                 for k, sign in ((1, -1), (0, 1))
             )
             terms += field_terms(self._share, self.law.clamped, number, before, after)
-        return self._states(solved(terms, (place(DATUM, free), y[free])))
+        return self._states(solve(terms, (place(DATUM, free), y[free])))
 
     def _line(self) -> Terms:
         """Equations from each datum to the next, and the conditions at both ends."""

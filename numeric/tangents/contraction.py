@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from numeric.inputs import InputError
-from numeric.kernels.threads import each, sharing
+from numeric.kernels.threads import run_in_threads, worker_threads
 from numeric.tangents.factors import Dense, Factor, Outer, Picked, outer_products
 
 __all__ = ["Pair", "inner", "squares", "trace"]
@@ -69,7 +69,7 @@ def _rows(values: Tensor) -> Tensor:
 
 
 def _both(make: Callable[[F], Tensor], one: F, other: F) -> tuple[Tensor, Tensor]:
-    """What is made of both sides, once where they are the same."""
+    """`make` of both sides, computed once where they are the same."""
     made = make(one)
     return made, (made if one is other else make(other))
 
@@ -111,7 +111,7 @@ def _add_tiles(
         for q in _tiles(result.shape[1], m, wide, r.start - r.start % m if symmetric else 0)
         if not symmetric or q.start >= r.start
     ]
-    with sharing(result.device) as threads:
+    with worker_threads(result.device) as threads:
         grams: list[Tensor] = [result.new_empty(0)] * len(singles)
 
         def gram(k: int, _: int) -> None:
@@ -140,8 +140,8 @@ def _add_tiles(
             if symmetric:
                 result[q, r] = total.T
 
-        each(gram, len(grams), threads)
-        each(tile, len(pairs), threads)
+        run_in_threads(gram, len(grams), threads)
+        run_in_threads(tile, len(pairs), threads)
 
 
 def _tiles(count: int, points: int, size: int, start: int = 0) -> list[slice]:
@@ -191,8 +191,8 @@ def _add_positions(result: Tensor, one: Factor, other: Factor) -> None:
             if symmetric and r != q:
                 result[e, q, c, r] += summed.T
 
-    with sharing(result.device) as threads:
-        each(block, len(pairs), threads)
+    with worker_threads(result.device) as threads:
+        run_in_threads(block, len(pairs), threads)
 
 
 def _products(one: Factor, other: Factor) -> Iterator[tuple[int, int, Tensor]]:
@@ -240,9 +240,9 @@ def _dense_blocks(one: Outer, other: Outer, memory: int) -> Iterator[tuple[Tenso
         )
     step = max(1, min(outputs, memory // bytes_each))
     for k in range(0, outputs, step):
-        some = slice(k, k + step)
+        chosen = slice(k, k + step)
         yield _both(
-            lambda side, some=some: _rows(outer_products(side.signals[..., some], side.inputs)),
+            lambda side, chosen=chosen: _rows(outer_products(side.signals[..., chosen], side.inputs)),
             one, other,
         )  # fmt: skip
     if one.bias:

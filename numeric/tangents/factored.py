@@ -19,11 +19,11 @@ from numeric.models.memory import GIGABYTE
 from numeric.tangents import contraction, factors
 from numeric.tangents.factors import Dense, Factor
 
-__all__ = ["Gradients", "Part", "concatenated", "formed", "sum_of"]
+__all__ = ["Gradients", "ParameterGradient", "concatenated", "formed", "sum_of"]
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class ParameterGradient:
     """The gradients by one parameter, or by a weight and its bias together."""
 
     weight: str
@@ -34,8 +34,10 @@ class Part:
     def names(self) -> tuple[str, ...]:
         return (self.weight,) if self.bias is None else (self.weight, self.bias)
 
-    def __getitem__(self, rows: slice) -> Part:
-        return Part(self.weight, self.bias, tuple(factor[rows] for factor in self.factors))
+    def __getitem__(self, rows: slice) -> ParameterGradient:
+        return ParameterGradient(
+            self.weight, self.bias, tuple(factor[rows] for factor in self.factors)
+        )
 
     def along(self, directions: Mapping[str, Tensor]) -> Tensor:
         """(n, c, r), for those directions that are named."""
@@ -60,9 +62,9 @@ class Part:
         return named
 
 
-def formed(name: str, values: Tensor) -> Part:
+def formed(name: str, values: Tensor) -> ParameterGradient:
     """The gradients by one parameter from values (n, c, *shape)."""
-    return Part(name, None, (Dense(values.flatten(2), values.shape[2:], bias=False),))
+    return ParameterGradient(name, None, (Dense(values.flatten(2), values.shape[2:], bias=False),))
 
 
 def sum_of(terms: Iterable[Tensor]) -> Tensor:
@@ -81,7 +83,7 @@ class Gradients:
     a use of theirs has no rule.
     """
 
-    parts: tuple[Part, ...] = field(repr=False)
+    parts: tuple[ParameterGradient, ...] = field(repr=False)
     points: int  # n
     signals: int  # c
     fallbacks: tuple[str, ...]
@@ -171,7 +173,7 @@ class Gradients:
 
 
 def concatenated(chunks: Sequence[Gradients]) -> Gradients:
-    """Gradients at more points, from those at some."""
+    """The gradients at the points of all parts, one part after the other."""
     first, *others = chunks
     if not others:
         return first
@@ -185,7 +187,7 @@ def concatenated(chunks: Sequence[Gradients]) -> Gradients:
         named = tuple(name for name in first.shapes if name in without)
         return replace(concatenated(dense), fallbacks=named)
     parts = tuple(
-        Part(
+        ParameterGradient(
             part.weight,
             part.bias,
             tuple(

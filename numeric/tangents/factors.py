@@ -277,7 +277,7 @@ def merged(terms: Sequence[Factor]) -> tuple[Factor, ...]:
 
 
 def concatenated(chunks: Sequence[Factor]) -> Factor:
-    """Gradients at more points, from those of one kind at some."""
+    """The gradients at the points of all parts, which are of one kind, one part after the other."""
     outer = [chunk for chunk in chunks if isinstance(chunk, Outer)]
     picked = [chunk for chunk in chunks if isinstance(chunk, Picked)]
     if outer:

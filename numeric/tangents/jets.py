@@ -41,7 +41,7 @@ def jet_of_gradients(
     leaves = {name: values.pop(name, value).detach() for name, value in chosen.items()}
 
     def gradients(point: Tensor) -> Tensor:
-        """Of all outputs at a point (d,), in a row."""
+        """The gradients of all outputs at a point (d,), in a row."""
         batch = point.reshape(1, *x.shape[1:])
         rows = jacrev(lambda at: model.functional_call({**values, **at}, batch.clone()))(leaves)
         return torch.cat([part.flatten() for part in rows.values()])

@@ -109,9 +109,9 @@ class EmpiricalNTK(Kernel):
         ) as run:
             squares, without = [], set()
             for rows in run.chunks(self.memory):
-                some = run.gradients(run.points[rows])
-                squares.append(some.squares(self.memory))
-                without |= {*some.fallbacks}
+                gradients = run.gradients(run.points[rows])
+                squares.append(gradients.squares(self.memory))
+                without |= {*gradients.fallbacks}
             _warn_of(run, without)
             return torch.cat(squares) / run.outputs
 
@@ -126,8 +126,8 @@ def _products(one: Gradients, other: Gradients, trace: bool, memory: int) -> Ten
 
 
 def _gradients(run: Differentiation, rows: slice, memory: int) -> Gradients:
-    some = replace(run, points=run.points[rows])
-    return concatenated([some.gradients(some.points[k]) for k in some.chunks(memory // 2)])
+    chunk = replace(run, points=run.points[rows])
+    return concatenated([chunk.gradients(chunk.points[k]) for k in chunk.chunks(memory // 2)])
 
 
 def _blocks(

@@ -13,7 +13,7 @@ from notebooks.topics.images.evidence import (
     outcomes,
     trained_elsewhere,
 )
-from notebooks.topics.images.films import PathFilm, PlaneFilm, SpectrumFilm
+from notebooks.topics.images.films import NetworkFilms, PathFilm, PlaneFilm, SpectrumFilm
 from notebooks.topics.images.networks import (
     CIFAR,
     DEEP_EPOCHS,
@@ -25,6 +25,7 @@ from notebooks.topics.images.networks import (
     RELU,
     accuracy,
     adam,
+    cifar_or_digits,
     classified_right,
     deep_digits,
     flat_inputs,
@@ -71,9 +72,10 @@ __all__ = [
     "BARLOW", "CIFAR", "DEEP_EPOCHS", "DIGITS", "DIGITS_RECIPE", "EMBEDDED", "EPOCHS", "FEATURES", "FLAT",
     "GELU", "HIDDEN", "MNIST", "OBJECTIVES", "PAIRS", "RELU", "SHUFFLED", "SIMCLR", "SPHERE", "STAGES",
     "SUPERVISED", "TEN", "UNTRAINED", "AroundChange", "Between", "Contrast", "Contrasts", "DrawnFields",
-    "Elsewhere", "LineSample", "PathFilm", "PlaneFilm", "Representation", "SpectrumFilm", "accuracy", "adam",
-    "around_change", "between_deep", "between_digits", "between_features", "classified_right", "deep_digits",
-    "evidence_by_metric", "feature_spectrum", "flat_inputs", "images_of", "in_other_order", "metric_spectrum",
-    "outcomes", "paper_resnet", "paper_self_supervised", "rows_of", "self_supervised", "shallow",
-    "shallow_digits", "spectrum_at", "trained", "trained_elsewhere", "volume_at",
+    "Elsewhere", "LineSample", "NetworkFilms", "PathFilm", "PlaneFilm", "Representation", "SpectrumFilm",
+    "accuracy", "adam", "around_change", "between_deep", "between_digits", "between_features",
+    "cifar_or_digits", "classified_right", "deep_digits", "evidence_by_metric", "feature_spectrum",
+    "flat_inputs", "images_of", "in_other_order", "metric_spectrum", "outcomes", "paper_resnet",
+    "paper_self_supervised", "rows_of", "self_supervised", "shallow", "shallow_digits", "spectrum_at",
+    "trained", "trained_elsewhere", "volume_at",
 ]  # fmt: skip

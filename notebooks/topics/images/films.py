@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from notebooks.topics.images.networks import classified_right, rows_of
 from notebooks.topics.images.spectra import DrawnFields, Spectrum
 from notebooks.topics.statistics import Array
 from numeric.data import ImageData
@@ -90,3 +92,41 @@ class SpectrumFilm:
         values = torch.stack(parts, 1).cpu().numpy() / math.log(10)
         values = np.where(np.isfinite(values), values, np.nan)
         return cls(np.array(list(models), float), values, names_of(images, rows))
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkFilms:
+    """Films of a network by epoch, on images that it gets right after the last of them."""
+
+    models: Mapping[float, nn.Module]  # by epoch
+    spectrum: Spectrum
+    images: ImageData
+    x: Tensor  # (n, ...), the images as the network takes them
+
+    @cached_property
+    def right(self) -> Tensor:
+        """(n,), whether the trained network gets each image right."""
+        return classified_right(self.models[max(self.models)], self.x, self.images.labels)
+
+    def rows(self, classes: tuple[int, ...]) -> list[int]:
+        """An image of each class, of those that the trained network gets right."""
+        return rows_of(self.images, classes, right=self.right)
+
+    def _at(self, epochs: Sequence[float]) -> dict[float, nn.Module]:
+        return {epoch: self.models[epoch] for epoch in epochs}
+
+    def path(self, classes: tuple[int, int], epochs: Sequence[float], points: int = 33) -> PathFilm:
+        """The line between images of two classes."""
+        rows = self.rows(classes)
+        return PathFilm.of(self._at(epochs), self.spectrum, self.images, rows, self.x, points)
+
+    def plane(
+        self, rows: Sequence[int], epochs: Sequence[float], steps: int, reach: float = 0.0
+    ) -> PlaneFilm:
+        """The triangle of three images, or with a reach their affine hull: see `PlaneFilm.of`."""
+        models = self._at(epochs)
+        return PlaneFilm.of(models, self.spectrum, self.images, rows, self.x, steps, reach)
+
+    def spectra(self, rows: Sequence[int]) -> SpectrumFilm:
+        """Singular values at some images, at all epochs."""
+        return SpectrumFilm.of(self.models, self.spectrum, self.images, rows, self.x)

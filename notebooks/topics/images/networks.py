@@ -44,6 +44,21 @@ def images_of(folder: str, shape: tuple[int, int, int] = MNIST) -> Split:
     return split
 
 
+def cifar_or_digits(folder: str, full: bool) -> tuple[Split, bool]:
+    """CIFAR-10 from a folder in the full profile, else the bundled digits; and whether it is CIFAR-10.
+
+    In the full profile without a folder, digits stand in, and a sentence says so.
+    """
+    split = images_of(folder if full else "", CIFAR)
+    cifar = split.train.shape == CIFAR
+    if full and not cifar:
+        print(
+            "No `data` was given: the bundled digits stand in for CIFAR-10, and a small network for "
+            "ResNet-34."
+        )
+    return split, cifar
+
+
 def flat_inputs(images: ImageData, **kind: object) -> Tensor:
     """(n, d), as the shallow network takes them."""
     return images.inputs(**kind).flatten(1)

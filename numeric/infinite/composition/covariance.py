@@ -23,8 +23,8 @@ class Covariance:
     positions, (1, *space, n, m). The orbit is that of y: entry g is for x and rho(g) y, entry 0 for y itself;
     over a RotationGrid it has the grid's nodes, and space is (). With `own`, each signal is compared with
     itself alone: the axis m has length 1 and stands for the same signals as n does.
-    With `same`, also random masks are the same, so that k at equal positions is the variance. With `unread`,
-    no layer after the next one reads k, in whose place theta may then stand.
+    With `same`, also random masks are the same, so that k at equal positions is the variance. With
+    `theta_only`, no layer after the next one reads k, in whose place theta may then stand.
     """
 
     k: Tensor
@@ -34,13 +34,13 @@ class Covariance:
     tangent: bool = True  # whether theta is asked for
     own: bool = False
     same: bool = False
-    unread: bool = False
+    theta_only: bool = False
 
     @classmethod
     def of(
         cls, x: Tensor, y: Tensor | None, pairs: bool, tangent: bool, same: bool = True
     ) -> Covariance:
-        """That of inputs (n, channels, *space) and (m, channels, *space); y None is for x with itself."""
+        """The covariance of inputs (n, channels, *space) and (m, channels, *space); y None: x with itself."""
         n, c, *space = x.shape
         signal, d = Signal(tuple(space), c), len(space)
         if y is None:
@@ -82,7 +82,7 @@ class Covariance:
     def map(
         self, linear: Callable[[Tensor], Tensor], signal: Signal, **changes: bool
     ) -> Covariance:
-        """After a linear map of k and theta that needs no weights."""
+        """The covariance after a linear map of k and theta that needs no weights."""
         if self.theta is self.k:
             both = linear(self.k)
             return replace(self, k=both, theta=both, signal=signal, **changes)
@@ -159,7 +159,7 @@ class Covariance:
         return self.map(Tensor.clone, self.signal)
 
     def variances(self) -> Tensor:
-        """Those of an `own` covariance, (n, *space)."""
+        """The variances in an `own` covariance, (n, *space)."""
         return self.equal_positions().k[0, ..., 0].movedim(-1, 0)
 
 

@@ -24,7 +24,7 @@ class Draw:
     dtype: torch.dtype
 
     def with_scales(self, sigma_w: float | None, sigma_b: float | None) -> Draw:
-        """With a layer's own, where it has them."""
+        """The same with a layer's own scales, where it has them."""
         return Draw(self.width, self.scales.of(sigma_w, sigma_b), self.generator, self.dtype)
 
     def normal(self, *shape: int) -> Tensor:

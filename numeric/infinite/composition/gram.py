@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from numeric.infinite.composition import walk
+from numeric.infinite.composition import propagation
 from numeric.infinite.composition.covariance import Covariance
 from numeric.infinite.composition.dropout import Dropout
 from numeric.infinite.composition.layer import Layer, Observed
 from numeric.inputs import ArrayLike, InputError, require_finite, require_signals
-from numeric.kernels.threads import each, sharing
+from numeric.kernels.threads import run_in_threads, worker_threads
 from numeric.models.memory import keep_memory
 from numeric.progress import progress_bar
 
 if TYPE_CHECKING:
     from numeric.infinite.composition.network import Network
 
-__all__ = ["Observations", "Part", "Recursion", "diagonal", "matrix", "parts"]
+__all__ = ["Observations", "Recursion", "SignalChunk", "chunks", "diagonal", "matrix"]
 
 COPIES = 7  # covariances alive at once: two before a layer, two after it, and what it needs between
 TILE = 2**23  # bytes of a covariance in a tile: calls are then long enough, and near the cache
@@ -47,13 +47,13 @@ class Recursion:
     network: Network
     tangent: bool
     pairs: list[bool]  # for each layer whether different positions of x and y are needed
-    unread: int  # the layer after which none reads covariances, or -1
+    last_reader: int  # the layer after which none reads covariances, or -1
 
     @classmethod
     def of(cls, network: Network, x: Tensor, tangent: bool) -> Recursion:
         network.signals(x.shape[1:])
-        unread = walk.last_reader(network.layers) if tangent else -1
-        return cls(network, tangent, walk.cross_pairs(network.layers), unread)
+        last_reader = propagation.last_reader(network.layers) if tangent else -1
+        return cls(network, tangent, propagation.cross_pairs(network.layers), last_reader)
 
     def cells(self, x: Tensor, pairs: Sequence[bool]) -> int:
         """Numbers in the largest covariance of one pair of signals."""
@@ -81,29 +81,35 @@ class Recursion:
         """What the layers observe of x, and the diagonal of the kernel."""
         net = self.network
         masks = _any(net.layers, Dropout)
-        layers = net.layers if diagonal else walk.observed_layers(net.layers)
+        layers = net.layers if diagonal else propagation.observed_layers(net.layers)
         nothing = (None,) * (len(net.layers) - len(layers))
-        pairs = walk.own_pairs(layers, to_the_end=diagonal)
+        pairs = propagation.own_pairs(layers, to_the_end=diagonal)
         size = self.at_once(x, [*pairs, *(False for _ in nothing)], 1)
         parts, ends = [], []
-        for some in x.split(size):
-            own = Covariance.of(some, None, any(pairs[:1]), self.tangent and diagonal)
-            unread = self.unread if diagonal else -1
-            observed, end = walk.observe(layers, own, self.tangent, net.scales, pairs, unread)
+        for chunk in x.split(size):
+            own = Covariance.of(chunk, None, any(pairs[:1]), self.tangent and diagonal)
+            last_reader = self.last_reader if diagonal else -1
+            observed, end = propagation.observe(
+                layers, own, self.tangent, net.scales, pairs, last_reader
+            )
             if diagonal and masks:
-                own = Covariance.of(some, None, pairs[0], self.tangent, same=False)
-                end = walk.advance(layers, own, observed, observed, net.scales, pairs, unread)
+                own = Covariance.of(chunk, None, pairs[0], self.tangent, same=False)
+                end = propagation.advance(
+                    layers, own, observed, observed, net.scales, pairs, last_reader
+                )
             parts.append((*observed, *nothing))
             if diagonal:
                 ends.append(self.result(end)[:, 0])
         return Observations(x, tuple(parts), size, torch.cat(ends) if diagonal else None)
 
-    def tile(self, rows: Part, columns: Part) -> Tensor:
+    def tile(self, rows: SignalChunk, columns: SignalChunk) -> Tensor:
         """The Gram matrix of two groups of signals."""
         net = self.network
         state = Covariance.of(rows.x, columns.x, self.pairs[0], self.tangent)
-        kind = net.scales, self.pairs, self.unread
-        return self.result(walk.advance(net.layers, state, rows.seen, columns.seen, *kind))
+        kind = net.scales, self.pairs, self.last_reader
+        return self.result(
+            propagation.advance(net.layers, state, rows.observed, columns.observed, *kind)
+        )
 
     def result(self, end: Covariance) -> Tensor:
         end = end.equal_positions()
@@ -112,23 +118,25 @@ class Recursion:
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
-    """Some of the signals, with what was observed of them."""
+class SignalChunk:
+    """Consecutive signals, with what was observed of them."""
 
     x: Tensor
-    seen: tuple[Observed, ...]
+    observed: tuple[Observed, ...]
 
 
-def parts(observations: Observations, size: int) -> list[tuple[int, Part]]:
+def chunks(observations: Observations, size: int) -> list[tuple[int, SignalChunk]]:
     """Groups of at most so many signals, each with the number of its first; none crosses a group observed."""
     pieces = []
-    for k, seen in enumerate(observations.parts):
+    for k, observed in enumerate(observations.parts):
         start = k * observations.size
         stop = min(start + observations.size, len(observations.x))
-        for at in range(start, stop, size):
-            end = min(at + size, stop)
-            cut = slice(at - start, end - start)
-            pieces.append((at, Part(observations.x[at:end], walk.select(seen, cut))))
+        for first in range(start, stop, size):
+            end = min(first + size, stop)
+            cut = slice(first - start, end - start)
+            pieces.append(
+                (first, SignalChunk(observations.x[first:end], propagation.select(observed, cut)))
+            )
     return pieces
 
 
@@ -143,7 +151,7 @@ def matrix(network: Network, x: ArrayLike, y: ArrayLike | None, tangent: bool) -
     if left.device.type == "cpu":
         keep_memory()
     plain = torch.inference_mode(False)  # other threads may not write to inference tensors
-    with plain, torch.no_grad(), sharing(left.device) as threads:
+    with plain, torch.no_grad(), worker_threads(left.device) as threads:
         rows = recursion.observe(left, diagonal=symmetric)
         columns = rows if symmetric else recursion.observe(other, diagonal=False)
         count = recursion.at_once(left, recursion.pairs, threads)
@@ -155,25 +163,27 @@ def matrix(network: Network, x: ArrayLike, y: ArrayLike | None, tangent: bool) -
         out = left.new_empty(len(left), len(other))
         tiles = [
             (i, a, j, b)
-            for i, a in parts(rows, height)
-            for j, b in parts(columns, max(1, count // height))
+            for i, a in chunks(rows, height)
+            for j, b in chunks(columns, max(1, count // height))
             if not symmetric or j + len(b.x) > i
         ]
         with progress_bar(of="tiles", show=network.progress, total=len(tiles)) as bar:
 
             def fill(t: int, worker: int) -> None:
                 i, a, j, b = tiles[t]
-                known = (
+                redundant = (
                     i + (len(a.x) == 1) - j if symmetric else 0
                 )  # columns left of the diagonal, or on it
-                if known > 0:
-                    b = Part(b.x[known:], walk.select(b.seen, slice(known, None)))
-                    j = j + known
+                if redundant > 0:
+                    b = SignalChunk(
+                        b.x[redundant:], propagation.select(b.observed, slice(redundant, None))
+                    )
+                    j = j + redundant
                 if len(b.x):
                     out[i : i + len(a.x), j : j + len(b.x)] = recursion.tile(a, b)
                 bar.update(1)
 
-            each(fill, len(tiles), threads)
+            run_in_threads(fill, len(tiles), threads)
         if symmetric and rows.diagonal is not None:
             upper = out.triu(1)
             out = upper + upper.T
@@ -185,7 +195,7 @@ def diagonal(network: Network, x: ArrayLike, tangent: bool) -> Tensor:
     """k(x, x), (n,): the diagonal of `matrix`, without the rest of it."""
     x, _ = require_signals(x)
     require_finite("x", x)
-    with torch.inference_mode(False), torch.no_grad(), sharing(x.device):
+    with torch.inference_mode(False), torch.no_grad(), worker_threads(x.device):
         entries = Recursion.of(network, x, tangent).observe(x, diagonal=True).diagonal
     if entries is None:
         raise AssertionError("observe(diagonal=True) returns a diagonal")

@@ -9,7 +9,7 @@ from typing import NoReturn
 import torch
 from torch import Tensor, nn
 
-from numeric.infinite.composition import walk
+from numeric.infinite.composition import propagation
 from numeric.infinite.composition.finite import Draw
 from numeric.infinite.composition.gram import diagonal, matrix
 from numeric.infinite.composition.layer import Layer
@@ -82,7 +82,7 @@ class Network:
                 f"parametrisation must be NTK() or Standard(width), not {parametrisation!r}."
             )
         fields = {
-            "layers": walk.as_layers(layers),
+            "layers": propagation.as_layers(layers),
             "sigma_w": positive("sigma_w", sigma_w),
             "sigma_b": positive("sigma_b", sigma_b, zero=True),
             "parametrisation": parametrisation,
@@ -119,7 +119,7 @@ class Network:
         if isinstance(shape, str) or not isinstance(shape, Sequence) or not len(shape):
             raise InputError(f"shape must be (channels, ...), such as (3, 32, 32), not {shape!r}.")
         channels, *space = (whole("shape", size) for size in shape)
-        signals = walk.signals(self.layers, Signal(tuple(space), channels))
+        signals = propagation.signals(self.layers, Signal(tuple(space), channels))
         end = signals[-1]
         if not end.flat:
             raise InputError(
@@ -158,7 +158,7 @@ class Network:
             "finite network", whole("seed", seed, least=0), device=resolve(device)
         )
         draw = Draw(whole("width", width), self.scales, generator, require_float_dtype(dtype))
-        return walk.finite(self.layers, signal, shape[0], outputs, draw)
+        return propagation.finite(self.layers, signal, shape[0], outputs, draw)
 
 
 @dataclass(frozen=True)

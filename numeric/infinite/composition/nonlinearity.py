@@ -90,14 +90,14 @@ class Nonlinearity:
             self._closed_forms(state, rows.rows.V, columns.rows.V)
         else:
             self._series(state, rows.rows, columns.rows)
-        if state.unread and state.theta is not None:
+        if state.theta_only and state.theta is not None:
             return replace(state, signal=signal, k=state.theta)
         return replace(state, signal=signal)
 
     def _closed_forms(self, state: Covariance, rows: Tensor, columns: Tensor) -> None:
         k = state.matrices(state.k)
         theta = None if state.theta is None else state.matrices(state.theta)
-        known = _Coincident.of(self.layer, state, rows) if state.own and state.same else None
+        coincident = _Coincident.of(self.layer, state, rows) if state.own and state.same else None
         kxx, kyy = state.row_values(rows), state.column_values(columns)
         on_host = k.device.type == "cpu"
         height, width = k.shape[1:]
@@ -113,11 +113,11 @@ class Nonlinearity:
                 block = (k[b, i][0], x[0], y[0], None if tangent is None else tangent[0])
             memory.begin(*block[0].shape[-2:])
             if self.layer.sides is not None:
-                self._rectified(*block, self.layer.sides, state.unread, memory)
+                self._rectified(*block, self.layer.sides, state.theta_only, memory)
             else:
-                self._block(*block, state.unread, memory)
-        if known is not None:
-            known.write(state)
+                self._block(*block, state.theta_only, memory)
+        if coincident is not None:
+            coincident.write(state)
 
     def _rectified(
         self,
@@ -126,7 +126,7 @@ class Nonlinearity:
         kyy: Tensor,
         theta: Tensor | None,
         sides: Sides,
-        unread: bool,
+        theta_only: bool,
         memory: Scratch | Fresh,
     ) -> None:
         """One block of a function that is linear on both sides of 0, in place."""
@@ -138,7 +138,7 @@ class Nonlinearity:
         slope = rectified.slopes(correlation, sides)
         if theta is not None:
             theta.mul_(slope)
-        if not (unread and theta is not None):
+        if not (theta_only and theta is not None):
             rectified.kernels(k, kxx, kyy, slope, sides, memory)
         if listed is not None:
             self._near(listed, k, theta)
@@ -149,12 +149,12 @@ class Nonlinearity:
         kxx: Tensor,
         kyy: Tensor,
         theta: Tensor | None,
-        unread: bool,
+        theta_only: bool,
         memory: Scratch | Fresh,
     ) -> None:
         """One block, in place; nearly collinear pairs by themselves."""
         if not self.layer.needs_det:
-            self._far(k, kxx, kyy, None, theta, unread, memory)
+            self._far(k, kxx, kyy, None, theta, theta_only, memory)
             return
         det = torch.mul(kxx, kyy, out=memory[0]).addcmul_(k, k, value=-1)
         near = _nearly_collinear(det, kxx, kyy, memory)
@@ -162,7 +162,7 @@ class Nonlinearity:
         listed = None if near is None else _Listed.of(near, k, kxx, kyy, theta)
         if listed is not None:  # taken for orthogonal, and overwritten below
             k[listed.at], det[listed.at] = 0.0, listed.kxx * listed.kyy
-        self._far(k, kxx, kyy, det, theta, unread, memory)
+        self._far(k, kxx, kyy, det, theta, theta_only, memory)
         if listed is not None:
             self._near(listed, k, theta)
 
@@ -173,11 +173,11 @@ class Nonlinearity:
         kyy: Tensor,
         det: Tensor | None,
         theta: Tensor | None,
-        unread: bool,
+        theta_only: bool,
         memory: Scratch | Fresh,
     ) -> None:
         """Averages of pairs that are not nearly collinear, in place."""
-        program = self.layer.averages(theta is not None, unread and theta is not None)
+        program = self.layer.averages(theta is not None, theta_only and theta is not None)
         kernel, slope = program(kxx, k, kyy, det, theta, memory)
         for values, into in ((kernel, k), (slope, theta)):
             if values is not None and into is not None and values is not into:
@@ -198,20 +198,19 @@ class Nonlinearity:
         """Averages by quadrature, one matrix at a time."""
         k = state.matrices(state.k)
         theta = None if state.theta is None else state.matrices(state.theta)
-        numbers = torch.arange(len(rows.V), device=k.device)
-        others = torch.arange(len(columns.V), device=k.device)
-        i, j = state.row_values(numbers).squeeze(2), state.column_values(others).squeeze(1)
+        i = state.row_values(torch.arange(len(rows.V), device=k.device)).squeeze(2)
+        j = state.column_values(torch.arange(len(columns.V), device=k.device)).squeeze(1)
         for b in range(len(k)):
-            some, other = rows[i[b % len(i)]], columns[j[b % len(j)]]
-            coincident = _coincident(some.V[:, None], other.V, k[b])
+            row, column = rows[i[b % len(i)]], columns[j[b % len(j)]]
+            coincident = _coincident(row.V[:, None], column.V, k[b])
             at = coincident.nonzero(as_tuple=True)
             k[b][at] = 0.0  # overwritten below: a correlation of 1 would be integrated by itself
-            pairs = self.layer.pairs(some, other, k[b], None, theta is not None)
+            pairs = self.layer.pairs(row, column, k[b], None, theta is not None)
             k[b] = pairs.kernel
-            k[b][at] = self.layer.square(some.V)[at[0]]
+            k[b][at] = self.layer.square(row.V)[at[0]]
             if theta is not None and pairs.slope is not None:
                 slope = pairs.slope
-                slope[at] = self.layer.square_slope(some.V)[at[0]]
+                slope[at] = self.layer.square_slope(row.V)[at[0]]
                 theta[b] *= slope
 
     def finite(self, signal: Signal, inputs: int, outputs: int, draw: Draw) -> nn.Module:

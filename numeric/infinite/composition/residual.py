@@ -8,7 +8,7 @@ from functools import reduce
 
 from torch import nn
 
-from numeric.infinite.composition import walk
+from numeric.infinite.composition import propagation
 from numeric.infinite.composition.covariance import Covariance
 from numeric.infinite.composition.finite import Draw, Sum
 from numeric.infinite.composition.layer import Layer, Needs
@@ -37,7 +37,7 @@ class Residual:
             raise InputError(
                 "Residual takes lists of layers, one for each branch: Residual([...], [])."
             )
-        object.__setattr__(self, "branches", tuple(map(walk.as_layers, branches)))
+        object.__setattr__(self, "branches", tuple(map(propagation.as_layers, branches)))
 
     @property
     def needs(self) -> Needs:
@@ -47,7 +47,7 @@ class Residual:
 
     def after(self, signal: Signal) -> Signal:
         start = replace(signal, fresh=False)
-        ends = [walk.signals(branch, start)[-1] for branch in self.branches]
+        ends = [propagation.signals(branch, start)[-1] for branch in self.branches]
         shapes = {(end.space, end.channels, end.copies, end.over) for end in ends}
         if len(shapes) > 1:
             listing = " and ".join(f"{e.space} with {e.channels or 'width'} channels" for e in ends)
@@ -63,17 +63,23 @@ class Residual:
         centred = all(end.centred for end in ends)
         return replace(ends[0], centred=centred, fresh=signal.fresh or any(e.fresh for e in ends))
 
-    def observe(self, own: Covariance, tangent: bool, scales: Scales) -> walk.Branches:
-        observed = [walk.observe(branch, own.clone(), tangent, scales) for branch in self.branches]
-        return walk.Branches(tuple(seen for seen, _ in observed))
+    def observe(self, own: Covariance, tangent: bool, scales: Scales) -> propagation.Branches:
+        observed = [
+            propagation.observe(branch, own.clone(), tangent, scales) for branch in self.branches
+        ]
+        return propagation.Branches(tuple(by_branch for by_branch, _ in observed))
 
     def advance(
-        self, state: Covariance, rows: walk.Branches, columns: walk.Branches, scales: Scales
+        self,
+        state: Covariance,
+        rows: propagation.Branches,
+        columns: propagation.Branches,
+        scales: Scales,
     ) -> Covariance:
-        nothing = walk.Branches(tuple((None,) * len(branch) for branch in self.branches))
+        nothing = propagation.Branches(tuple((None,) * len(branch) for branch in self.branches))
         rows, columns = rows or nothing, columns or nothing
         ends = [
-            walk.advance(branch, state.clone(), of_rows, of_columns, scales)
+            propagation.advance(branch, state.clone(), of_rows, of_columns, scales)
             for branch, of_rows, of_columns in zip(
                 self.branches, rows.parts, columns.parts, strict=True
             )
@@ -89,4 +95,6 @@ class Residual:
         )
 
     def finite(self, signal: Signal, inputs: int, outputs: int, draw: Draw) -> nn.Module:
-        return Sum([walk.finite(branch, signal, inputs, outputs, draw) for branch in self.branches])
+        return Sum(
+            [propagation.finite(branch, signal, inputs, outputs, draw) for branch in self.branches]
+        )

@@ -48,7 +48,7 @@ class Signal:
         return not self.space and self.over is None
 
     def weighted(self, **changes: Any) -> Signal:
-        """After a layer with weights."""
+        """The shape after a layer with weights."""
         return replace(self, channels=None, copies=1, centred=True, fresh=True, **changes)
 
 
@@ -61,7 +61,7 @@ class Scales:
     parametrisation: Parametrisation
 
     def of(self, sigma_w: float | None, sigma_b: float | None) -> Scales:
-        """With a layer's own, where it has them."""
+        """The same with a layer's own, where it has them."""
         return Scales(
             self.sigma_w if sigma_w is None else sigma_w,
             self.sigma_b if sigma_b is None else sigma_b,

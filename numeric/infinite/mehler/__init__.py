@@ -69,7 +69,7 @@ class Mehler:
             K = K.index_put((a, b), on_list(rows[a], cols[b], rho[a, b]))
         if hard.any():
             a, b = i[hard], j[hard]
-            K = K.index_put((a, b), self._alone(rows[a], cols[b], kxy[a, b]).to(K))
+            K = K.index_put((a, b), self._by_quadrature(rows[a], cols[b], kxy[a, b]).to(K))
         return K
 
     def listed(self, rows: Expansion, cols: Expansion, kxy: Tensor, det: Tensor) -> Tensor:
@@ -77,11 +77,11 @@ class Mehler:
         scale = (rows.V * cols.V).sqrt()
         rho = torch.where(scale > 0, kxy / torch.where(scale > 0, scale, 1.0), 0.0).clamp(-1, 1)
         K, order = on_list(rows, cols, rho), min(rows.order, cols.order)
-        left_out = rho.abs() ** (order + 1) * rows.rest(order) * cols.rest(order)
+        left_out = rho.abs() ** (order + 1) * rows.tail_beyond(order) * cols.tail_beyond(order)
         hard = left_out > attainable(self.tolerance, rho.dtype) * rows.size * cols.size
         if hard.any():
-            alone = self._alone(rows[hard], cols[hard], kxy[hard], det[hard])
-            K = K.index_put((hard,), alone.to(K))
+            integrated = self._by_quadrature(rows[hard], cols[hard], kxy[hard], det[hard])
+            K = K.index_put((hard,), integrated.to(K))
         return K
 
     def _limits(self, rows: Expansion, cols: Expansion) -> dict[int, float]:
@@ -89,13 +89,13 @@ class Mehler:
         most = min(rows.order, cols.order)
         orders = [k for k in (2**i for i in range(4, 30)) if k < most] + [most]
         allowed, limits = attainable(self.tolerance, rows.V.dtype), {}
-        parts = [(s.rests[:, orders] / s.size[:, None]).nan_to_num(0.0) for s in (rows, cols)]
+        parts = [(s.tails[:, orders] / s.size[:, None]).nan_to_num(0.0) for s in (rows, cols)]
         worst = parts[0].amax(0) * parts[1].amax(0)
         for order, rest in zip(orders, worst.tolist(), strict=True):
             limits[order] = (allowed / rest) ** (1 / (order + 1)) if rest > allowed else math.inf
         return limits
 
-    def _alone(
+    def _by_quadrature(
         self, rows: Expansion, cols: Expansion, kxy: Tensor, det: Tensor | None = None
     ) -> Tensor:
         host = "cpu" if kxy.device.type == "mps" else kxy.device

@@ -46,13 +46,13 @@ def integrate(
     those of pairs that stay there, as a point with itself does.
     """
     det = gram_det.array(torch, kxx, kyy, kxy) if det is None else det
-    gram, together = torch.stack([kxx, kxy, kyy, det], 1), det == 0
-    if together.any() and not together.all():  # a line needs far fewer nodes than a plane
+    gram, collinear = torch.stack([kxx, kxy, kyy, det], 1), det == 0
+    if collinear.any() and not collinear.all():  # a line needs far fewer nodes than a plane
         value = torch.zeros_like(kxx)
-        for some in (together, ~together):
-            pairs = kxx[some], kxy[some], kyy[some]
-            part = integrate(phi, kinks, *pairs, size[some], tolerance, det[some])
-            value = value.index_put((some,), part)
+        for chosen in (collinear, ~collinear):
+            pairs = kxx[chosen], kxy[chosen], kyy[chosen]
+            part = integrate(phi, kinks, *pairs, size[chosen], tolerance, det[chosen])
+            value = value.index_put((chosen,), part)
         return value
     value, left = torch.zeros_like(kxx), torch.arange(len(kxx), device=kxx.device)
 
@@ -86,11 +86,11 @@ def distance(
         return (phi(u) - side * phi(v)) ** 2
 
     kxx, kxy, kyy, det = gram.unbind(1)
-    together = det <= (8 * torch.finfo(det.dtype).eps) ** 2 * kxx * kyy
-    gram, value = torch.stack([kxx, kxy, kyy, det.where(~together, 0.0)], 1), torch.empty_like(det)
-    for some in (together, ~together):
-        if some.any():
-            value[some] = _in_chunks(square, kinks, gram[some], density)
+    collinear = det <= (8 * torch.finfo(det.dtype).eps) ** 2 * kxx * kyy
+    gram, value = torch.stack([kxx, kxy, kyy, det.where(~collinear, 0.0)], 1), torch.empty_like(det)
+    for chosen in (collinear, ~collinear):
+        if chosen.any():
+            value[chosen] = _in_chunks(square, kinks, gram[chosen], density)
     return value
 
 
@@ -103,7 +103,7 @@ def _in_chunks(of: Pairing, kinks: Sequence[float], gram: Tensor, density: int) 
     ):  # recompute each chunk in the backward pass rather than store every value of phi
         part = partial(checkpoint, part, use_reentrant=False, preserve_rng_state=False)
     size = CHUNK if gram[:, 3].any() else 64 * CHUNK  # a line needs far fewer nodes than a plane
-    return torch.cat([part(some) for some in gram.split(size)])
+    return torch.cat([part(chunk) for chunk in gram.split(size)])
 
 
 def _rotated(of: Pairing, kinks: Sequence[float], gram: Tensor, density: int) -> Tensor:

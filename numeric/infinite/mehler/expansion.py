@@ -50,12 +50,12 @@ class Expansion:
         return self.coefficients.shape[1] - 1
 
     @property
-    def rests(self) -> Tensor:
+    def tails(self) -> Tensor:
         """The tail if the last order were 0, 1, ..., M: (n, M + 1)."""
         squares = torch.cat([self.coefficients.detach()[:, 1:], self.tail[:, None]], 1) ** 2
         return squares.flip(1).cumsum(1).flip(1).sqrt()
 
-    def rest(self, order: int) -> Tensor:
+    def tail_beyond(self, order: int) -> Tensor:
         """The tail if the last order were `order`: (n,)."""
         return torch.hypot(self.coefficients.detach()[:, order + 1 :].norm(dim=1), self.tail)
 

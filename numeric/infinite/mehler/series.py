@@ -39,8 +39,8 @@ def pairs(
         return parts[0][:, None] * parts[1]
 
     with torch.no_grad():
-        left_out = across([side.rests[:, order] for side in (rows, cols)])
-        steep = across([(side.rests**2).sum(1).add(side.size**2).sqrt() for side in (rows, cols)])
+        left_out = across([side.tails[:, order] for side in (rows, cols)])
+        steep = across([(side.tails**2).sum(1).add(side.size**2).sqrt() for side in (rows, cols)])
         bound = rho.abs() ** (order + 1) * left_out + ROUNDING * torch.finfo(rho.dtype).eps * steep
     return on_tile(rows, cols, rho, order), bound
 

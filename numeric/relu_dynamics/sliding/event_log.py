@@ -9,11 +9,10 @@ import numpy as np
 from numeric.relu_dynamics.sliding.state import SlidingNetwork, SlidingState
 from numeric.relu_dynamics.sliding.step import Change
 from numeric.relu_dynamics.sliding.tables import Array, Whole
-from numeric.relu_dynamics.trajectory import Kind
+from numeric.relu_dynamics.trajectory import EVENT_KINDS
 
-__all__ = ["KINDS", "NONE", "EventLog", "LogEntry"]
+__all__ = ["NONE", "EventLog", "LogEntry"]
 
-KINDS = tuple(Kind)
 NONE = -1
 
 
@@ -28,12 +27,12 @@ class LogEntry:
     mode: Whole  # (n,): their new mode
     offset: Array  # (n, 2)
     ray: int
-    kind: int  # in KINDS
+    kind: int  # in EVENT_KINDS
 
     @classmethod
     def of(cls, state: SlidingState, who: Whole, change: Change | None) -> LogEntry:
         ray = NONE if change is None else change.ray
-        kind = NONE if change is None or change.kind is None else KINDS.index(change.kind)
+        kind = NONE if change is None or change.kind is None else EVENT_KINDS.index(change.kind)
         here = (state.time, state.residuals, state.drift)
         return cls(*here, who, state.mode[who], state.offset[who], ray, kind)
 

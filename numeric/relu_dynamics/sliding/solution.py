@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from numeric.inputs import between
-from numeric.relu_dynamics.sliding.event_log import KINDS, NONE, EventLog
+from numeric.relu_dynamics.sliding.event_log import NONE, EventLog
 from numeric.relu_dynamics.sliding.state import SlidingNetwork, SlidingState
-from numeric.relu_dynamics.trajectory import Event, in_order
+from numeric.relu_dynamics.trajectory import EVENT_KINDS, Event, in_order
 
 __all__ = ["Solution"]
 
@@ -40,7 +40,7 @@ class Solution:
         samples = self.order[torch.from_numpy(self.log.rays) % len(self.order)].tolist()
         rows = zip(self.log.nodes(), samples, strict=True)
         return in_order(
-            Event(node.time, i, sample, KINDS[node.kind])
+            Event(node.time, i, sample, EVENT_KINDS[node.kind])
             for node, sample in rows
             if node.kind != NONE
             for i in node.who.tolist()

@@ -28,7 +28,7 @@ from numeric.relu_dynamics.sliding.state import (
     rounding,
 )
 from numeric.relu_dynamics.sliding.tables import DEAD, ORIGIN, Array, Whole
-from numeric.relu_dynamics.trajectory import Kind
+from numeric.relu_dynamics.trajectory import EventKind
 
 __all__ = ["Change", "Exits", "Fences", "step"]
 
@@ -39,7 +39,7 @@ class Change:
 
     who: Whole
     ray: int
-    kind: Kind | None
+    kind: EventKind | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,12 +81,20 @@ class Fences:
         who, w, height = who[there], w[there], height[there, None]
         if ray == ORIGIN:
             ray = mode - net.tables.rays
-            return state.placed(net, who, np.zeros_like(w), DEAD), Change(who, ray, Kind.DYING)
+            return state.placed(net, who, np.zeros_like(w), DEAD), Change(who, ray, EventKind.DYING)
         new = onward(net.tables, force, ray, sign)
         if new == mode or new >= net.tables.rays:
             w = w - height * fence
-        kind = None if new == mode else Kind.SLIDING if new >= net.tables.rays else Kind.CROSSING
-        return state.placed(net, who, w, new), Change(who, ray, Kind.DYING if new == DEAD else kind)
+        kind = (
+            None
+            if new == mode
+            else EventKind.SLIDING
+            if new >= net.tables.rays
+            else EventKind.CROSSING
+        )
+        return state.placed(net, who, w, new), Change(
+            who, ray, EventKind.DYING if new == DEAD else kind
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +123,7 @@ class Exits:
         who = _members(net, state, net.tables.rays + ray, sign)
         side = net.tables.active if which % 2 else net.tables.silent
         new = state.placed(net, who, state.weights(net, who), int(side[ray]))
-        return new, Change(who, ray, Kind.LEAVING)
+        return new, Change(who, ray, EventKind.LEAVING)
 
 
 def step(

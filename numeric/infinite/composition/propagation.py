@@ -83,7 +83,7 @@ def pairs_needed(needs: Sequence[bool]) -> list[bool]:
 
 
 def cross_pairs(layers: Sequence[Layer]) -> list[bool]:
-    """Where covariances of x and y must hold all pairs of positions."""
+    """For each layer whether covariances of x and y must hold all pairs of positions."""
     return pairs_needed([layer.needs.pairs for layer in layers])
 
 
@@ -93,7 +93,7 @@ def observed_layers(layers: Sequence[Layer]) -> Sequence[Layer]:
 
 
 def own_pairs(layers: Sequence[Layer], to_the_end: bool) -> list[bool]:
-    """Where the covariance of a signal with itself must, for what is observed later or for the output."""
+    """The same for the covariance of a signal with itself, for what is observed later or for the output."""
     last = len(layers) - (
         not to_the_end
     )  # what the last one makes of its input matters for an output alone
@@ -117,21 +117,21 @@ def observe(
     tangent: bool,
     scales: Scales,
     pairs: Sequence[bool] | None = None,
-    unread: int = -1,
+    last_reader: int = -1,
 ) -> tuple[tuple[Observed, ...], Covariance]:
     """What each layer observes, and the covariance after the last; with all pairs where None is given.
 
-    No layer after number `unread` reads k.
+    No layer after number `last_reader` reads k.
     """
     observed: list[Observed] = []
     for k, layer in enumerate(layers):
-        if k == unread:
-            own = replace(own, unread=True)
+        if k == last_reader:
+            own = replace(own, theta_only=True)
         if pairs is not None and not pairs[k]:
             own = own.equal_positions()
-        seen = layer.observe(own, tangent, scales) if isinstance(layer, Observer) else None
-        observed.append(seen)
-        own = layer.advance(own, seen, seen, scales)
+        by_layer = layer.observe(own, tangent, scales) if isinstance(layer, Observer) else None
+        observed.append(by_layer)
+        own = layer.advance(own, by_layer, by_layer, scales)
     return tuple(observed), own
 
 
@@ -142,15 +142,15 @@ def advance(
     columns: Sequence[Observed],
     scales: Scales,
     pairs: Sequence[bool] | None = None,
-    unread: int = -1,
+    last_reader: int = -1,
 ) -> Covariance:
     """The covariance after the last layer; all pairs of positions are kept where None is given.
 
-    No layer after number `unread` reads k.
+    No layer after number `last_reader` reads k.
     """
     for k, layer in enumerate(layers):
-        if k == unread:
-            state = replace(state, unread=True)
+        if k == last_reader:
+            state = replace(state, theta_only=True)
         if pairs is not None and not pairs[k]:
             state = state.equal_positions()
         state = layer.advance(state, rows[k], columns[k], scales)
