@@ -31,6 +31,7 @@ COPIES = 8  # of a Jacobian that its factorisation may hold
 ENTRY = 8  # bytes of a float64
 PANEL = 2**22  # entries of a Jacobian in float64 at a time, for its Gram matrix
 MAX_LANES = 16  # rows at once in reverse mode; more are no faster
+WIDEST = 2**24  # bytes of rows at once, of all points; more leave the caches and are slower
 ROW_PRECISION = 32  # relative error of a row of a deep network's Jacobian, in epsilons of the dtype
 
 Scaled = tuple[Tensor, Tensor]  # log scales (m, n) and rows (m, n, d)
@@ -102,7 +103,7 @@ def _plan(f: EvaluatedMap, memory: int) -> Plan:
             partial(_reduced, f, _clamp(lanes, min(capacity - d, max_lanes)), capacity), 1, p
         )
     m = _clamp(memory // 2 // (whole + graph), n)
-    lanes = (memory - m * (whole + graph)) // (m * row)
+    lanes = min(memory - m * (whole + graph), WIDEST) // (m * row)
     return Plan(partial(_reverse, f, _clamp(lanes, min(p, max_lanes))), m, p)
 
 
