@@ -270,6 +270,25 @@ Markdown(
 save(figures.figure_contrasts(contrasts), "18-rule")
 
 # %% [markdown]
+# ## Figures 5 and G.22 on real images: networks trained elsewhere
+#
+# Lines from a horse to a frog and from a horse to a horse, and the plane through a horse, a frog and an automobile, as in
+# the paper, on test images that all of the networks get right.
+
+# %%
+drawn = Markdown("None was tried: name `data` and `checkpoint`.")
+if elsewhere:
+    real = topic.FilmsElsewhere.of(elsewhere, data, names, 33 if full else 17, *triangle)
+    two = {"between classes": real.between, "within a class": real.within}
+    drawn = save(figures.figure_paths(two, "ResNet"), "18-elsewhere-lines")
+drawn
+
+# %%
+if elsewhere:
+    drawn = save(figures.figure_planes(real.plane, "ResNet"), "18-elsewhere-plane")
+drawn
+
+# %% [markdown]
 # ## Verdict
 
 # %% tags=["verdict"]

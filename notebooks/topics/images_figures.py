@@ -82,7 +82,7 @@ def _by_class(axes: Axes, t: np.ndarray, fields: DrawnFields) -> None:
     axes.scatter(t, fields.volume, c=fields.prediction, s=12, zorder=2, **BY_CLASS)
 
 
-def figure_paths(films: Mapping[str, PathFilm]) -> Figure:
+def figure_paths(films: Mapping[str, PathFilm], what: str = "epoch") -> Figure:
     """A row for each line: the images, then log volume over training, coloured by the predicted class."""
     epochs = list(next(iter(films.values())).fields)
     figure = new_figure(2.4 * len(epochs) + 2.2, 1.9 * len(films) + 0.3)
@@ -92,7 +92,7 @@ def figure_paths(films: Mapping[str, PathFilm]) -> Figure:
         _show(first, _strip(film.pictures), f"{label}\n{film.names[0]} to {film.names[1]}".strip())
         for (epoch, fields), axes in zip(film.fields.items(), rest, strict=True):
             _by_class(axes, film.t, fields)
-            frame_axes(axes, f"epoch {epoch:g}" if axes in rows[0] else "", size=9)
+            frame_axes(axes, f"{what} {epoch:g}" if axes in rows[0] else "", size=9)
             axes.tick_params(labelsize=7)
     for axes in rows[-1, 1:]:
         axes.set_xlabel("$t$")
