@@ -146,6 +146,20 @@ def test_an_interrupted_run_goes_on_to_the_same_numbers(tmp_path: Path, monkeypa
         images.fields(net, x, "pool", store=store, progress=False)
 
 
+def test_large_jacobians_are_written_one_by_one(monkeypatch) -> None:
+    """Or an interruption would lose the minutes of sixteen of them."""
+    monkeypatch.setattr(fields_module, "ENTRIES", 2 * 4 * 64 - 1)  # of 4 features and 64 pixels
+    seen = []
+
+    def spectrum(model: object, x: Tensor, **options: object) -> object:
+        seen.append(len(x))
+        return geometry.spectrum(model, x, **options)
+
+    monkeypatch.setattr(fields_module, "geometry", SimpleNamespace(spectrum=spectrum))
+    images.fields(small_resnet(), some_images(3), "pool", progress=False)
+    assert seen == [1, 1, 1]
+
+
 def test_a_store_is_refused_to_functions_that_differ_in_what_they_compute_alone(
     tmp_path: Path,
 ) -> None:
