@@ -110,7 +110,9 @@ def figure_planes(film: PlaneFilm, what: str = "epoch") -> Figure:
     )
     for (epoch, fields), (first, *rest) in zip(film.fields.items(), rows, strict=True):
         _show(first, _strip(film.pictures, 0))
-        first.set_title(f"{what} {epoch:g}: {', '.join(film.names)}", fontsize=8)
+        names = ", ".join(film.names)
+        listed = f": {names}" if len(names) < 12 else "\n" + "\n".join(film.names)
+        first.set_title(f"{what} {epoch:g}{listed}", fontsize=8)
         columns = (fields.prediction, fields.entropy, fields.volume)
         for values, title, axes in zip(columns, COLUMNS, rest, strict=True):
             look: dict[str, Any] = {"cmap": "viridis", "shading": "gouraud"}
@@ -185,7 +187,7 @@ def figure_around(curves: Mapping[str, AroundChange]) -> Figure:
         frame_axes(axes, title, "$t$ less that of the class change", 9)
     row[0].set_ylabel("log volume, less its line's mean")
     handles, labels = row[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), **SMALL)
+    figure.legend(handles, labels, loc="outside lower center", ncols=2 * len(curves), **SMALL)
     return figure
 
 

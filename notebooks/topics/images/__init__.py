@@ -3,6 +3,7 @@
 from notebooks.topics.images.evidence import (
     SHUFFLED,
     UNTRAINED,
+    WITHIN,
     AroundChange,
     Contrast,
     Contrasts,
@@ -71,8 +72,8 @@ from notebooks.topics.images.spectra import (
 __all__ = [
     "BARLOW", "CIFAR", "DEEP_EPOCHS", "DIGITS", "DIGITS_RECIPE", "EMBEDDED", "EPOCHS", "FEATURES", "FLAT",
     "GELU", "HIDDEN", "MNIST", "OBJECTIVES", "PAIRS", "RELU", "SHUFFLED", "SIMCLR", "SPHERE", "STAGES",
-    "SUPERVISED", "TEN", "UNTRAINED", "AroundChange", "Between", "Contrast", "Contrasts", "DrawnFields",
-    "Elsewhere", "FilmsElsewhere", "LineSample", "PathFilm", "PlaneFilm", "Representation",
+    "SUPERVISED", "TEN", "UNTRAINED", "WITHIN", "AroundChange", "Between", "Contrast", "Contrasts",
+    "DrawnFields", "Elsewhere", "FilmsElsewhere", "LineSample", "PathFilm", "PlaneFilm", "Representation",
     "SpectrumFilm", "accuracy", "adam", "around_change", "between_deep", "between_digits",
     "between_features", "classified_right", "deep_digits", "evidence_by_metric", "feature_spectrum",
     "flat_inputs", "images_of", "in_other_order", "metric_spectrum", "outcomes", "paper_resnet",
