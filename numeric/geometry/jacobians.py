@@ -84,7 +84,7 @@ def _plan(f: EvaluatedMap, memory: int) -> Plan:
         m = _clamp(memory // 2 // whole, n)
         lanes = _clamp((memory - m * whole) // column, m * d)
         return Plan(partial(_forward, f, lanes), m, d)
-    max_lanes = MAX_LANES if batched else 1
+    max_lanes = _clamp(WIDEST // row, MAX_LANES) if batched else 1
     need = graph + row + smallest
     if need > memory and p < d and f.points.dtype == torch.float32:
         need = graph + row + f.points.element_size() * p * d + ENTRY * (PANEL + d + COPIES * p * p)
