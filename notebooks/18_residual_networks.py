@@ -315,10 +315,11 @@ assert here[topic.GELU].as_first_stated
 own = {kind: one.against[ENDS][PLACES].mean / one.plain[ENDS].mean for kind, one in here.items()}
 assert max(own.values()) < 0.6, own
 
-# In networks that others trained on real images volume rises within classes too, by nearly as much as between them.
+# In networks that others trained on real images volume rises within classes too, by more than half of what it does between
+# them. Whether the rest belongs to class changes the rule tells, network by network.
 for one in elsewhere:
     assert one.accuracy > 0.9, one.accuracy
-    assert one.least_rank > 0.9 * one.features, one.least_rank
+    assert one.least_rank > 0.8 * one.features, one.least_rank
     assert one.rise_within.above, str(one.rise_within)
     assert one.rise_between.above, str(one.rise_between)
     assert one.rise_within.mean > one.rise_between.mean / 2
