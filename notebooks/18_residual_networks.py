@@ -241,6 +241,25 @@ Markdown(
 save(figures.figure_contrasts(contrasts), "18-rule")
 
 # %% [markdown]
+# ## Figures 5 and G.22 on real images: networks trained elsewhere
+#
+# Lines from a horse to a frog and from a horse to a horse, and the plane through a horse, a frog and an automobile, as in
+# the paper, on test images that all of the networks get right.
+
+# %%
+drawn = Markdown("None was tried: name `data` and `checkpoint`.")
+if elsewhere:
+    real = topic.FilmsElsewhere.of(elsewhere, data, names, 33 if full else 17, *triangle)
+    two = {"between classes": real.between, "within a class": real.within}
+    drawn = save(figures.figure_paths(two, "ResNet"), "18-elsewhere-lines")
+drawn
+
+# %%
+if elsewhere:
+    drawn = save(figures.figure_planes(real.plane, "ResNet"), "18-elsewhere-plane")
+drawn
+
+# %% [markdown]
 # ## Verdict
 
 # %% tags=["verdict"]
@@ -267,10 +286,11 @@ assert here[topic.GELU].as_first_stated
 own = {kind: one.against[ENDS][PLACES].mean / one.plain[ENDS].mean for kind, one in here.items()}
 assert max(own.values()) < 0.6, own
 
-# In networks that others trained on real images volume rises within classes too, by nearly as much as between them.
+# In networks that others trained on real images volume rises within classes too, by more than half of what it does between
+# them. Whether the rest belongs to class changes the rule tells, network by network.
 for one in elsewhere:
     assert one.accuracy > 0.9, one.accuracy
-    assert one.features - 2 <= one.least_rank, one.least_rank
+    assert one.least_rank > 0.8 * one.features, one.least_rank
     assert one.rise_within.above, str(one.rise_within)
     assert one.rise_between.above, str(one.rise_between)
     assert one.rise_within.mean > one.rise_between.mean / 2

@@ -7,7 +7,7 @@ import hashlib
 import os
 import pickle
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -267,6 +267,22 @@ def test_a_folder_that_may_not_be_read_is_named(tmp_path: Path, monkeypatch) -> 
     monkeypatch.setattr(Path, "iterdir", forbidden)  # permissions do not bind an administrator
     with pytest.raises(InputError, match=r"cannot be read \(Permission denied\)"):
         data.load(tmp_path)
+
+
+def test_the_folder_of_a_class_that_may_not_be_read_is_named(tmp_path: Path, monkeypatch) -> None:
+    """It matters to folders of images alone: beside files of MNIST it may stand."""
+    iterdir = Path.iterdir
+
+    def forbidden(self: Path) -> Iterator[Path]:
+        if self.name == "sealed":
+            raise PermissionError(13, "Permission denied")
+        return iterdir(self)
+
+    (tmp_path / "sealed").mkdir()
+    monkeypatch.setattr(Path, "iterdir", forbidden)
+    with pytest.raises(InputError, match=r"sealed cannot be read \(Permission denied\)"):
+        data.load(tmp_path)
+    assert len(data.load(write_idx(tmp_path)).train) > 0
 
 
 def test_a_download_without_pooch_says_what_to_install(tmp_path: Path, monkeypatch) -> None:

@@ -240,3 +240,5 @@ def test_only_modules_have_layers() -> None:
     long = nn.Sequential(*(nn.Identity() for _ in range(60)))
     with pytest.raises(InputError, match="and 20 more"):
         geometry.metric(long, points(), layer="x")
+    with pytest.raises(InputError, match=r"layers are 0, 1, 0\.0, 0\.1,"):  # outermost first
+        geometry.metric(nn.Sequential(long, nn.Identity()), points(), layer="x")

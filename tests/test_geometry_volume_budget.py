@@ -83,6 +83,26 @@ def test_one_copy_of_a_wide_jacobian_in_float32_is_enough() -> None:
         spectrum_of(net, x, memory=30_000_000)
 
 
+def test_features_of_no_slope_and_of_little_are_no_directions_of_a_wide_jacobian() -> None:
+    """As behind rectifiers that are off: rounding of the long rows must not fill the short ones."""
+    scales = torch.ones(60)
+    scales[::3], scales[1::3] = 0, 1e-9
+    net = nn.Sequential(deep(20_000, 30, 60).float(), _Scaled(scales))
+    x = points(1, 20_000).float()
+    free, result = spectrum_of(net, x), spectrum_of(net, x, memory=60_000_000)
+    assert result.rank.tolist() == free.rank.tolist() == [30]
+    torch.testing.assert_close(result.log_singular, free.log_singular, rtol=0, atol=1e-3)
+
+
+class _Scaled(nn.Module):
+    def __init__(self, scales: Tensor) -> None:
+        super().__init__()
+        self.scales = nn.Parameter(scales)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * self.scales
+
+
 class _OneWay(torch.autograd.Function):
     """A cube with reverse-mode derivatives, one row at a time, but no forward mode."""
 

@@ -19,6 +19,7 @@ from numeric.__main__ import main
 from numeric.experiments import images
 from numeric.experiments.images import network_fields as fields_module
 from numeric.experiments.images.network import build
+from numeric.experiments.images.report import Segment
 from numeric.models import ResNet, Weights
 from refusals import require_refusals
 
@@ -145,6 +146,20 @@ def test_an_interrupted_run_goes_on_to_the_same_numbers(tmp_path: Path, monkeypa
         images.fields(net, x, "pool", store=store, progress=False)
 
 
+def test_large_jacobians_are_written_one_by_one(monkeypatch) -> None:
+    """Or an interruption would lose the minutes of sixteen of them."""
+    monkeypatch.setattr(fields_module, "ENTRIES", 2 * 4 * 64 - 1)  # of 4 features and 64 pixels
+    seen = []
+
+    def spectrum(model: object, x: Tensor, **options: object) -> object:
+        seen.append(len(x))
+        return geometry.spectrum(model, x, **options)
+
+    monkeypatch.setattr(fields_module, "geometry", SimpleNamespace(spectrum=spectrum))
+    images.fields(small_resnet(), some_images(3), "pool", progress=False)
+    assert seen == [1, 1, 1]
+
+
 def test_a_store_is_refused_to_functions_that_differ_in_what_they_compute_alone(
     tmp_path: Path,
 ) -> None:
@@ -229,10 +244,19 @@ def test_the_command_writes_tables_figures_and_a_page(run, tmp_path: Path, monke
     for k in range(2):
         assert f"pair-00{k}.png" in page
         assert (tmp_path / "out" / f"pair-00{k}.png").stat().st_size > 10_000
+    assert page.count("<td>12</td>") == 2  # the rank
     monkeypatch.setattr(fields_module, "geometry", None)  # nothing is left to compute
     before = (tmp_path / "out" / "geometry.csv").read_text()
     assert run(line)[0] == 0
     assert (tmp_path / "out" / "geometry.csv").read_text() == before
+
+
+def test_ranks_that_vary_along_a_segment_are_told() -> None:
+    """Volumes of several ranks have several numbers of factors."""
+    logs = torch.tensor([[1.0, 0.0, -torch.inf], [1.0, 0.5, 0.0]])
+    found = images.Fields(logs, torch.ones(2), torch.zeros(2, 2))
+    t, shown = torch.linspace(0, 1, 2), torch.zeros(2, 1, 2, 2)
+    assert Segment((0, 1), ("a", "b"), t, shown, found).ranks == "2 to 3"
 
 
 def test_one_of_several_outputs_is_picked(run, tmp_path: Path) -> None:

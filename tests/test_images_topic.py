@@ -1,6 +1,7 @@
 """What notebooks 17 to 19 compute of images, against the geometry engine, and what their pictures show."""
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,13 +12,14 @@ from moves import check_moves
 from notebooks import panels
 from notebooks.topics import images as topic
 from notebooks.topics import images_figures as figures
-from notebooks.topics.images import networks, self_supervision, spectra
+from notebooks.topics.images import evidence, networks, self_supervision, spectra
 from notebooks.topics.images import panels as image_panels
 from notebooks.topics.images.films import as_picture
-from numeric import geometry
+from numeric import data, geometry
 from numeric.data import Split
 from numeric.experiments.class_changes import Evidence
 from numeric.learned.two_views import OnSphere, projector
+from numeric.models import cifar_resnet
 from refusals import require_refusals
 
 
@@ -125,6 +127,41 @@ def test_the_panel_shows_the_image_and_the_volume_of_its_place(digits: Split) ->
     expected = log10_volume(topic.shallow_digits()[4], line, topic.HIDDEN)
     np.testing.assert_allclose(curve.lines[0].get_ydata(), expected)
     assert f"epoch 4, from 4 to 9, here {fields.prediction[8]} with" in panel.numbers
+
+
+def test_films_of_networks_trained_elsewhere_are_of_images_that_all_get_right(
+    tmp_path: Path,
+) -> None:
+    """The first says 3 of every image, the second of half of them; each is drawn under its own depth."""
+    pixels = torch.randint(0, 256, (12, 3, 32, 32), generator=torch.Generator().manual_seed(5))
+    records = torch.cat([torch.tensor([[3]] * 11 + [[4]]), pixels.flatten(1)], 1).byte()
+    for name in ("data_batch_1.bin", "test_batch.bin"):
+        (tmp_path / name).write_bytes(records.numpy().tobytes())
+    x = data.cifar10(tmp_path, evidence.IMAGENET).test.inputs()
+    nets = {depth: cifar_resnet(depth, seed=depth).eval() for depth in (8, 14)}
+    with torch.no_grad():
+        for net in nets.values():
+            net.linear.weight[[k for k in range(10) if k != 3]] = 0
+            net.linear.bias.zero_()
+            net.linear.bias[3] = 100
+        nets[14].linear.bias[3] = 0
+        nets[14].linear.bias[3] = -nets[14](x)[:, 3].median()
+    nothing, none = topic.Contrasts({}, {}, False, False), topic.Contrast(0.0, 0.0, 0.0, 2)
+    networks_ = [
+        topic.Elsewhere("", nothing, 1.0, 64, 64, 64, none, none, depth, net)
+        for depth, net in nets.items()
+    ]
+    films = topic.FilmsElsewhere.of(networks_, str(tmp_path), (3, 3, 3), 3, 1)
+    shown = pixels.permute(0, 2, 3, 1).numpy() / 255
+    seen = [*films.between.pictures[::2], *films.within.pictures[::2], *films.plane.pictures]
+    rows = [int(np.abs(shown - picture).max((1, 2, 3)).argmin()) for picture in seen]
+    assert (nets[14](x[rows]).argmax(1) == 3).all()
+    for depth, net in nets.items():
+        expected = log10_volume(net, x[rows[:2]], "pool").numpy()
+        np.testing.assert_allclose(films.between.fields[depth].volume[::2], expected, rtol=1e-4)
+        assert set(films.plane.fields[depth].prediction) <= ({3} if depth == 8 else {0, 3})
+    titles = [axes.get_title() for axes in figures.figure_paths({"": films.within}, "ResNet").axes]
+    assert titles[1:] == ["ResNet 8", "ResNet 14"]
 
 
 @pytest.fixture

@@ -10,6 +10,8 @@ from notebooks.running import runner
 from notebooks.running.numbers import PLAY
 from report_pages import check_page
 
+REAL = Path(__file__).parents[2] / "shared" / "data"
+
 
 @pytest.mark.parametrize("path", runner.find(()), ids=lambda path: path.stem)
 def test_notebook_runs_and_passes_its_verdict(
@@ -34,3 +36,23 @@ def test_notebook_runs_and_passes_its_verdict(
     played = [name for name in recorded if name.startswith(PLAY)]
     assert bool(played) == bool(anatomy.tagged(source.node, "play")), recorded
     check_page((tmp_path / "notebooks" / f"{path.stem}.html").read_text("utf-8"))
+
+
+@pytest.mark.sweep
+@pytest.mark.skipif(not REAL.is_dir(), reason="no real images and weights beside the project")
+@pytest.mark.parametrize(
+    ("name", "folders"),
+    [
+        ("16", {"images": "cifar-10-batches-bin"}),
+        ("17", {"data": "mnist"}),
+        ("18", {"data": "cifar-10-batches-bin", "checkpoint": "weights/resnet20-12fca82f.th"}),
+    ],
+)
+def test_verdicts_hold_on_real_images(
+    name: str, folders: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Parameters that name data of the user's lead to cells that no default reaches."""
+    monkeypatch.setenv("KERNEL_GEOMETRY_FRAMES", "1000")
+    parameters = {key: str(REAL / folder) for key, folder in folders.items()}
+    (outcome,) = runner.run([name], parameters, 1, tmp_path)
+    assert outcome.error is None, outcome.error

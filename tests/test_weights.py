@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -108,6 +109,10 @@ def test_other_files_are_refused_with_the_reason(tmp_path: Path, monkeypatch) ->
     with pytest.raises(InputError, match=r"holds more than tensors .*Sequential"):
         Weights.read(whole)
     assert not (tmp_path / "executed").exists()
+    pickled = tmp_path / "pickled.pkl"
+    pickled.write_bytes(pickle.dumps({"w": _Harmful()}, 4))  # of whose protocol torch warns
+    with pytest.raises(InputError, match="holds more than tensors"):
+        Weights.read(pickled)
     nan = {"weight": torch.full((1, 2), torch.nan), "bias": torch.zeros(1)}
     require_refusals({
         "nothing": lambda: Weights.read(tmp_path / "nothing"),

@@ -82,7 +82,7 @@ def _by_class(axes: Axes, t: np.ndarray, fields: DrawnFields) -> None:
     axes.scatter(t, fields.volume, c=fields.prediction, s=12, zorder=2, **BY_CLASS)
 
 
-def figure_paths(films: Mapping[str, PathFilm]) -> Figure:
+def figure_paths(films: Mapping[str, PathFilm], what: str = "epoch") -> Figure:
     """A row for each line: the images, then log volume over training, coloured by the predicted class."""
     epochs = list(next(iter(films.values())).fields)
     figure = new_figure(2.4 * len(epochs) + 2.2, 1.9 * len(films) + 0.3)
@@ -92,7 +92,7 @@ def figure_paths(films: Mapping[str, PathFilm]) -> Figure:
         _show(first, _strip(film.pictures), f"{label}\n{film.names[0]} to {film.names[1]}".strip())
         for (epoch, fields), axes in zip(film.fields.items(), rest, strict=True):
             _by_class(axes, film.t, fields)
-            frame_axes(axes, f"epoch {epoch:g}" if axes in rows[0] else "", size=9)
+            frame_axes(axes, f"{what} {epoch:g}" if axes in rows[0] else "", size=9)
             axes.tick_params(labelsize=7)
     for axes in rows[-1, 1:]:
         axes.set_xlabel("$t$")
@@ -110,7 +110,9 @@ def figure_planes(film: PlaneFilm, what: str = "epoch") -> Figure:
     )
     for (epoch, fields), (first, *rest) in zip(film.fields.items(), rows, strict=True):
         _show(first, _strip(film.pictures, 0))
-        first.set_title(f"{what} {epoch:g}: {', '.join(film.names)}", fontsize=8)
+        names = ", ".join(film.names)
+        listed = f": {names}" if len(names) < 12 else "\n" + "\n".join(film.names)
+        first.set_title(f"{what} {epoch:g}{listed}", fontsize=8)
         columns = (fields.prediction, fields.entropy, fields.volume)
         for values, title, axes in zip(columns, COLUMNS, rest, strict=True):
             look: dict[str, Any] = {"cmap": "viridis", "shading": "gouraud"}
@@ -185,7 +187,7 @@ def figure_around(curves: Mapping[str, AroundChange]) -> Figure:
         frame_axes(axes, title, "$t$ less that of the class change", 9)
     row[0].set_ylabel("log volume, less its line's mean")
     handles, labels = row[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), **SMALL)
+    figure.legend(handles, labels, loc="outside lower center", ncols=2 * len(curves), **SMALL)
     return figure
 
 

@@ -21,7 +21,7 @@ def load(folder: str | Path, size: int | None = None) -> Split:
     for each class (`image_folder`), to which alone a `size` applies. A directory that has none is refused.
     """
     place = folder_at(folder)
-    if has_image_folders(place) and not (has_idx(place) or has_cifar10(place)):
+    if not (has_idx(place) or has_cifar10(place)) and has_image_folders(place):
         return image_folder(place, size)
     if size is not None:
         raise InputError(

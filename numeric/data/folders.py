@@ -49,11 +49,13 @@ def image_folder(
 def has_image_folders(folder: Path) -> bool:
     """Whether a folder has folders with images."""
     homes = [folder / "train"] if (folder / "train").is_dir() else [folder]
-    return any(_files(part) for home in homes for part in home.iterdir() if part.is_dir())
+    return any(
+        _files(part) for home in homes for part in folder_at(home).iterdir() if part.is_dir()
+    )
 
 
 def _files(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.iterdir() if path.suffix.lower() in ENDINGS)
+    return sorted(path for path in folder_at(folder).iterdir() if path.suffix.lower() in ENDINGS)
 
 
 def _read(
@@ -63,8 +65,8 @@ def _read(
     classes = {name: files for name, files in classes.items() if files}
     if len(classes) < 2:
         raise InputError(
-            f"{folder} has images of {len(classes)} classes, but two at least are needed: one folder of "
-            f"images ({', '.join(ENDINGS[:3])}, ...) for each class."
+            f"{folder} has images of {', '.join(classes) or 'no class'}, but two classes at least are "
+            f"needed: one folder of images ({', '.join(ENDINGS[:3])}, ...) for each class."
         )
     files = [(label, path) for label, paths in enumerate(classes.values()) for path in paths]
     bar = progress_bar(files, of="images", show=progress)

@@ -3,8 +3,8 @@
 Forward mode takes one pass for each input, reverse mode one for each feature; the one with fewer passes is
 used. The memory of one pass is measured at the first point. If a Jacobian does not fit into the budget, its
 rows are compressed by a QR as they arrive, which keeps the singular values. Of a map in float32 with fewer
-features than inputs one copy of the Jacobian is enough: the root of its Gram matrix J J^T in float64 has the
-singular values down to 1e-8 of the largest, below what derivatives in float32 know.
+features than inputs one copy of the Jacobian is enough: the root of the Gram matrix of its rows at unit
+length, in float64, knows each to 1e-7 of its length, below what derivatives in float32 know.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ COPIES = 8  # of a Jacobian that its factorisation may hold
 ENTRY = 8  # bytes of a float64
 PANEL = 2**22  # entries of a Jacobian in float64 at a time, for its Gram matrix
 MAX_LANES = 16  # rows at once in reverse mode; more are no faster
+WIDEST = 2**24  # bytes of rows at once, of all points; more leave the caches and are slower
 ROW_PRECISION = 32  # relative error of a row of a deep network's Jacobian, in epsilons of the dtype
 
 Scaled = tuple[Tensor, Tensor]  # log scales (m, n) and rows (m, n, d)
@@ -83,7 +84,7 @@ def _plan(f: EvaluatedMap, memory: int) -> Plan:
         m = _clamp(memory // 2 // whole, n)
         lanes = _clamp((memory - m * whole) // column, m * d)
         return Plan(partial(_forward, f, lanes), m, d)
-    max_lanes = MAX_LANES if batched else 1
+    max_lanes = _clamp(WIDEST // row, MAX_LANES) if batched else 1
     need = graph + row + smallest
     if need > memory and p < d and f.points.dtype == torch.float32:
         need = graph + row + f.points.element_size() * p * d + ENTRY * (PANEL + d + COPIES * p * p)
@@ -102,7 +103,7 @@ def _plan(f: EvaluatedMap, memory: int) -> Plan:
             partial(_reduced, f, _clamp(lanes, min(capacity - d, max_lanes)), capacity), 1, p
         )
     m = _clamp(memory // 2 // (whole + graph), n)
-    lanes = (memory - m * (whole + graph)) // (m * row)
+    lanes = min(memory - m * (whole + graph), WIDEST) // (m * row)
     return Plan(partial(_reverse, f, _clamp(lanes, min(p, max_lanes))), m, p)
 
 
@@ -149,7 +150,10 @@ def _reduced(f: EvaluatedMap, lanes: int, capacity: int, x: Tensor, done: Count)
 
 
 def _gram_root(f: EvaluatedMap, lanes: int, x: Tensor, done: Count) -> Scaled:
-    """Reverse mode for one point, and (J J^T)^(1/2), whose rows are as long as those of J."""
+    """Reverse mode for one point, and (U U^T)^(1/2) of the rows of J at unit length, beside their logs.
+
+    At unit length rounding is small beside each row, however short; rows of zeros stay out by their logs.
+    """
     J = x.new_empty(f.count, x.shape[1])
     x, out = graph(f, x)
     for block in torch.arange(f.count, device=x.device).split(lanes):
@@ -161,9 +165,11 @@ def _gram_root(f: EvaluatedMap, lanes: int, x: Tensor, done: Count) -> Scaled:
         gram += part @ part.mT
     if not gram.isfinite().all():
         return gram.new_zeros(1, f.count), gram[None]  # refused by the caller
-    values, axes = torch.linalg.eigh(gram)
+    lengths = gram.diagonal().sqrt()
+    inverse = torch.where(lengths > 0, 1 / lengths, 0)
+    values, axes = torch.linalg.eigh(gram.mul_(inverse).mul_(inverse[:, None]))
     root = axes * values.clamp(min=0).sqrt() @ axes.mT
-    return root.new_zeros(1, f.count), root[None]
+    return lengths.log()[None], root[None]
 
 
 def graph(f: Map, x: Tensor) -> tuple[Tensor, Tensor]:

@@ -477,6 +477,7 @@ def _require_layer(module: nn.Module, layer: str) -> None:
         )
     names = [name for name, _ in module.named_modules() if name]
     if layer not in names:
+        names.sort(key=lambda name: name.count("."))  # outermost first
         raise InputError(f"There is no layer {layer!r}; the layers are {_listed(names)}.")
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -87,7 +88,9 @@ class Weights:
         try:
             if _is_safetensors(path):
                 return _read_safetensors(path)
-            content = torch.load(path, map_location="cpu", weights_only=True)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # of a pickle's protocol
+                content = torch.load(path, map_location="cpu", weights_only=True)
         except PermissionError:
             raise InputError(f"{path} may not be read: change its permissions.") from None
         except pickle.UnpicklingError as error:

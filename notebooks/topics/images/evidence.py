@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -10,9 +10,10 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from notebooks.topics.images.networks import accuracy
+from notebooks.topics.images.films import PathFilm, PlaneFilm
+from notebooks.topics.images.networks import accuracy, classified_right, rows_of
 from notebooks.topics.images.self_supervision import Representation
-from notebooks.topics.images.spectra import Spectrum, Volume, metric_spectra, volume
+from notebooks.topics.images.spectra import Spectrum, Volume, metric_spectra, spectrum_at, volume
 from notebooks.topics.statistics import Array
 from numeric import data
 from numeric.data import Normalisation
@@ -184,6 +185,8 @@ class Elsewhere:
     largest_rank: int
     rise_between: Contrast  # on lines between images of two classes, and of one
     rise_within: Contrast
+    depth: int
+    model: nn.Module
 
 
 def trained_elsewhere(
@@ -241,8 +244,39 @@ def _elsewhere(
     largest = max(int(logs.isfinite().sum(-1).max()) for logs in spectra.values())
     return Elsewhere(
         name, Contrasts.of(evidence), accuracy(net, x, images.labels), net.features, rank, largest,
-        rise(evidence.log_volume), rise(evidence.controls[WITHIN]),
+        rise(evidence.log_volume), rise(evidence.controls[WITHIN]), depth, net,
     )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class FilmsElsewhere:
+    """Lines and a plane between real images in networks that others have trained, by depth of the network."""
+
+    between: PathFilm
+    within: PathFilm  # both images of one class
+    plane: PlaneFilm
+
+    @classmethod
+    def of(
+        cls, networks: Sequence[Elsewhere], folder: str, classes: tuple[int, ...], points: int, steps: int
+    ) -> FilmsElsewhere:  # fmt: skip
+        """Between test images that all networks get right: one of each of three classes, two of the first.
+
+        Lines have so many `points`, the triangle as many `steps` a side.
+        """
+        models = {one.depth: one.model for one in networks}
+        like = next(networks[0].model.parameters())
+        images = data.cifar10(folder, IMAGENET).test
+        x = images.inputs(device=like.device)
+        hits = [classified_right(model, x, images.labels) for model in models.values()]
+        right = torch.stack(hits).all(0)
+        three = rows_of(images, classes, right=right)
+        pair = rows_of(images, classes[:1] * 2, right=right)
+        spectrum = spectrum_at("pool")
+        between, within = (
+            PathFilm.of(models, spectrum, images, rows, x, points) for rows in (three[:2], pair)
+        )
+        return cls(between, within, PlaneFilm.of(models, spectrum, images, three, x, steps))
 
 
 @dataclass(frozen=True, eq=False)

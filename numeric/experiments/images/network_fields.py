@@ -19,7 +19,8 @@ from numeric.runs.store import GrowingArray, fingerprint
 
 __all__ = ["Fields", "fields"]
 
-CHUNK = 16  # images between two writes
+CHUNK = 16  # images between two writes, or as many as have ENTRIES derivatives, one at least
+ENTRIES = 2**25
 SUMS = 3  # random ones of the features at each image, by which a change of the model is seen
 
 
@@ -82,6 +83,7 @@ def fields(
     logits = _logits(Model.of(model).body if classifier is None else classifier, x, memory)
     with opened.on(x[:1]) as f:
         size = min(f.count, f.points.shape[1]) + 1  # of a spectrum and its condition number
+        chunk = max(1, min(CHUNK, ENTRIES // (f.count * f.points.shape[1])))
     rows, file = torch.empty(0, size, dtype=torch.float64), None
     witness = torch.empty(len(x), 0)
     if store is not None:
@@ -90,13 +92,13 @@ def fields(
         stored = torch.from_numpy(file.rows().copy())
         if len(stored) < len(x):
             # A chunk that was cut short is computed again: the same chunks give the same bits.
-            stored = stored[: len(stored) // CHUNK * CHUNK]
+            stored = stored[: len(stored) // chunk * chunk]
             file.truncate(len(stored))
         _require_same(file.path, stored[:, size:], witness, x.dtype)
         rows = stored[:, :size]
     with progress_bar(of="images", show=progress, total=len(x), initial=len(rows)) as bar:
-        for start in range(len(rows), len(x), CHUNK):
-            part = slice(start, start + CHUNK)
+        for start in range(len(rows), len(x), chunk):
+            part = slice(start, start + chunk)
             spectrum = geometry.spectrum(opened, x[part], memory=memory, progress=False)
             new = torch.cat([spectrum.log_singular, spectrum.condition[:, None]], 1).double().cpu()
             if file is not None:

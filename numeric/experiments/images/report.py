@@ -29,10 +29,11 @@ img {{ max-width: 100%; }}
 <h1>{title}</h1>
 <ul>{settings}</ul>
 <p>Along each segment the log volume (natural logarithm), its rank, and the entropy of the prediction in units
-of log {classes}. Numbers are in <a href="geometry.csv">geometry.csv</a>, singular values at both ends and in
-the middle in <a href="spectrum.csv">spectrum.csv</a>.</p>
+of log {classes}. Where the rank varies, volumes have more or fewer factors and do not compare. Numbers are in
+<a href="geometry.csv">geometry.csv</a>, singular values at both ends and in the middle in
+<a href="spectrum.csv">spectrum.csv</a>.</p>
 <table><tr><th>pair</th><th>images</th><th>classes</th><th>predicted</th><th>log volume at the ends</th>
-<th>largest</th><th>at t</th><th>class changes at t</th></tr>{rows}</table>
+<th>largest</th><th>at t</th><th>rank</th><th>class changes at t</th></tr>{rows}</table>
 {figures}
 </html>
 """
@@ -54,6 +55,12 @@ class Segment:
         same = self.fields.prediction[1:] == self.fields.prediction[:-1]
         middle = (self.t[1:] + self.t[:-1]) / 2
         return middle[~same].tolist()
+
+    @property
+    def ranks(self) -> str:
+        """That of all points, or the least and the largest."""
+        least, most = int(self.fields.rank.min()), int(self.fields.rank.max())
+        return str(least) if least == most else f"{least} to {most}"
 
 
 def require_figures() -> Any:
@@ -128,9 +135,10 @@ def _places(segment: Segment) -> tuple[int, int, int]:
 
 def _draw(figure: Any, segment: Segment, classes: Sequence[str]) -> Any:
     fields, t = segment.fields, segment.t.tolist()
-    grid = figure.add_gridspec(4, SHOWN, height_ratios=(1.2, 2, 1.2, 2))
-    for k in range(SHOWN):
-        place = round(k * (len(t) - 1) / (SHOWN - 1))
+    count = min(SHOWN, len(t))
+    grid = figure.add_gridspec(4, count, height_ratios=(1.2, 2, 1.2, 2))
+    for k in range(count):
+        place = round(k * (len(t) - 1) / (count - 1))
         axes = figure.add_subplot(grid[0, k])
         image = segment.shown[place].movedim(0, -1).clamp(0, 1).cpu().numpy()
         axes.imshow(image if image.shape[-1] == 3 else image[..., 0], cmap="gray", vmin=0, vmax=1)
@@ -171,7 +179,7 @@ def _page(segments: Sequence[Segment], classes: Sequence[str], settings: Sequenc
         cells = (
             k, f"{segment.rows[0]}, {segment.rows[1]}", ", ".join(segment.labels), ", ".join(ends),
             f"{volume[0]:.2f}, {volume[-1]:.2f}", f"{volume[top]:.2f}", f"{segment.t[top]:.3f}",
-            ", ".join(f"{change:.3f}" for change in segment.changes) or "nowhere",
+            segment.ranks, ", ".join(f"{change:.3f}" for change in segment.changes) or "nowhere",
         )  # fmt: skip
         rows.append("<tr>" + "".join(f"<td>{html.escape(str(c))}</td>" for c in cells) + "</tr>")
         title = html.escape(f"Pair {k}: {segment.labels[0]} to {segment.labels[1]}")
