@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from notebooks.topics.statistics import Mean, PowerLaw
 
 MEANS = {
-    BAYES: r"K_*(K + \sigma_n^2)^{-1}y",
-    FLOW: r"\Theta_*\frac{1 - e^{-t(\Theta + \sigma_n^2)}}{\Theta + \sigma_n^2}\,y",
+    BAYES: r"\bar f_* = K_*(K + \sigma_n^2)^{-1}y",
+    FLOW: r"\bar f_t = \Theta_*\frac{1 - e^{-t(\Theta + \sigma_n^2)}}{\Theta + \sigma_n^2}\,y",
 }
 CONTROLS = (
     Choice("activation", "activation", tuple(ACTIVATIONS), "erf"),
@@ -166,7 +166,7 @@ def draw_predictions(axes: Sequence[Axes], now: PanelPredictions) -> Caption:
     axes[0].set_ylim(*(side * now.prior.std.max() for side in (-2.5, 2.5)))
     for position, (name, band) in enumerate(now.bands.items()):
         _move(axes[1], position, band, name in now.shown)
-    formula = r",\quad ".join(rf"\bar f_* = {MEANS[name]}" for name in now.shown)
+    formula = r",\quad ".join(MEANS[name] for name in now.shown)
     numbers = ["{} {:.6f} +- {:.6f}".format(name, *now.numbers[name]) for name in now.shown]
     return Caption(formula, f"at x = {now.at:g}: {'; '.join(numbers)}")
 
