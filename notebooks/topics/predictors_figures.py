@@ -63,7 +63,7 @@ def _points(axes: Axes) -> None:
     axes.set_ylim(-2.3, 2.3)
 
 
-def figure_predictors(all_of: Predictors) -> Figure:
+def figure_predictors(all_of: Predictors, noise: float = NOISE) -> Figure:
     """Prior, Bayesian posterior, how sure both are, and training at three times."""
     figure = new_figure(9.0, 5.8)
     (prior, after, sure), below = figure.subplots(2, 3, sharex=True)
@@ -72,7 +72,7 @@ def figure_predictors(all_of: Predictors) -> Figure:
     _band(frame_axes(prior, "NNGP prior, four networks", "$x$"), all_of.prior, BLUE)
     prior.plot(DATA.line, all_of.draws, color=BLUE, lw=0.8, alpha=0.7)
     _band(
-        frame_axes(after, rf"NNGP posterior, $\sigma_n^2 = {NOISE:g}$", "$x$"), all_of.bayes, BLUE
+        frame_axes(after, rf"NNGP posterior, $\sigma_n^2 = {noise:g}$", "$x$"), all_of.bayes, BLUE
     )
     sure.semilogy(DATA.line, all_of.bayes.std, color=BLUE, label="NNGP")
     for axes, (t, band), style in zip(below, all_of.flow.items(), (":", "-.", "--"), strict=True):
