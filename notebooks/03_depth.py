@@ -25,7 +25,8 @@ seed = 0
 device = "auto"
 activation = "erf"  # of Play; or sine, gaussian
 depth = 3  # hidden layers
-sigma, zeta, xi = 1.0, 0.3, 1.0  # standard deviations of weights, biases and the readout
+# Standard deviations of weights, biases and the readout. Evidence needs biases: without them signals vanish in order.
+sigma, zeta, xi = 1.0, 0.3, 1.0
 d = 2  # inputs; a line has no curvature, and the evidence then takes a plane
 
 # %%
