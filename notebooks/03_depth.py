@@ -25,7 +25,8 @@ seed = 0
 device = "auto"
 activation = "erf"  # of Play; or sine, gaussian
 depth = 3  # hidden layers
-sigma, zeta, xi = 1.0, 0.3, 1.0  # standard deviations of weights, biases and the readout
+# Standard deviations of weights, biases and the readout. Evidence needs biases: without them signals vanish in order.
+sigma, zeta, xi = 1.0, 0.3, 1.0
 d = 2  # inputs; a line has no curvature, and the evidence then takes a plane
 
 # %%
@@ -78,7 +79,7 @@ acts = {"erf": erf, "tanh": tanh}
 # Both geometries of a deep network along a ray, and its place in the phase diagram, where colour is the correlation
 # depth $\ell_c$ and red the line between order (below) and chaos. Drag the white point, or move the sliders.
 #
-# - Drag the point upwards across the red line: the volume of ten layers vanishes below it and explodes above.
+# - Take ten layers and drag the point upwards across the red line: volume vanishes below it and explodes above.
 # - Let the depth run in order, say $\sigma = 0.7$: curvature grows without bound as volume vanishes.
 # - Rest on the red line and add layers: volume changes little, which is why networks are started there.
 

@@ -48,6 +48,7 @@ from mpmath import mp, mpf
 from scipy.optimize import minimize
 from scipy.special import chdtri, ndtri
 
+from analytic import InputError
 from analytic.activations import erf, gaussian, relu
 from notebooks.panels.refusals import quote, refusals
 from notebooks.panels.style import save
@@ -85,10 +86,11 @@ if profile == "quick":
 # %%
 hidden = depth if profile == "quick" else max(depth, 2)
 chosen = FullyConnected(predictors.ACTIVATIONS[activation], hidden, sigma_w, sigma_b)
-shown = tuple(sorted({1.0, t, 1000.0}))
+shown = tuple(sorted({1.0, t, 1000.0} if t not in (1.0, 1000.0) else {1.0, 30.0, 1000.0}))
 bayes = posterior(chosen, X, Y, LINE, noise=noise)
 flow = gradient_flow(chosen, X, Y, LINE, t=shown)
-save(figures.figure_predictors(predictors.predictors(chosen, bayes, flow, shown)), "04-predictors")
+together = predictors.predictors(chosen, bayes, flow, shown)
+save(figures.figure_predictors(together, noise), "04-predictors")
 
 # %% [markdown]
 # ## Play
@@ -178,6 +180,16 @@ widths, networks, finer, at_once = {
 }[profile]
 legs = ((0.3, 80 * finer), (2.0, 80 * finer), (10.0, 160 * finer))  # until when, in how many steps
 n = len(X)
+rates = [
+    (until - start) / steps for start, (until, steps) in zip((0.0, 0.3, 2.0), legs, strict=True)
+]
+stiffness = max(rates) * torch.linalg.eigvalsh(net.ntk(X, X))[-1].item()
+if stiffness > 2:
+    raise InputError(
+        f"With sigma_w = {sigma_w}, sigma_b = {sigma_b} and depth = {depth} the NTK is so large that gradient "
+        f"descent with the steps of this notebook does not converge: their size times its largest eigenvalue is "
+        f"{stiffness:.3g}, and must be below 2. Take smaller scales or fewer layers."
+    )
 
 
 def outputs(layers, x):
@@ -213,7 +225,7 @@ def descended(width, count, generator):
 generator = torch.Generator(resolve(device)).manual_seed(seed)
 paths = {}
 for width in widths:
-    stack = at_once // width**hidden
+    stack = max(1, at_once // width ** min(hidden, 2))
     counts = [min(stack, networks - k) for k in range(0, networks, stack)]
     paths[width] = torch.cat([descended(width, count, generator) for count in counts])
 

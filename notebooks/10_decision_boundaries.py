@@ -13,7 +13,7 @@
 # %% [markdown]
 # # Do networks learn to magnify the space near decision boundaries?
 #
-# A hidden layer $\Phi_j(x) = n^{-1/2}\sigma(w_j\cdot x + b_j)$ gives the plane a metric, whose volume element
+# A hidden layer $\Phi_j(x) = n^{-1/2}\phi(w_j\cdot x + b_j)$ gives the plane a metric, whose volume element
 # $\sqrt{\det g}$ says how many times it enlarges a small area. The paper trains networks on two tasks, shows pictures
 # in which large volume elements meet red boundaries, and concludes that networks learn to magnify them, its Hypothesis 1.
 # Is it so beyond pictures: over many networks, against networks that learned nothing, or learned something else?

@@ -182,7 +182,7 @@ def test_headline_counts_equations_not_rows_and_ours_apart() -> None:
     total = sum(len(numbers) for numbers in NUMBERED.values())
     rows = {name: len(load(name).entries) for name in LEDGERS}
     assert f"of {total} numbered statements" in headline()
-    assert f"Another {rows.pop(OWN)} statements, which no paper prints, hold too." in headline()
+    assert f"The suite adds {rows.pop(OWN)} statements of its own, which hold." in headline()
     assert total > sum(rows.values())
 
 

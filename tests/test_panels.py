@@ -4,6 +4,7 @@ import math
 import re
 import threading
 import time
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from analytic import catalogue
 from analytic.expressions.arguments import InputError
 from moves import read_frames
 from notebooks import panels
-from notebooks.panels.picture import DARK_GROUND
+from notebooks.panels.picture import DARK_GROUND, MARGINS, Canvas
 from notebooks.panels.worker import Worker
 from notebooks.topics import nngp
 from notebooks.topics import nngp_figures as figures
@@ -192,6 +193,33 @@ def test_axes_are_locked_and_logarithmic_on_demand(panel: panels.Panel) -> None:
     assert panel.figure.axes[0].get_ylim() == pytest.approx(free)
 
 
+def test_numbers_on_logarithmic_axes_have_room_and_planes_stay_as_they_are() -> None:
+    canvas = Canvas(("one sign", "both signs", "a plane"), 0, 1.0, dark=False)
+    one, both, plane = canvas.axes
+    x = np.linspace(0, 5, 50)
+    one.plot(x, 0.3 * np.exp(-x / 2))
+    both.plot(x, 5 * x**2 * (1 - x))
+    plane.plot(x, x)
+    plane.set_aspect("equal")
+    canvas.settle(logarithmic=True)
+    canvas.png()
+    assert plane.get_yscale() == "linear"
+    for axes in (one, both):
+        axis = axes.yaxis
+        labels = [axis.get_majorticklabels(), axis.get_minorticklabels()]
+        low, high = axis.get_view_interval()
+        boxes = [
+            label.get_window_extent()
+            for some in labels
+            for label in some
+            if label.get_text() and low <= label.get_position()[1] <= high
+        ]
+        assert len(boxes) > 1
+        assert min(box.x0 for box in boxes) >= axes.get_window_extent().x0 - MARGINS["left"]
+        boxes.sort(key=lambda box: box.y0)
+        assert all(below.y1 <= above.y0 for below, above in pairwise(boxes))
+
+
 def test_a_setting_is_given_back_as_text(panel: panels.Panel) -> None:
     panel.reset()
     panel.move(sigma=1.5, activation="monomial", q=3)
@@ -201,6 +229,8 @@ def test_a_setting_is_given_back_as_text(panel: panels.Panel) -> None:
     exec("\n".join([*lines[:-1], f"ray = {lines[-1]}"]), scope)
     assert scope["ray"].ricci_at_one == nngp.ray("monomial", 1.5, 1.0, 3, 2).ricci_at_one
     assert "sigma = 1.5" in panel.picture.alt
+    panel.move(activation="erf")
+    assert "q = " not in panel.picture.alt  # which does not matter to it
     assert panel.numbers in panel.picture.alt
 
 

@@ -26,25 +26,25 @@ def headline() -> str:
     parts = ", ".join(f"{total[v]} {_PLURAL[v]}" for v in Verdict if v is not Verdict.OPEN)
     ours = count(OWN)[Verdict.HOLDS]
     return (
-        f"{settled} of {total.total()} numbered statements are settled: {parts}; "
+        f"{settled} of {total.total()} numbered statements of the papers are settled: {parts}; "
         f"{total[Verdict.OPEN]} are open. "
-        f"Another {ours} statements, which no paper prints, hold too. {_figure_counts()}"
+        f"The suite adds {ours} statements of its own, which hold. {_figure_counts()}"
     )
 
 
 def _figure_counts() -> str:
     tally = count_figures()
     return (
-        f"Of {tally.total()} figures, {tally[Outcome.REPRODUCED]} are reproduced, {tally[Outcome.REFUTED]} "
-        f"refuted, {tally[Outcome.NOT_TRIED]} not tried here."
+        f"Of the papers' {tally.total()} figures, {tally[Outcome.REPRODUCED]} are reproduced, "
+        f"{tally[Outcome.REFUTED]} refuted, {tally[Outcome.NOT_TRIED]} not tried here."
     )
 
 
 _PLURAL = {
-    Verdict.DEFINITION: "definitions",
+    Verdict.DEFINITION: "are definitions",
     Verdict.HOLDS: "hold as printed",
     Verdict.ERRATUM: "are false as printed",
-    Verdict.RESTORED: "hold as restored from a damaged text",
+    Verdict.RESTORED: "hold once restored where our copy of a paper is damaged",
 }
 
 

@@ -203,8 +203,8 @@ def _need(control: Slider) -> str:
         least, most = max(least, -1), min(most, 1)
     parts = [
         f"above {above:g}" if above >= least and above > -math.inf else "",
-        f"at least {least:g}" if least > above else "",
-        f"at most {most:g}" if most < math.inf else "",
+        f"at least {least:.10g}" if least > above else "",
+        f"at most {most:.10g}" if most < math.inf else "",
     ]
     kind = "a whole number" if control.whole else "a number"
     endless = ", inf or -inf" if any(map(math.isinf, control.ticks)) else ""

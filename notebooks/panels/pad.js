@@ -29,6 +29,18 @@ function ticks([low, high]) {
   return Array.from({ length: count }, (_, k) => Number(((first + k) * step).toPrecision(6)));
 }
 
+// Colours of one drawing, as CSS that follows the theme of the page.
+function paint(el, onLight, onDark) {
+  const sheet = document.createElement("style");
+  const rule = (theme) => onLight.map((_, k) => `--pad-${k}: var(--pad-${k}-${theme});`).join(" ");
+  sheet.textContent = `.pad-colours { ${rule("light")} } body[data-jp-theme-light="false"] .pad-colours { ${rule("dark")} }`;
+  el.append(sheet);
+  el.classList.add("pad-colours");
+  onLight.forEach((colour, k) => el.style.setProperty(`--pad-${k}-light`, colour));
+  onDark.forEach((colour, k) => el.style.setProperty(`--pad-${k}-dark`, colour));
+  return onLight.map((_, k) => `var(--pad-${k})`);
+}
+
 function frame(svg, x, y, limits) {
   const [left, right] = limits[0].map(x.to), [bottom, top] = limits[1].map(y.to);
   const text = { "font-size": 11, fill: INK, "font-family": "var(--jp-ui-font-family, sans-serif)" };
@@ -78,7 +90,8 @@ function render({ model, el }) {
   svg.style.cssText = "width: 260px; max-width: 100%; display: block";
   el.dataset.lmSuppressShortcuts = "true"; // arrow keys are ours, not the notebook's
   frame(svg, x, y, limits);
-  const names = model.get("names"), colours = model.get("colours"), most = model.get("most");
+  const names = model.get("names"), most = model.get("most");
+  const colours = paint(el, model.get("colours"), model.get("on_dark"));
   const kindOf = (point, k) => (most ? point[2] : k);
   let handles = [], kind = 0; // kind: of the point that the next click adds
 

@@ -13,6 +13,7 @@ import anywidget
 import traitlets
 
 from analytic.expressions.arguments import InputError
+from notebooks.panels.picture import ON_DARK
 
 Place = tuple[float, float]
 COLOURS = ("#3465a4", "#b5394c", "#3a7d44", "#8a5fb0", "#c17d11", "#222222")
@@ -80,6 +81,7 @@ class Pad(anywidget.AnyWidget):
     arrows = traitlets.Bool().tag(sync=True)
     names = traitlets.List().tag(sync=True)
     colours = traitlets.List().tag(sync=True)
+    on_dark = traitlets.List().tag(sync=True)  # the same colours as they are read there
     label = traitlets.Unicode().tag(sync=True)
     most = traitlets.Int(0).tag(sync=True)  # points; 0: handles, which stay
 
@@ -213,6 +215,7 @@ def _pad(
     return Pad(
         names=list(names),
         colours=list(colours),
+        on_dark=[ON_DARK.get(colour, colour) for colour in colours],
         label=control.label,
         box=[list(side) for side in box.sides],
         limits=[list(side) for side in control.limits.sides],

@@ -275,7 +275,8 @@ class Panel:
     def _describe(self, values: Values, caption: Caption) -> str:
         """The picture in words."""
         titles = " and ".join(_plain(title) for title in self._look.titles)
-        return f"{titles} for {_setting(values)}: {caption.numbers}"
+        matter = {n: v for n, v in values.items() if self._look.relevant(n, values)}
+        return f"{titles} for {_setting(matter)}: {caption.numbers}"
 
     def _say(self, message: str) -> None:
         self.picture.message = message
@@ -378,7 +379,7 @@ class Panel:
 
 def _plain(title: str) -> str:
     """A title without LaTeX, for those who listen."""
-    text = title.replace(r"\sqrt{\det g}", "volume sqrt(det g)").replace(r"\log_{10}", "log10 of ")
+    text = title.replace(r"\sqrt{\det g}", "sqrt(det g)").replace(r"\log_{10}", "log10 of ")
     text = re.sub(r"\\(?:mathrm|text)|[${}]", "", text)
     return re.sub(r"\\(\w+)", r"\1", text).replace(r"\|", "|").strip()
 

@@ -18,6 +18,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import Collection, LineCollection
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import AsinhLocator, LogFormatterSciNotation
 from matplotlib.transforms import ScaledTranslation
 
 from notebooks.panels.style import BLUE, GREEN, GREY, INK, PURPLE, RED
@@ -31,6 +33,7 @@ NARROWEST, HEIGHT, LOWER = (
 SMALL_BELOW = 340  # narrower axes have smaller letters
 MARGINS = {"left": 62, "right": 34, "bottom": 50, "top": 34, "between": 72}  # in pixels
 RADIUS = r"$|x|$"
+DECADES = 2  # below that of the largest value, where an axis by powers of ten shows both signs
 DARK_GROUND, DARK_INK = "#111111", "#dddddd"
 ON_DARK = {
     INK: DARK_INK, GREY: "#999999", BLUE: "#7aa6dd", RED: "#ef7a8b", GREEN: "#7cc588", PURPLE: "#b79ae0",
@@ -118,8 +121,9 @@ class Canvas:
 
     @property
     def graphs(self) -> list[Axes]:
-        """Axes of curves, whose scale may change: neither maps nor those that are painted already."""
-        return [axes for axes in self.axes if axes.axison and not axes.images and axes.lines]
+        """Axes of curves, whose scale may change: no maps, no planes, none that are painted already."""
+        drawn = (axes for axes in self.axes if axes.axison and axes.lines and not axes.images)
+        return [axes for axes in drawn if axes.get_aspect() == "auto"]
 
     def curves(self) -> list[tuple[Axes, Any, np.ndarray]]:
         """All curves with their colours, to be drawn again as ghosts."""
@@ -160,9 +164,15 @@ class Canvas:
             own = self._scales.setdefault(axes, axes.get_yscale())
             wanted = "asinh" if logarithmic and _has_negative(axes) else "log"
             wanted = wanted if logarithmic and own == "linear" else own
-            if axes.get_yscale() != wanted:
+            if wanted == "asinh" == axes.get_yscale() and self.locked:
+                continue
+            if wanted == "asinh":
+                _powers_on_both_sides(axes)
+            elif axes.get_yscale() != wanted:
                 axes.set_yscale(wanted)
                 axes.autoscale_view()
+            if axes.get_yscale() == "log":
+                _label_shortly(axes.yaxis)
         for axes, limits in zip(self.axes, self._limits or [], strict=bool(self._limits)):
             axes.set_xlim(limits[0], auto=None)
             axes.set_ylim(limits[1], auto=None)
@@ -195,8 +205,52 @@ class Canvas:
         return places
 
 
+def _heights(axes: Axes) -> np.ndarray:
+    """Of all curves, where they have one."""
+    heights = np.concatenate([np.ravel(np.asarray(one.get_ydata(), float)) for one in axes.lines])
+    return heights[np.isfinite(heights)]
+
+
 def _has_negative(axes: Axes) -> bool:
-    return any(np.any(np.asarray(line.get_ydata(), float) <= 0) for line in axes.lines)
+    return bool(np.any(_heights(axes) <= 0))
+
+
+class _Powers(AsinhLocator):
+    """Zero, and on both sides powers of ten, but none so close to zero that their labels overlap."""
+
+    def tick_values(self, vmin: float, vmax: float) -> np.ndarray:
+        powers = self.linear_width * 10.0 ** np.arange(DECADES + 1)
+        ticks = np.concatenate([-powers[::-1], [0.0], powers])
+        return ticks[(ticks >= min(vmin, vmax)) & (ticks <= max(vmin, vmax))]
+
+
+def _powers_on_both_sides(axes: Axes) -> None:
+    """A vertical axis by powers of ten beyond a small part of the largest height, and even within."""
+    most = np.abs(_heights(axes)).max(initial=0)
+    width = 10.0 ** (math.floor(math.log10(most)) - DECADES) if most > 0 else 1.0
+    if getattr(axes.yaxis.get_transform(), "linear_width", None) != width:
+        axes.set_yscale("asinh", linear_width=width)
+        axes.yaxis.set_major_locator(_Powers(width))
+        axes.yaxis.set_major_formatter(_Short())
+        axes.autoscale_view()
+
+
+class _Short(LogFormatterSciNotation):
+    """0.04 rather than 4 x 10^-2, which has no room beside the axis."""
+
+    def __call__(self, x: float, pos: int | None = None) -> str:
+        label = super().__call__(x, pos)
+        sizes = np.abs(self.axis.get_view_interval())
+        wide = sizes.min() > 0 and sizes.max() > 1e4 * sizes.min()
+        if r"\times" in label or (label and not wide and 1e-3 <= abs(x) <= 1e3):
+            return f"{x:g}".replace("-", "\N{MINUS SIGN}")
+        return label
+
+
+def _label_shortly(axis: Any) -> None:
+    if not isinstance(axis.get_minor_formatter(), _Short):
+        axis.set_major_formatter(_Short())
+        axis.set_minor_formatter(_Short(labelOnlyBase=False))
 
 
 def _axis(axis: Any, ends: tuple[float, float]) -> dict[str, Any]:
@@ -213,10 +267,14 @@ def recolour(figure: Figure) -> None:
     """The colours of the suite as they are read on a dark ground."""
     for axes in figure.axes:
         legend = axes.get_legend()
-        handles = list(legend.legend_handles) if legend else []
+        handles = legend.findobj(_has_colours) if legend else []
         own = () if axes.images else (*axes.lines, *axes.collections, *axes.texts)  # not on a map
         for artist in (*own, *handles):
             _lighten(artist)
+
+
+def _has_colours(artist: Artist) -> bool:
+    return isinstance(artist, Line2D | Collection)
 
 
 def _lighten(artist: Any) -> None:

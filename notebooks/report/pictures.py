@@ -80,9 +80,13 @@ def _listed(names: Iterable[str]) -> str:
 _SPELLINGS = (
     (r"\$|\\displaystyle|\\left|\\right|\\[,;:! ]|\\rm\b", ""),
     (r"\\[dt]?frac\{([^{}]*)\}\{([^{}]*)\}", r"\1/\2"),
+    (r"\\log_\{?10\}?", "log10 "),
+    (r"\\det\s*", "det "),
+    (r"\\langle", "<"),
+    (r"\\rangle", ">"),
     (r"\\sqrt\{([^{}]*)\}", r"sqrt(\1)"),
     (r"\\(?:math|text|operatorname)\w*\{([^{}]*)\}", r"\1"),
-    (r"\\(?:hat|bar|tilde|dot)\{?(\w)\}?", r"\1"),
+    (r"\\(?:hat|bar|tilde|dot)\b\s*\{?(\w)\}?", r"\1"),
     (r"\\\|", "|"),
     (r"\\([a-zA-Z]+)", r"\1"),
     (r"[{}]", ""),
@@ -95,6 +99,8 @@ def spell(latex: str) -> str:
 
     >>> spell(r"volume $\sqrt{\det g}$ at $\|x\| = \frac{1}{2}$, $\sigma^{2}$")
     'volume sqrt(det g) at |x| = 1/2, sigma^2'
+    >>> spell(r"$\log_{10}\langle\sqrt{\det g}\rangle$, $\det\bar g$")
+    'log10 <sqrt(det g)>, det g'
     """
     for pattern, spelling in _SPELLINGS:
         latex = re.sub(pattern, spelling, latex)

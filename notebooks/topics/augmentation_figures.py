@@ -90,13 +90,14 @@ def draw_orbits(axes: Sequence[Axes], now: OrbitOutputs) -> Caption:
         style = {"mfc": "none", "ms": 5, "lw": 1.2}
         left.plot(now.elements, outputs, look, color=colour, label=name, **style)
     left.set_xlabel("element $g$ of the group")
-    left.legend(**SMALL)
     for name, values in now.apart.items():
         colour, look = LOOKS[name]
         right.loglog(now.times, values, look.strip("os") or "-", color=colour, label=name)
     right.axvline(now.time, color=GREY, lw=1)
     right.set_ylim(1e-18, 10)
     right.set_xlabel("training time $t$")
+    ground = {"loc": "center right", "frameon": True, "framealpha": 1, "edgecolor": "none"}
+    right.legend(*left.get_legend_handles_labels(), **SMALL | ground)  # where there is most room
     apart = {name: np.ptp(values) for name, values in now.outputs.items()}
     numbers = (
         f"|G| = {now.order}, t = {now.time:.3g}: over the orbit the augmented mean changes by "

@@ -243,7 +243,7 @@ POINTS = Points("points", "data", EIGHT, ("0", "1"), CLASSES, Box(-REACH, REACH,
 CONTROLS = (step, TASK, width, rate, POINTS)  # time first: frames open with it
 TITLES = (r"$\log_{10}\sqrt{\det g}$ less its largest", "$R$")
 BOUNDARY, ZERO, ONE = range(3)  # the lines of a map, by position
-FORMULA = r"\Phi_j(x) = n^{-1/2}\,\sigma(w_j\cdot x + b_j),\qquad g = (\partial\Phi)^T\partial\Phi"
+FORMULA = r"\Phi_j(x) = n^{-1/2}\,\phi(w_j\cdot x + b_j),\qquad g = (\partial\Phi)^T\partial\Phi"
 
 
 def relevant(control: str, values: Mapping[str, Any]) -> bool:

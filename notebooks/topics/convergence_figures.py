@@ -81,7 +81,7 @@ def draw_kernels(axes: Sequence[Axes], now: FiniteKernels) -> Caption:
         places, mean.mean, mean.stderr, fmt="o", color=BLUE, label="finite, mean", **style
     )
     left.set_xticks(places, ENTRIES)
-    left.set_xlabel("signals")
+    left.set_xlabel("pairs of signals")
     left.legend(**SMALL)
     right.axhline(now.limit, color=INK, lw=1.2)
     right.errorbar(now.widths, now.entry.mean, now.entry.stderr, fmt="o", color=BLUE, **style)
@@ -91,10 +91,10 @@ def draw_kernels(axes: Sequence[Axes], now: FiniteKernels) -> Caption:
     ticks = [int(width) for width in now.widths]
     right.set_xticks(ticks, [str(width) for width in ticks])
     right.set_xticks([], minor=True)
-    right.set_xlabel("width")
+    right.set_xlabel("channels $n$")
     off = now.now.sigmas(now.width)
     numbers = (
-        f"width {now.width}: means are off by {off:.1f} standard errors at most; one network is off by "
+        f"{now.width} channels: means are off by {off:.1f} standard errors at most; one network is off by "
         f"{np.sqrt(now.now.off(now.width)):.0%}"
     )
     return Caption(r"\hat K_n \to K,\quad \hat\Theta_n \to \Theta", numbers)
@@ -113,6 +113,6 @@ PANEL = Look(
             "draws", "M", 10, 100, 1, 20, "networks", least=2, most=1000, ticks=(10, 20, 50, 100)
         ),
     ),
-    ("the Gram matrix", "signals 1 and 2 by width"),
+    ("the Gram matrix", "signals 1 and 2, by channels"),
     heavy=True,
 )  # fmt: skip

@@ -98,7 +98,6 @@ def draw_turned(axes: Sequence[Axes], now: TurnedDigit) -> Caption:
         left.plot(now.angles, margin, "-", color=LOOKS[name][0], lw=1.4, label=name)
     left.set_xticks(range(0, 361, 90))
     left.set_xlabel("turned by, degrees")
-    left.legend(**SMALL)
     if not middle.images:
         middle.imshow(now.image, cmap="gray_r")
         middle.set(xticks=[], yticks=[])
@@ -114,10 +113,10 @@ def draw_turned(axes: Sequence[Axes], now: TurnedDigit) -> Caption:
     accuracy = {name: one.mean[-1] for name, one in now.accuracy.items()}
     spread = {name: np.ptp(margin[:-1:6]) for name, margin in now.margins.items()}
     numbers = (
-        f"a {now.label}; {now.size} images: {CNN} {accuracy[CNN]:.0%}, {C4} {accuracy[C4]:.0%}; over "
+        f"the digit {now.label}; {now.size} images: {CNN} {accuracy[CNN]:.0%}, {C4} {accuracy[C4]:.0%}; over "
         f"quarter turns the margin changes by {spread[CNN]:.2f} and {spread[C4]:.0e}"
     )
-    return Caption(r"\Theta^{C4}(f, f') = \frac14\sum_r \Theta^{CNN}(f, \rho(r)f')", numbers)
+    return Caption(r"\Theta^{C4}(f, f') = \frac14\sum_g \Theta^{CNN}(f, \rho(g)f')", numbers)
 
 
 PANEL = Look(

@@ -44,7 +44,9 @@ def _begin_paths(axes: Axes, now: FlowInPlane) -> None:
         axes.plot([], [], color=colour, lw=1.3)
         axes.plot([], [], "o", color=colour, ms=5)
     axes.plot(*np.array(TRIANGLE).T, "x", color=INK, ms=8, mew=1.6)
-    axes.set(xlim=(-REACH, REACH), ylim=(-REACH, REACH), xlabel="$f_1$", ylabel="$f_2$")
+    axes.set(
+        aspect="equal", xlim=(-REACH, REACH), ylim=(-REACH, REACH), xlabel="$f_1$", ylabel="$f_2$"
+    )
 
 
 def _move_paths(axes: Axes, now: FlowInPlane) -> None:
@@ -59,7 +61,7 @@ def _move_paths(axes: Axes, now: FlowInPlane) -> None:
 def _begin_kernel(axes: Axes, now: FlowInPlane) -> None:
     axes.imshow(now.kernel, **KERNELS)
     axes.set(xticks=[], yticks=[])
-    axes.set_xlabel("outputs of all points", fontsize=9)
+    axes.set_xlabel("outputs of all points; red above 0, blue below", fontsize=9)
 
 
 def figure_flows(rows: Mapping[str, Sequence[FlowInPlane]]) -> Figure:
@@ -207,15 +209,15 @@ def draw_flow(axes: Sequence[Axes], now: FlowInPlane) -> Caption:
     dot.set_data([now.time], [loss])
     kernel.images[0].set_data(now.kernel)
     off = np.abs(now.kernel - np.eye(len(now.kernel))).max()
-    distance = f"{off:.1e}" if off > ROUNDING else "rounding"
+    kernel_is = f"{off:.1e} from the identity" if off > ROUNDING else "the identity up to rounding"
     numbers = (
-        f"t = {now.time:.3f}: cost {loss:.2e}, {now.deviation:.1e} from the straight line, kernel "
-        f"{distance} from the identity; rank {now.rank}, {now.parameters} parameters"
+        f"t = {now.time:.3f}: cost {loss:.2e}, {now.deviation:.1e} from the straight line, "
+        f"kernel {kernel_is}; rank {now.rank}, {now.parameters} parameters"
     )
     return Caption(r"K_\alpha = \alpha P + (1-\alpha)\,D D^T", numbers)
 
 
-ADAPTED = Slider("adapted", "α", 0.0, 1.0, 0.1, 1.0, "0: gradient, 1: lines", least=0, most=1.0)  # noqa: RUF001
+ADAPTED = Slider("adapted", "α", 0.0, 1.0, 0.1, 1.0, "1: straight lines", least=0, most=1.0)  # noqa: RUF001
 TIME = Slider("t", "t", 0.0, LAST, 0.05, 0.6, "time", least=0, most=LAST, play=True)
 UNITS = Slider("n", "n", 6, 20, 1, 10, "tanh units", least=6, most=60)
 PANEL = Look(

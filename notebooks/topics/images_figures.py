@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.tri import Triangulation
 
 from notebooks.panels import Caption, Choice, Look, Slider
@@ -215,6 +216,7 @@ def draw_between(axes: Sequence[Axes], now: Between) -> Caption:
     dots = curve.collections[0]
     dots.set_offsets(np.stack([now.t, volume], 1))
     dots.set_array(prediction)
+    _name_classes(picture, [(int(k), now.names[k]) for k in np.unique(prediction)])
     k = int(np.abs(now.t - now.place).argmin())
     here = now.names[prediction[k]]
     numbers = (
@@ -223,6 +225,17 @@ def draw_between(axes: Sequence[Axes], now: Between) -> Caption:
         f"{volume[-1]:.2f}"
     )
     return Caption(r"x(t) = (1 - t)\,x_0 + t\,x_1", numbers)
+
+
+def _name_classes(axes: Axes, classes: Sequence[tuple[int, str]]) -> None:
+    """The colours of predicted classes, below the image, where there is room."""
+    marks = [
+        Line2D([], [], marker="o", ls="", ms=4, color=CLASS_COLOURS(k), label=name)
+        for k, name in classes
+    ]
+    place = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.01), "borderaxespad": 0.0}
+    dense = {"ncols": 5, "handletextpad": 0.1, "columnspacing": 1.0}
+    axes.legend(handles=marks, title="predicted", title_fontsize=8, **place, **dense, **SMALL)
 
 
 def _epochs(seen: Sequence[int]) -> Slider:

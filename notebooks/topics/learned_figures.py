@@ -80,11 +80,11 @@ def figure_kernels(maps: Mapping[str, KernelMap], points: np.ndarray, labels: np
 
 def draw_magnified(axes: Sequence[Axes], now: MagnifiedKernel) -> Caption:
     """Amari and Wu's machine, and its volume up the line x1 = 0."""
-    show(axes[0], now.map, colour_range(now.map))
+    _show_with_scale(axes[0], now.map)
     _beside(axes[1], "$x_2$", now.x2, now.contrast)
     low, high = now.contrast.min(), now.contrast.max()
     numbers = (
-        f"{now.support_vectors} support vectors of {now.points} points; "
+        f"Amari and Wu: {now.support_vectors} support vectors of {now.points} points; "
         f"on the line log10 volume is from {low:+.3f} to {high:+.3f} above its median"
     )
     return Caption(r"\tilde g = c^2g + k\,\partial c\,\partial c^T", numbers)
@@ -97,15 +97,23 @@ def draw_features(axes: Sequence[Axes], now: FeatureLearning) -> Caption:
     axes[1].set(xlim=(0, MOST_ITERATIONS + 0.5), ylim=(0.8, 1.01))
     last = f"cosine {now.cosines[-1]:.6f}" if len(now.cosines) else "no direction yet"
     lost = "" if now.map.rank == 2 else f"rank {now.map.rank}, "
-    return Caption(r"g = -2h'(0)\,M", f"after {len(now.iterations)} iterations: {lost}{last}")
+    return Caption(
+        r"g = -2h'(0)\,M", f"feature machine after {len(now.iterations)} iterations: {lost}{last}"
+    )
 
 
 def draw_pairs(axes: Sequence[Axes], now: SelfSupervision) -> Caption:
     """The self-supervised kernel, and the eigenvalues of which it keeps the first."""
-    show(axes[0], now.map, colour_range(now.map))
+    _show_with_scale(axes[0], now.map)
     _beside(axes[1], "index", now.indices, now.eigenvalues, marker="o")
-    numbers = f"the last eigenvalue that it keeps is {now.last:.6g}"
+    numbers = f"self-supervised: the last eigenvalue that it keeps is {now.last:.6g}"
     return Caption(r"g = (\partial K)^TQ\,\partial K", numbers)
+
+
+def _show_with_scale(axes: Axes, one: KernelMap) -> None:
+    image = show(axes, one, colour_range(one))
+    if image.colorbar is None:
+        axes.figure.colorbar(image, ax=axes, extend="both")
 
 
 def _beside(axes: Axes, xlabel: str, x: Any, y: Any, **look: Any) -> None:
@@ -121,7 +129,7 @@ MAGNIFIED = Look(
         Slider("tau", "τ", 0.1, 0.6, 0.05, 0.2, "reach of magnification", above=0),
         Slider("rounds", "rounds", 0, 3, 1, 1, least=0, most=10, play=True),
     ),
-    ("Amari and Wu", "volume at $x_1 = 0$"),
+    (VOLUME, "the same where $x_1 = 0$"),
     heavy=True,
 )
 FEATURES = Look(
@@ -142,7 +150,7 @@ FEATURES = Look(
             play=True,
         ),
     ),
-    ("feature machine", "cosine with $w$"),
+    (r"metric, and zeros of the prediction", "cosine with $w$"),
     heavy=True,
 )
 PAIRS = Look(
@@ -151,6 +159,6 @@ PAIRS = Look(
         Slider("pairs_bandwidth", "b_s", 0.3, 1.2, 0.1, 0.5, "bandwidth", above=0),
         Slider("components", "m", 1, 8, 1, 2, "components", least=1, most=100),
     ),
-    ("self-supervised", r"eigenvalues of $K_\Gamma$"),
+    (VOLUME, r"eigenvalues of $K_\Gamma$"),
     heavy=True,
 )

@@ -105,13 +105,13 @@ def _formulas(name: str) -> tuple[Formula, Formula]:
 
 
 def _with_numbers(act: Activation, values: dict[str, Any]) -> str:
-    """R(r) with the numbers of the sliders, or G(V) where R itself would not fit on a line."""
+    """R(|x|) with the numbers of the sliders, or G(V) where R itself would not fit on a line."""
     scalar = _formulas(act.name)[1]
     if scalar.expr.has(sp.asin, sp.erfc, Moment):
         return rf"G(V) = {sp.latex(act.G.expr)},\quad R \text{{ by (7), corrected}}"
-    numbers = {sp.pi: sp.pi.evalf(3)}
+    numbers = {sp.pi: sp.pi.evalf(3), r: sp.Symbol("|x|", nonnegative=True)}
     for symbol in scalar.args:
         if symbol != r:
             value = values[symbol.name]
-            numbers[symbol] = sp.Float(value, 3) if isinstance(value, float) else sp.Integer(value)
-    return f"R(r) = {sp.latex(scalar.expr.subs(numbers), full_prec=False)}"
+            numbers[symbol] = sp.Integer(value) if value == int(value) else sp.Float(value, 3)
+    return f"R(|x|) = {sp.latex(scalar.expr.subs(numbers), full_prec=False)}"

@@ -275,7 +275,7 @@ def draw_weighed(axes: Sequence[Axes], now: WeighedPoint) -> Caption:
             left.plot([], [], dash, color=colour, label=f"line by {name}")
         left.plot([], [], "o-", color=INK, ms=4, lw=1, label="retrained")
         left.legend(**SMALL)
-        left.set_xlabel("weight of the training point")
+        left.set_xlabel("weight $q$ of the training point")
         right.plot([], [], "o", color=GREY, ms=4)
         right.plot([], [], "o", color=RED, ms=8)
         right.set_xlabel("attribution")
@@ -288,8 +288,8 @@ def draw_weighed(axes: Sequence[Axes], now: WeighedPoint) -> Caption:
         one.autoscale_view()
     changed = now.retrained[0] - now.retrained[len(now.weights) // 2]
     numbers = (
-        f"class {now.output + 1} without the point: {changed:+.4f}; minus its attribution "
-        f"{-now.attributions[now.point]:+.4f}, minus its derivative {-now.derivatives[now.point]:+.4f}"
+        f"output of class {now.output + 1} without the point: {changed:+.4f}; its attribution says "
+        f"{-now.attributions[now.point]:+.4f}, its derivative {-now.derivatives[now.point]:+.4f}"
     )
     return Caption(r"f(q) \approx f(1) + (q - 1)\,\partial f/\partial q_i", numbers)
 

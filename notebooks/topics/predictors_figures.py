@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from notebooks.topics.statistics import Mean, PowerLaw
 
 MEANS = {
-    BAYES: r"K_*(K + \sigma_n^2)^{-1}y",
-    FLOW: r"\Theta_*\frac{1 - e^{-t(\Theta + \sigma_n^2)}}{\Theta + \sigma_n^2}\,y",
+    BAYES: r"\bar f_* = K_*(K + \sigma_n^2)^{-1}y",
+    FLOW: r"\bar f_t = \Theta_*\frac{1 - e^{-t(\Theta + \sigma_n^2)}}{\Theta + \sigma_n^2}\,y",
 }
 CONTROLS = (
     Choice("activation", "activation", tuple(ACTIVATIONS), "erf"),
@@ -63,7 +63,7 @@ def _points(axes: Axes) -> None:
     axes.set_ylim(-2.3, 2.3)
 
 
-def figure_predictors(all_of: Predictors) -> Figure:
+def figure_predictors(all_of: Predictors, noise: float = NOISE) -> Figure:
     """Prior, Bayesian posterior, how sure both are, and training at three times."""
     figure = new_figure(9.0, 5.8)
     (prior, after, sure), below = figure.subplots(2, 3, sharex=True)
@@ -72,7 +72,7 @@ def figure_predictors(all_of: Predictors) -> Figure:
     _band(frame_axes(prior, "NNGP prior, four networks", "$x$"), all_of.prior, BLUE)
     prior.plot(DATA.line, all_of.draws, color=BLUE, lw=0.8, alpha=0.7)
     _band(
-        frame_axes(after, rf"NNGP posterior, $\sigma_n^2 = {NOISE:g}$", "$x$"), all_of.bayes, BLUE
+        frame_axes(after, rf"NNGP posterior, $\sigma_n^2 = {noise:g}$", "$x$"), all_of.bayes, BLUE
     )
     sure.semilogy(DATA.line, all_of.bayes.std, color=BLUE, label="NNGP")
     for axes, (t, band), style in zip(below, all_of.flow.items(), (":", "-.", "--"), strict=True):
@@ -166,7 +166,7 @@ def draw_predictions(axes: Sequence[Axes], now: PanelPredictions) -> Caption:
     axes[0].set_ylim(*(side * now.prior.std.max() for side in (-2.5, 2.5)))
     for position, (name, band) in enumerate(now.bands.items()):
         _move(axes[1], position, band, name in now.shown)
-    formula = r",\quad ".join(rf"\bar f_* = {MEANS[name]}" for name in now.shown)
+    formula = r",\quad ".join(MEANS[name] for name in now.shown)
     numbers = ["{} {:.6f} +- {:.6f}".format(name, *now.numbers[name]) for name in now.shown]
     return Caption(formula, f"at x = {now.at:g}: {'; '.join(numbers)}")
 
