@@ -22,6 +22,7 @@ a deviation that does not go away; `integrate`, whose steps would shrink without
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ from typing import Any
 import numpy as np
 import torch
 from scipy.integrate import DOP853, DenseOutput
-from scipy.optimize import brentq
+from scipy.optimize import brentq, minimize_scalar
 from torch import Tensor
 
 from numeric.flows.costs import Objective, require_end, require_precision
@@ -46,9 +47,10 @@ from numeric.models import Model, ModelLike
 from numeric.models.memory import GIGABYTE
 from numeric.runs.store import Checkpoint, checkpoint, fingerprint
 
-__all__ = ["KinkEvent", "SlidingFlow", "slide"]
+__all__ = ["KinkEvent", "SlidingFlow", "first_sign_change", "slide"]
 
 EVENTS = 5_000
+SAMPLES = 8  # of each step, where kinks are looked for
 SETTINGS = "another model, data, tolerance, end, steps, device, torch or `key`"
 
 
@@ -297,12 +299,14 @@ class _SlidingIntegration:
         def margin(time: float) -> float:
             return self._margin(time, dense(time))[0]
 
-        if not margin(stop) < 0:
+        bracket = first_sign_change(margin, start, stop)
+        if bracket is None:
             return None
-        time = float(brentq(margin, start, stop, xtol=1e-14, rtol=1e-13))
+        before, behind = bracket
+        time = float(brentq(margin, before, behind, xtol=1e-14, rtol=1e-13))
         after = max(abs(time), 1.0) * 1e-14
         while margin(time) >= 0:
-            time, after = min(time + after, stop), 2 * after
+            time, after = min(time + after, behind), 2 * after
         return time
 
     def _margin(self, time: float, state: np.ndarray) -> tuple[float, int, bool]:
@@ -352,3 +356,27 @@ class _SlidingIntegration:
     def _record(self, example: int, unit: int, before: float | None, after: float | None) -> None:
         layer, column = self.field.slopes.name(unit)
         self.events.append(KinkEvent(self.time, layer, column, example, before, after))
+
+
+def first_sign_change(
+    margin: Callable[[float], float], start: float, stop: float
+) -> tuple[float, float] | None:
+    """Times before and behind the first kink in a step, or None; a kink may be crossed to and fro within it.
+
+    The margin is sampled, and where it may fall below 0 between samples its minimum is looked for.
+    """
+    times, values = np.linspace(start, stop, SAMPLES + 1).tolist(), list[float]()
+    for k, time in enumerate(times):
+        values.append(margin(time))
+        if k and values[k] < 0:
+            return times[k - 1], time
+        if k < 2:
+            continue
+        left, middle, right = values[k - 2 :]
+        if middle < min(left, right) and middle < max(left, right) - middle:
+            least = minimize_scalar(
+                margin, bounds=(times[k - 2], time), method="bounded", options={"maxiter": 12}
+            )
+            if least.fun < 0:
+                return times[k - 2], float(least.x)
+    return None
