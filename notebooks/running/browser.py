@@ -59,6 +59,7 @@ CLOSE = """async (path) => {
   panel.dispose();
 }"""
 PICTURE = "() => document.querySelector('img.widget-image')?.src ?? null"
+ENDS = "one => [Number(one.value), Number(one.min), Number(one.max)]"
 PRESS_AND_TIME = """async ([handle, key]) => {
   const image = document.querySelector('img.widget-image'), before = image.src;
   const start = performance.now();
@@ -168,12 +169,17 @@ class LabPage:
         self.page.locator(".widget-dropdown select").first.select_option(value)
         self.wait_for_change(before)
 
-    def redraw_milliseconds(
-        self, control: Any, key: str = "ArrowRight", presses: int = 9
-    ) -> list[float]:
-        """From the press of a key on a control to the changed picture, timed inside the page."""
-        pair = [control.element_handle(), key]
-        return [self.page.evaluate(PRESS_AND_TIME, pair) for _ in range(presses)]
+    def redraw_milliseconds(self, slider: Any, presses: int = 9) -> list[float]:
+        """From the press of an arrow key on a slider to the changed picture, timed inside the page.
+
+        The slider goes to its end, and from there to the other one.
+        """
+        handle, key, times = slider.element_handle(), "ArrowRight", []
+        for _ in range(presses):
+            now, least, most = slider.evaluate(ENDS)
+            key = "ArrowLeft" if now >= most else "ArrowRight" if now <= least else key
+            times.append(self.page.evaluate(PRESS_AND_TIME, [handle, key]))
+        return times
 
 
 @contextmanager
