@@ -12,6 +12,15 @@ from analytic.expressions.formula import Formula
 
 if TYPE_CHECKING:
     from analytic import activations as activations
+    from analytic import equivariant as equivariant
+    from analytic import finite as finite
+    from analytic import geometry as geometry
+    from analytic import ledger as ledger
+    from analytic import output_flow as output_flow
+    from analytic import perturbation as perturbation
+    from analytic import relu_dynamics as relu_dynamics
+    from analytic import signal_propagation as signal_propagation
+    from analytic import splines as splines
     from analytic.expressions import quadrature as quadrature
     from analytic.expressions import symbols as symbols
     from analytic.geometry import deep as deep
@@ -24,10 +33,19 @@ __getattr__, __dir__, _modules = lazy.names(
     {
         "activations": "analytic.activations",
         "deep": "analytic.geometry.deep",
+        "equivariant": "analytic.equivariant",
+        "finite": "analytic.finite",
+        "geometry": "analytic.geometry",
+        "ledger": "analytic.ledger",
         "nngp": "analytic.geometry.nngp",
         "ntk": "analytic.geometry.ntk",
+        "output_flow": "analytic.output_flow",
+        "perturbation": "analytic.perturbation",
         "quadrature": "analytic.expressions.quadrature",
+        "relu_dynamics": "analytic.relu_dynamics",
         "riemann": "analytic.geometry.riemann",
+        "signal_propagation": "analytic.signal_propagation",
+        "splines": "analytic.splines",
         "symbols": "analytic.expressions.symbols",
     },
 )

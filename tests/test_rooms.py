@@ -54,8 +54,8 @@ BELOW = {  # the rooms that each room may import beside itself
     "analytic.lazy": (),
     "analytic.expressions": (),
     "analytic.activations": _of("analytic", "lazy", "expressions"),
-    "analytic.geometry": CORE,
-    **dict.fromkeys(_of("analytic", *RESULTS), CORE),
+    "analytic.geometry": (*CORE, "analytic.lazy"),
+    **dict.fromkeys(_of("analytic", *RESULTS), (*CORE, "analytic.lazy")),
     "analytic.catalogue": (*CORE, *_of("analytic", *RESULTS)),
     "analytic.checks": (*CORE, *_of("analytic", *RESULTS, "catalogue")),
     "analytic.ledger": (*CORE, *_of("analytic", *RESULTS, "catalogue", "checks")),
@@ -125,7 +125,13 @@ def test_what_is_thinned_exists(name: str) -> None:
     assert function in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
 
 
-@pytest.mark.parametrize("package", ["analytic", "analytic.activations", "numeric"])
+LAZY = (
+    "analytic", "analytic.activations", "analytic.finite", "analytic.geometry", "numeric",
+    "numeric.experiments",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("package", LAZY)
 def test_names_imported_when_asked_for_are_those_that_checkers_see(package: str) -> None:
     """Lazy packages name their contents twice: for the interpreter, and under TYPE_CHECKING."""
     module = import_module(package)
@@ -136,6 +142,33 @@ def test_names_imported_when_asked_for_are_those_that_checkers_see(package: str)
     assert set(homes) == set(module.__all__) - eager
     for name, home in homes.items():
         assert getattr(module, name) is getattr(import_module(home), name)
+
+
+NOTHING_OFFERED = {"analytic.checks", "analytic.expressions"}  # rooms whose own `__all__` is empty
+
+
+@pytest.mark.parametrize("package", ["analytic", "numeric"])
+def test_a_package_offers_all_its_rooms(package: str) -> None:
+    rooms = {f"{package}.{path.parent.name}" for path in ROOT.glob(f"{package}/*/__init__.py")}
+    names = {room.rpartition(".")[2] for room in rooms - NOTHING_OFFERED}
+    assert names
+    assert names <= set(import_module(package).__all__)
+
+
+def test_importing_analytic_is_enough_to_reach_what_its_rooms_offer() -> None:
+    """In a process of its own: here a module may be an attribute since another test imported it."""
+    code = """if True:
+        import analytic
+        rooms = [getattr(analytic, name) for name in dir(analytic)]
+        print([
+            f"{room.__name__}.{name}"
+            for room in rooms
+            for name in getattr(room, "__all__", ())
+            if not hasattr(room, name)
+        ])
+    """
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"
 
 
 TOPICS = sorted(ROOT.glob("notebooks/topics/**/[a-z]*.py"))
