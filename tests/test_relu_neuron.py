@@ -8,7 +8,14 @@ import pytest
 import sympy as sp
 
 from analytic.expressions.arguments import InputError
-from analytic.relu_dynamics import CanonicalNeuron, Neuron
+from analytic.relu_dynamics import (
+    CanonicalNeuron,
+    Neuron,
+    jacobian,
+    penalty,
+    total_variation,
+    weighted_curvature,
+)
 
 QUADRANTS = [
     (a, b, c)
@@ -103,3 +110,14 @@ def test_without_charge_only_a_positive_delta_loses_the_sign() -> None:
 def test_bad_input_is_refused(bad, message) -> None:
     with pytest.raises(InputError, match=message):
         bad()
+
+
+def test_a_neuron_without_an_angle_has_no_jacobian() -> None:
+    with pytest.raises(InputError, match="no angle"):
+        jacobian(Neuron(0, 0, 2), 1, 1)
+
+
+@pytest.mark.parametrize("norm", [penalty, total_variation, weighted_curvature])
+def test_no_neurons_are_refused(norm) -> None:
+    with pytest.raises(InputError, match="at least one"):
+        norm([])

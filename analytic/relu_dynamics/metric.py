@@ -109,15 +109,40 @@ angular_rate = Formula(
 
 
 def change_of_metric() -> sp.Matrix:
-    """P of a neuron in (r, theta), as a function of delta, r, m and alpha."""
+    r"""P of a neuron in (r, theta), as a function of delta, r, m and alpha.
+
+    $P = \mathrm{diag}\big((m/\alpha)^2(a^2+b^2+c^2),\ 1/(a^2+b^2)\big)$, the entries of `radial_rate` and
+    `angular_rate`. Returned is a matrix (2, 2); it has no arguments, and refuses nothing.
+
+    >>> change_of_metric().subs({delta: 0, charge: 2, m: 1, alpha: 1})
+    Matrix([
+    [4,   0],
+    [0, 1/2]])
+    """
     return sp.diag(radial_rate.expr, angular_rate.expr)
 
 
 def kernel_limit() -> sp.Matrix:
-    r"""$\lim_{\delta\to-\infty} P/|\delta|$: the angles are constant, only the readout weights change."""
+    r"""$\lim_{\delta\to-\infty} P/|\delta|$: the angles are constant, only the readout weights change.
+
+    Returned is a matrix (2, 2) in m and alpha; it has no arguments, and refuses nothing.
+
+    >>> kernel_limit()
+    Matrix([
+    [m**2/alpha**2, 0],
+    [            0, 0]])
+    """
     return sp.diag((m / alpha) ** 2, 0)
 
 
 def adaptive_limit() -> sp.Matrix:
-    r"""$\lim_{\delta\to\infty} P/\delta$: the Euclidean metric of $(u, v) = |r|d(\theta)$ up to a factor."""
+    r"""$\lim_{\delta\to\infty} P/\delta$: the Euclidean metric of $(u, v) = |r|d(\theta)$ up to a factor.
+
+    Returned is a matrix (2, 2) in r, m and alpha; it has no arguments, and refuses nothing.
+
+    >>> adaptive_limit()
+    Matrix([
+    [m**2/alpha**2,                    0],
+    [            0, m**2/(alpha**2*r**2)]])
+    """
     return (m / alpha) ** 2 * sp.diag(1, 1 / charge**2)

@@ -5,6 +5,7 @@ The angle is $\mathrm{atan2}(-b, a)$, in $(-\pi, \pi]$; $\arctan(-b/a)$ is the s
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import sympy as sp
@@ -15,7 +16,7 @@ from analytic.expressions.symbols import m as WIDTH
 from analytic.relu_dynamics.exact_numbers import exact_or_symbolic, exact_real
 from analytic.relu_dynamics.metric import ARGS, c_squared
 
-__all__ = ["CanonicalNeuron", "Neuron", "jacobian"]
+__all__ = ["CanonicalNeuron", "Neuron", "jacobian", "require_neurons"]
 
 
 @dataclass(frozen=True)
@@ -102,8 +103,24 @@ class Neuron:
 
 
 def jacobian(neuron: Neuron, m: RealNumber, alpha: RealNumber) -> sp.Matrix:
-    r"""$\partial(r, \theta)/\partial(a, b, c)$, two rows; $JJ^T$ is P."""
+    r"""The derivative $J = \partial(r, \theta)/\partial(a, b, c)$ of canonical parameters; $JJ^T$ is P.
+
+    neuron: a Neuron. m, alpha: above 0, numbers or expressions.
+    Returned is a matrix (2, 3). Refused with an InputError is a neuron with a = b = 0, which has no angle.
+
+    >>> jacobian(Neuron(3, -4, 2), m=1, alpha=1)
+    Matrix([
+    [  6/5,  -8/5, 5],
+    [-4/25, -3/25, 0]])
+    """
+    neuron.canonical(m, alpha)  # refuses neurons without an angle
     full = sp.symbols("a b c", real=True)
     reduced = Neuron(*full).canonical(m, alpha)
     at = dict(zip(full, (neuron.a, neuron.b, neuron.c), strict=True))
     return sp.Matrix([reduced.r, reduced.theta]).jacobian(full).subs(at, simultaneous=True)
+
+
+def require_neurons(neurons: Sequence[CanonicalNeuron]) -> None:
+    """Refuse an empty list."""
+    if not neurons:
+        raise InputError("m = 0 neurons were given, but at least one is needed.")

@@ -14,7 +14,7 @@ from collections.abc import Hashable, Iterable, Sequence
 import sympy as sp
 
 from analytic.expressions.formula import Formula
-from analytic.relu_dynamics.neuron import CanonicalNeuron
+from analytic.relu_dynamics.neuron import CanonicalNeuron, require_neurons
 
 __all__ = ["affine_cost", "penalty", "total_variation", "weighted_curvature"]
 
@@ -22,17 +22,41 @@ l1, l0 = sp.symbols("l1 l0", real=True)
 
 
 def penalty(neurons: Sequence[CanonicalNeuron]) -> sp.Expr:
-    r"""$\Gamma(\mu) = \int |r|\,d\mu$ of the empirical measure."""
+    r"""$\Gamma(\mu) = \int |r|\,d\mu$ of the empirical measure.
+
+    neurons: m of them; no neurons are refused with an InputError. Returned is an expression.
+
+    >>> penalty([CanonicalNeuron(1, 0), CanonicalNeuron(-1, 0), CanonicalNeuron(1, sp.pi)])
+    1
+    """
+    require_neurons(neurons)
     return sp.Add(*(sp.Abs(one.r) for one in neurons)) / len(neurons)
 
 
 def total_variation(neurons: Sequence[CanonicalNeuron]) -> sp.Expr:
-    r"""Of $\int r\,\mu(dr, \cdot)$: at most the penalty; equal if all r of one angle have one sign."""
+    r"""The total variation of $\int r\,\mu(dr, \cdot)$: the penalty, once the r of each angle are added up.
+
+    At most the penalty, and equal to it if all r of one angle have one sign.
+
+    neurons: m of them; no neurons are refused with an InputError. Returned is an expression.
+
+    >>> total_variation([CanonicalNeuron(1, 0), CanonicalNeuron(-1, 0), CanonicalNeuron(1, sp.pi)])
+    1/3
+    """
+    require_neurons(neurons)
     return _merged((one.d, one.r) for one in neurons) / len(neurons)
 
 
 def weighted_curvature(neurons: Sequence[CanonicalNeuron]) -> sp.Expr:
-    r"""$\int |f''(x)|\sqrt{1+x^2}\,dx$ of the function: at most the total variation."""
+    r"""$\int |f''(x)|\sqrt{1+x^2}\,dx$ of the function: at most the total variation.
+
+    neurons: m of them; no neurons are refused with an InputError. Returned is an expression.
+
+    >>> line = [CanonicalNeuron(1, 0), CanonicalNeuron(-1, sp.pi)]  # f(x) = x / 2
+    >>> weighted_curvature(line), total_variation(line)
+    (0, 1)
+    """
+    require_neurons(neurons)
     slope_changes = []
     for one in neurons:
         u, v = one.d

@@ -43,13 +43,26 @@ Fisher = Callable[[Tensor], Tensor]  # outputs (N, Q) -> (N, Q, Q)
 
 
 def gaussian_fisher(outputs: Tensor) -> Tensor:
-    """Fisher's matrix of outputs that are means of unit variance: the identity, over N as in the cost."""
+    """Fisher's matrix of outputs that are means of unit variance: I / N, as the cost is a mean over N.
+
+    outputs: (N, Q). Returned are N blocks (N, Q, Q), those of `LevenbergMarquardt` and `NaturalGradient`.
+
+    >>> gaussian_fisher(torch.zeros(2, 1)).flatten()
+    tensor([0.5000, 0.5000])
+    """
     n, q = outputs.shape
     return torch.eye(q, device=outputs.device, dtype=outputs.dtype).expand(n, q, q) / n
 
 
 def softmax_fisher(outputs: Tensor) -> Tensor:
-    """Fisher's matrix of outputs that are logits of classes: diag(p) - p p^T, over N."""
+    """Fisher's matrix of outputs that are logits of classes: (diag(p) - p p^T) / N, where p is their softmax.
+
+    outputs: (N, Q). Returned are N blocks (N, Q, Q), for the cost of a mean cross entropy.
+
+    >>> softmax_fisher(torch.zeros(1, 2))
+    tensor([[[ 0.2500, -0.2500],
+             [-0.2500,  0.2500]]])
+    """
     p = outputs.softmax(1)
     return (torch.diag_embed(p) - p[:, :, None] * p[:, None]) / len(outputs)
 
@@ -79,9 +92,9 @@ class Problem:
         """The longest of the steps 1, 1/2, 1/4, ... that lowers the cost enough."""
         value, length = self.value(theta), 1.0
         for _ in range(HALVINGS):
-            trial = theta + length * step
-            if self.value(trial) <= value + SUFFICIENT * length * slope:
-                return trial
+            candidate = theta + length * step
+            if self.value(candidate) <= value + SUFFICIENT * length * slope:
+                return candidate
             length /= 2
         return theta
 
@@ -96,7 +109,16 @@ class Rule(Protocol):
 
 @dataclass(frozen=True)
 class GradientDescent:
-    """theta - rate D^T g."""
+    """Steps of gradient descent, theta - rate D^T g: Euler steps of the flow of alpha = 0.
+
+    g is the gradient of the cost by the outputs (N, Q), D their derivative by the parameters (N Q, K).
+    rate: a number above 0; others are refused by `descend`, which takes the rule.
+
+    >>> _ = torch.manual_seed(0)
+    >>> run = descend(torch.nn.Linear(2, 1), torch.eye(2), torch.ones(2, 1), GradientDescent(0.5), steps=50)
+    >>> bool(run.losses[-1] < 1e-3 * run.losses[0])
+    True
+    """
 
     rate: float = 0.1
 
@@ -110,7 +132,15 @@ class GradientDescent:
 
 @dataclass(frozen=True)
 class GaussNewton:
-    """D^+ of the residual where the cost is the default one, backtracked until the cost falls enough."""
+    """Steps -D^+ (f - y), halved until the cost falls enough: of the flow of alpha = 1, on straight lines.
+
+    rcond: singular values of D below that share of the largest count as 0; None: as in `integrate`.
+    Refused by `descend` are rcond not above 0, and costs other than the default one.
+
+    >>> run = descend(torch.nn.Linear(2, 1), torch.eye(2), torch.ones(2, 1), GaussNewton(), steps=1)
+    >>> bool(run.losses[-1] < 1e-10)  # a linear model is there after one step
+    True
+    """
 
     rcond: float | None = None  # as in `integrate`
 
@@ -134,7 +164,16 @@ class GaussNewton:
 
 @dataclass(frozen=True)
 class LevenbergMarquardt:
-    """Damped steps; damping is divided by `factor` after a step that lowers the cost, and multiplied else."""
+    """Damped steps -(D^T F D + damping)^{-1} D^T g; damping follows the cost.
+
+    damping: at the start; divided by `factor` after a step that lowers the cost; else multiplied by it, and
+    the step is not taken. fisher: F, the curvature of the cost by the outputs, (N, Q) -> (N, Q, Q).
+    Refused by `descend` are damping and factor not above 0.
+
+    >>> run = descend(torch.nn.Linear(2, 1), torch.eye(2), torch.ones(2, 1), LevenbergMarquardt(), steps=5)
+    >>> bool((run.losses.diff() <= 0).all())
+    True
+    """
 
     damping: float = 1e-2
     factor: float = 3.0
@@ -152,7 +191,16 @@ class LevenbergMarquardt:
 
 @dataclass(frozen=True)
 class NaturalGradient:
-    """theta - rate (Fisher + damping)^{-1} D^T g."""
+    """Damped steps of one length, theta - rate (D^T F D + damping)^{-1} D^T g.
+
+    fisher: F, Fisher's matrix by the outputs, (N, Q) -> (N, Q, Q); with the Gaussian one and little damping
+    the steps are those of Gauss and Newton. Refused by `descend` are rate and damping not above 0.
+
+    >>> rule = NaturalGradient(damping=1e-6)
+    >>> run = descend(torch.nn.Linear(2, 1), torch.eye(2), torch.ones(2, 1), rule, steps=1)
+    >>> bool(run.losses[-1] < 1e-6)
+    True
+    """
 
     rate: float = 1.0
     damping: float = 1e-3

@@ -46,7 +46,21 @@ class Copy:
 
 @dataclass(frozen=True, eq=False)
 class TwoCopyKernel(Kernel):
-    """The mean diagonal of the path kernel's blocks, of points (n, d + 1): coordinates, then the copy."""
+    """A path kernel as a Kernel of points (n, d + 1): coordinates, then the copy, 0 or 1 as in `Copy`.
+
+    The mean over outputs of the diagonal of each block of `path.gram`; inputs of more axes are flattened.
+
+    path: an ExactPathKernel. Called with x (n, d + 1) and y (m, d + 1), or x alone, it returns (n, m).
+    Refused are points of other lengths, and a last coordinate that is neither 0 nor 1.
+
+    >>> from functools import partial
+    >>> from numeric.path_kernel import ExactPathKernel, record
+    >>> x = torch.tensor([[-1.0], [1.0]], dtype=torch.float64)
+    >>> net, sgd = torch.nn.Linear(1, 1, bias=False).double(), partial(torch.optim.SGD, lr=0.1)
+    >>> run = record(net, torch.nn.MSELoss(), sgd, (x, x), steps=2, progress=False)
+    >>> TwoCopyKernel(ExactPathKernel(run))([[0.5, 0]], [[2.0, 0], [2.0, 1]])  # x y at rate 0.1, twice
+    tensor([[0.2000, 0.2000]], dtype=torch.float64)
+    """
 
     path: ExactPathKernel
 

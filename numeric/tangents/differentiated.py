@@ -83,6 +83,10 @@ def differentiation(
 
     Inside, `run.gradients(points, signals)` may be called many times, also `run.at(parameters)` at other
     values; `signals` is the number of signals for which `memory` is planned, by default that of the outputs.
+    `parameters` replaces some values, and `modules` chooses whose parameters count, by default all.
+
+    Refused are points of another dtype than the model, shapes that it does not take, names of modules or
+    parameters that it does not have, and functions, which have no parameters with names.
 
     >>> net = torch.nn.Linear(3, 2).double()
     >>> with differentiation(net, torch.ones(5, 3, dtype=torch.float64)) as run:

@@ -35,7 +35,10 @@ def nngp_magnification(act: Activation) -> Formula:
 
 
 def nngp_ricci(act: Activation) -> Formula:
-    """The Ricci scalar of the NNGP, a Formula like `nngp_magnification`.
+    """The Ricci scalar of the NNGP of a network whose layers are alike.
+
+    Returned is a Formula with the arguments of `nngp_magnification`. What is no Activation, and one that
+    jumps, whose E[phi'^2] diverges, are refused with an InputError.
 
     >>> from analytic import deep, nngp
     >>> from analytic.activations import erf
@@ -63,7 +66,10 @@ def ntk_magnification(act: Activation) -> Formula:
 
 
 def ntk_ricci(act: Activation) -> Formula:
-    """The Ricci scalar of the NTK, a Formula like `ntk_magnification`.
+    """The Ricci scalar of the NTK of a network whose layers are alike.
+
+    Returned is a Formula with the arguments of `ntk_magnification`. What is no Activation, and one whose
+    slope jumps, which has no such metric, are refused with an InputError.
 
     >>> from analytic import deep
     >>> from analytic.activations import gaussian

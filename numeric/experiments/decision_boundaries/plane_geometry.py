@@ -88,7 +88,8 @@ def _log_area(tangents: Tensor) -> tuple[Tensor, Tensor]:
     long, short = tangents.gather(1, order[:, :, None].expand_as(tangents)).unbind(1)
     along = long / lengths[:, :1]
     height = (short - along * (along * short).sum(1, keepdim=True)).norm(dim=1)
-    return lengths[:, 0].log() + height.log(), ~(height > THIN * lengths[:, 0])  # NaN is thin
+    thin = ~(height > THIN * lengths[:, 0])  # also where it is NaN
+    return lengths[:, 0].log() + height.log(), thin
 
 
 def _general(model: nn.Module, x: Tensor, layer: str) -> Tensor:
@@ -137,7 +138,22 @@ def geometry_map(model: nn.Module, lattice: Lattice) -> GeometryMap:
 
 
 def geometry_maps(run: Run, lattice: Lattice, progress: bool = True) -> dict[int, GeometryMap]:
-    """The geometry at every snapshot of a run."""
+    """The geometry at every snapshot of a run, as `geometry_map` gives it for one network.
+
+    run: what numeric.runs.train returns for a perceptron of two inputs. lattice: a Lattice.
+    Returned are GeometryMaps by the step of the snapshot. Refused is what `geometry_map` refuses, layers
+    that are saturated among it.
+
+    >>> from functools import partial
+    >>> from numeric.models.perceptron import perceptron
+    >>> from numeric.runs import train
+    >>> x = torch.tensor([[0.0, 1.0], [1.0, 0.0]], dtype=torch.float64)
+    >>> data, sgd = (x, torch.tensor([0, 1])), partial(torch.optim.SGD, lr=0.1)
+    >>> loss, kind = nn.CrossEntropyLoss(), {"device": "cpu", "progress": False}
+    >>> run = train(perceptron(3), loss, data, sgd, steps=2, **kind)
+    >>> list(geometry_maps(run, Lattice(1.0, 3), progress=False))
+    [0, 2]
+    """
     require_instance("run", run, Run, "what numeric.runs.train returns")
     steps = progress_bar(run.steps, of="maps", show=progress)
     return {step: geometry_map(run.model_at(step), lattice) for step in steps}

@@ -98,7 +98,15 @@ LAWS = {
 
 @dataclass(frozen=True)
 class Independent:
-    """Every unit drawn by itself: kernels are off by O(m^(-1/2))."""
+    """Every unit drawn by itself: kernels are off by O(m^(-1/2)).
+
+    One way for `RandomFeatures` to sample its units (a, b), beside `Stratified`; any m is accepted.
+
+    >>> from analytic.splines import INITIALISATIONS
+    >>> units = RandomFeatures(INITIALISATIONS["onesided"], {}, m=10_000, device="cpu")
+    >>> abs(units.kernel([0.5], [1.0]).item() - 5 / 48) < 0.01  # the integral of [0.5 - b]_+ [1 - b]_+
+    True
+    """
 
     def units(self, law: FeatureLaw, m: int, seed: int, values: Mapping[str, float]) -> Units:
         return law.draw(m, torch.Generator().manual_seed(seed), **values)
@@ -110,6 +118,12 @@ class Stratified:
 
     Biases of a = 1 and of a = -1 for signs, biases for onesided, the sides of the rectangle for
     uniform and the angle for gaussian; lengths are replaced by their root mean square.
+    `RandomFeatures` refuses an m that is no multiple of the number of parts: 2 for signs, 4 for uniform.
+
+    >>> from analytic.splines import INITIALISATIONS
+    >>> units = RandomFeatures(INITIALISATIONS["onesided"], {}, 100, sampling=Stratified(), device="cpu")
+    >>> abs(units.kernel([0.5], [1.0]).item() - 5 / 48) < 1e-4  # the integral of [0.5 - b]_+ [1 - b]_+
+    True
     """
 
     def units(self, law: FeatureLaw, m: int, seed: int, values: Mapping[str, float]) -> Units:

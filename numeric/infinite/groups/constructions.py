@@ -21,6 +21,8 @@ LARGEST = 5040  # elements of a group from generators: a table of 200 MB
 def cyclic(n: int) -> Group:
     """Z_n, the rotations of n points on a circle; g h is g + h modulo n.
 
+    n: a whole number at least 1; others are refused.
+
     >>> cyclic(5).products[3, 4].item()
     2
     """
@@ -30,6 +32,8 @@ def cyclic(n: int) -> Group:
 
 def dihedral(n: int) -> Group:
     """D_n, rotations and mirror images of n points on a circle: 2 n elements, rotations first.
+
+    n: a whole number at least 1; others are refused.
 
     >>> dihedral(3).abelian
     False
@@ -41,6 +45,8 @@ def dihedral(n: int) -> Group:
 
 def symmetric(n: int) -> Group:
     """S_n, all permutations of n points, in lexicographic order; (g h)(p) = g(h(p)).
+
+    n: 1 to 7; others are refused, as the table has (n!)^2 entries.
 
     >>> symmetric(3).order
     6
@@ -84,7 +90,9 @@ def from_generators(generators: Table, name: str = "a group") -> Action:
 
 
 def product(one: Group, other: Group) -> Group:
-    """The direct product; (a, b) has the number a * other.order + b.
+    """The direct product, (a, b)(c, d) = (a c, b d); (a, b) has the number a * other.order + b.
+
+    What is no Group is refused.
 
     >>> product(cyclic(2), cyclic(3)).abelian
     True
@@ -119,8 +127,11 @@ def semidirect(normal: Group, acting: Group, automorphisms: Table) -> Group:
 def torus(size: int, point_group: Group | None = None, turns: Table | None = None) -> Action:
     """Translations of a size x size grid that closes on itself, and quarter turns: C4 |x Z_size^2.
 
-    Without a point group the translations alone. Returned is their Action on the pixels, in rows. The
-    translation by (a, b) and the turn h have the number h * size^2 + a * size + b, and move p to t + h p.
+    Parameters: `size`, a whole number at least 1; `point_group`, without which there are translations alone;
+    `turns` (point_group.order, size^2), where each of its elements moves the pixels, by default quarter turns
+    for a group of four elements. Returned is the Action on the pixels, in rows. The translation by (a, b) and
+    the turn h have the number h * size^2 + a * size + b, and move p to t + h p. Refused are a point group of
+    another order without turns, and turns that are no automorphisms of the translations.
 
     >>> torus(3).group.order, torus(3, cyclic(4)).group.order
     (9, 36)

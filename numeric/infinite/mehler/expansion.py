@@ -76,6 +76,14 @@ def expand(
 
     The work is done in float64. Gradients reach V, but are 0 at V = 0 exactly, which is right for
     an input that stays at the origin.
+
+    phi: any function of tensors. V: variances (n,), floats at least 0. kinks: where phi has one, or jumps.
+    Returned is an Expansion. Refused are other V, and variances so large that the quadrature's nodes would
+    miss features of phi of unit size.
+
+    >>> hermite = expand(torch.sin, torch.tensor([1.0], dtype=torch.float64))
+    >>> hermite.order, round(hermite.coefficients[0, 1].item(), 6)  # the root of exp(-1)
+    (16, 0.606531)
     """
     if V.ndim != 1 or not V.is_floating_point() or not (torch.isfinite(V) & (V >= 0)).all():
         raise InputError(f"Variances must be a vector of finite floats at least 0, not {V}.")

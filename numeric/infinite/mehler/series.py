@@ -30,6 +30,15 @@ def pairs(
     Cauchy and Schwarz bound what is left out. Rounding is bounded with it: the partial sums of
     Horner's rule are tails, so their errors add up to a few $\epsilon\sqrt{N(k_{xx})N(k_{yy})}$ with
     $N = \sum_k (k+1) a_k^2 = E[\phi^2] + V E[\phi'^2]$, and the coefficients' own are no larger.
+
+    rows, cols: Expansions of n and m variances. kxy: covariances (n, m). order: None, or at least 0.
+    Returned are K and the bound, (n, m) each. Refused are covariances of another shape.
+
+    >>> from numeric.infinite.mehler import expand
+    >>> one = expand(torch.sin, torch.ones(1, dtype=torch.float64))
+    >>> K, error = pairs(one, one, torch.tensor([[0.5]], dtype=torch.float64))
+    >>> round(K.item(), 4), bool(error < 1e-13)  # sinh(1/2) / e
+    (0.1917, True)
     """
     most = min(rows.order, cols.order)
     order = most if order is None else min(order, most)
