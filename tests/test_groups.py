@@ -5,6 +5,7 @@ from itertools import product as pairs
 import pytest
 import torch
 
+from analytic import equivariant as exact
 from analytic.activations import erf, relu
 from density import sweep
 from numeric.infinite import (
@@ -71,6 +72,34 @@ def test_known_groups_have_their_orders_and_commute_as_they_do() -> None:
     }  # fmt: skip
     assert product(cyclic(2), cyclic(3)).abelian
     assert torus(3, cyclic(4)).group.order == 36
+
+
+INVERSION = [[0, 1, 2], [0, 2, 1]]
+BOTH = {  # here, by the code of analytic, and the order of the group that acts, if one does
+    **{f"Z{n}": (cyclic(n), exact.cyclic(n), 1) for n in (1, 2, 7)},
+    **{f"S{n}": (symmetric(n), exact.symmetric(n), 1) for n in (1, 3, 4)},
+    **{f"D{n}": (dihedral(n), exact.dihedral(n), 2) for n in (1, 2, 5)},
+    "Z2 x S3": (
+        product(cyclic(2), symmetric(3)), exact.product(exact.cyclic(2), exact.symmetric(3)), 1,
+    ),
+    "Z4 |x Z3": (
+        semidirect(cyclic(3), cyclic(4), INVERSION * 2),
+        exact.semidirect(exact.cyclic(3), exact.cyclic(4), INVERSION * 2),
+        4,
+    ),
+    "C4 |x Z3^2": (torus(3, cyclic(4)).group, exact.rototranslations(3).group, 4),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_groups_are_those_of_analytic_which_share_no_code(name: str) -> None:
+    """(a, h) is number a q + h there and h n + a here, for q elements that act on n."""
+    here, there, q = BOTH[name]
+    number = torch.arange(here.order).reshape(q, -1).T.flatten()  # here, of each element there
+    table = torch.tensor(there.table)
+    assert torch.equal(here.products[number[:, None], number], number[table])
+    assert torch.equal(here.inverses[number], number[torch.tensor(there.inverses)])
+    assert here.abelian == there.abelian
 
 
 @pytest.mark.parametrize("motions", [p4, p4m, RotoTranslations(2)], ids=["p4", "p4m", "p2"])

@@ -6,15 +6,31 @@ from analytic.equivariant.groups import (
     Group,
     cyclic,
     dihedral,
-    direct_product,
-    semidirect_product,
+    product,
+    semidirect,
     symmetric,
 )
 from analytic.equivariant.network import GroupNetwork, PairKernels, dense, perceptron
 from analytic.equivariant.sphere import zonal_kernels
 
 __all__ = [
-    "Action", "Group", "GroupNetwork", "PairKernels", "augmented", "cyclic", "dense", "dihedral",
-    "direct_product", "group_average", "mean_prediction", "natural", "perceptron", "regular",
-    "rototranslations", "semidirect_product", "symmetric", "trivial", "zonal_kernels",
+    "Action",
+    "Group",
+    "GroupNetwork",
+    "PairKernels",
+    "augmented",
+    "cyclic",
+    "dense",
+    "dihedral",
+    "group_average",
+    "mean_prediction",
+    "natural",
+    "perceptron",
+    "product",
+    "regular",
+    "rototranslations",
+    "semidirect",
+    "symmetric",
+    "trivial",
+    "zonal_kernels",
 ]  # fmt: skip

@@ -12,9 +12,9 @@ from analytic.activations.activation import parameter
 from analytic.equivariant.groups import (
     Group,
     cyclic,
-    direct_product,
+    product,
     require_group,
-    semidirect_product,
+    semidirect,
     symmetric,
 )
 from analytic.expressions.arguments import InputError, RealNumber, listed, whole
@@ -161,14 +161,14 @@ def rototranslations(size: int, turns: bool = True) -> Action:
     if size > 7:
         raise InputError(f"size = {size} was given, but grids beyond 7 have too large a table.")
     line = cyclic(size)
-    shifts = direct_product(line, line)  # its elements are numbered as the pixels are
+    shifts = product(line, line)  # its elements are numbered as the pixels are
     if not turns:
         return regular(shifts)
     quarter = tuple(line.inverses[b] * size + a for a in line.elements for b in line.elements)
     maps = [tuple(shifts.elements)]
     for _ in range(3):
         maps.append(tuple(quarter[x] for x in maps[-1]))
-    group = semidirect_product(shifts, cyclic(4), maps)
+    group = semidirect(shifts, cyclic(4), maps)
     return Action(group, [[shifts.table[t][x] for x in m] for t in shifts.elements for m in maps])
 
 

@@ -1,16 +1,22 @@
-"""Finite groups by their multiplication tables: cyclic, symmetric and dihedral ones, and products."""
+"""Finite groups by their multiplication tables: cyclic, symmetric and dihedral ones, and products.
+
+They are written a second time in `numeric.infinite.groups`, on purpose: these are tuples of Python's whole
+numbers, tried on all triples and so of at most 200 elements; those are tensors of thousands. A test holds
+either to the other, and so the kernels that are made from them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import permutations, product
+from itertools import permutations
+from itertools import product as tuples
 
 from analytic.expressions.arguments import InputError, listed, whole
 
 __all__ = [
-    "Group", "cyclic", "dihedral", "direct_product", "require_group", "semidirect_product", "symmetric",
+    "Group", "cyclic", "dihedral", "product", "require_group", "semidirect", "symmetric",
 ]  # fmt: skip
 
 LARGEST = 200  # associativity is tried on all triples, in Python
@@ -25,7 +31,7 @@ class Group:
     A table that is no group is refused with an InputError that says which law it breaks.
 
     >>> two = Group([[0, 1], [1, 0]])
-    >>> two.order, two.identity, two.inverses, two.is_abelian
+    >>> two.order, two.identity, two.inverses, two.abelian
     (2, 0, (0, 1), True)
     """
 
@@ -47,7 +53,7 @@ class Group:
             )
         if not any(self._is_identity(e) for e in everything):
             raise InputError("The table is no group: none of its elements is an identity.")
-        for g, h in product(everything, repeat=2):
+        for g, h in tuples(everything, repeat=2):
             left = table[table[g][h]]
             if any(left[k] != table[g][table[h][k]] for k in everything):
                 raise InputError(
@@ -97,7 +103,7 @@ class Group:
         return tuple(row.index(self.identity) for row in self.table)
 
     @property
-    def is_abelian(self) -> bool:
+    def abelian(self) -> bool:
         return self.table == tuple(zip(*self.table, strict=True))
 
 
@@ -118,7 +124,7 @@ def symmetric(n: int) -> Group:
 
     n: 1 to 5; others are refused with an InputError.
 
-    >>> symmetric(3).order, symmetric(3).is_abelian
+    >>> symmetric(3).order, symmetric(3).abelian
     (6, False)
     """
     n = whole("n", n, 1)
@@ -132,31 +138,29 @@ def dihedral(n: int) -> Group:
 
     n: a whole number at least 1; others are refused with an InputError.
 
-    >>> dihedral(4).order, dihedral(3).is_abelian
+    >>> dihedral(4).order, dihedral(3).abelian
     (8, False)
     """
     rotations = cyclic(n)
-    return semidirect_product(rotations, cyclic(2), (rotations.elements, rotations.inverses))
+    return semidirect(rotations, cyclic(2), (rotations.elements, rotations.inverses))
 
 
-def direct_product(one: Group, other: Group) -> Group:
+def product(one: Group, other: Group) -> Group:
     """Pairs multiplied entry by entry; (a, b) has the number a * other.order + b.
 
     What is no Group is refused with an InputError.
 
-    >>> direct_product(cyclic(2), cyclic(2)).inverses
+    >>> product(cyclic(2), cyclic(2)).inverses
     (0, 1, 2, 3)
     """
     one, other = require_group("one", one), require_group("other", other)
     return Group.of(
-        product(one.elements, other.elements),
+        tuples(one.elements, other.elements),
         lambda g, h: (one.table[g[0]][h[0]], other.table[g[1]][h[1]]),
     )
 
 
-def semidirect_product(
-    normal: Group, acting: Group, automorphisms: Sequence[Sequence[int]]
-) -> Group:
+def semidirect(normal: Group, acting: Group, automorphisms: Sequence[Sequence[int]]) -> Group:
     """Pairs with (a, g)(b, h) = (a g(b), g h); (a, g) has the number a * acting.order + g.
 
     automorphisms: `automorphisms[g][b]` is the element g(b) of the normal group.
@@ -164,7 +168,7 @@ def semidirect_product(
     Maps that are no automorphisms, or do not compose as the acting group does, are refused with an
     InputError.
 
-    >>> semidirect_product(cyclic(3), cyclic(2), [[0, 1, 2], [0, 2, 1]]).is_abelian
+    >>> semidirect(cyclic(3), cyclic(2), [[0, 1, 2], [0, 2, 1]]).abelian
     False
     """
     normal, acting = require_group("normal", normal), require_group("acting", acting)
@@ -178,11 +182,11 @@ def semidirect_product(
     a, g = normal.table, acting.table
     if any(m[a[b][c]] != a[m[b]][m[c]] for m in maps for b in everything for c in everything):
         raise InputError("automorphisms must keep the products of the normal group.")
-    pairs = product(acting.elements, repeat=2)
+    pairs = tuples(acting.elements, repeat=2)
     if any(maps[g[h][k]] != tuple(maps[h][b] for b in maps[k]) for h, k in pairs):
         raise InputError("automorphisms must compose as the elements that act do.")
     return Group.of(
-        product(normal.elements, acting.elements),
+        tuples(normal.elements, acting.elements),
         lambda x, y: (a[x[0]][maps[x[1]][y[0]]], g[x[1]][y[1]]),
     )
 

@@ -1,4 +1,7 @@
-"""Groups made from numbers, permutations and other groups."""
+"""Groups made from numbers, permutations and other groups.
+
+Semidirect products number their elements by the acting element first, those of `analytic.equivariant` last.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Finite groups by their multiplication tables."""
+"""Finite groups by their multiplication tables, as tensors.
+
+`analytic.equivariant` has groups of its own, which share no code with these and judge them: exact tuples of
+at most 200 elements, where a torus of 16 x 16 pixels with its quarter turns has 1024.
+"""
 
 from __future__ import annotations
 
