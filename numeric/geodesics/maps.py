@@ -105,7 +105,7 @@ def _vjp(y: Tensor, x: Tensor, c: Tensor, create_graph: bool) -> Tensor:
         return torch.zeros_like(x)
     try:
         return torch.autograd.grad(y, x, c, create_graph=create_graph, materialize_grads=True)[0]
-    except (RuntimeError, NotImplementedError) as error:
+    except RuntimeError as error:
         raise InputError(
             f"torch cannot differentiate the map twice ({str(error).splitlines()[0]}): write it with "
             "differentiable torch operations, without numpy or gradients of one's own."

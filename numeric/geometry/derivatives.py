@@ -128,7 +128,7 @@ def _forward(derivative: Callable[[], Result]) -> Result:
     prepare()
     try:
         return derivative()
-    except (RuntimeError, NotImplementedError) as error:
+    except RuntimeError as error:
         raise InputError(
             f"torch cannot differentiate the map in forward mode ({str(error).splitlines()[0]}): write it "
             "with differentiable torch operations, without numpy, rounding or data-dependent branches."

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import torch
 from torch import Tensor
+from torch.optim.optimizer import ParamsT
 
 from numeric.inputs import InputError, positive, whole
 
@@ -36,7 +36,7 @@ class Leapfrog(torch.optim.Optimizer):
     0.625
     """
 
-    def __init__(self, params: Iterable[Any], lr: float) -> None:
+    def __init__(self, params: ParamsT, lr: float) -> None:
         super().__init__(params, {"lr": positive("lr", lr, zero=True)})
 
     @torch.no_grad()
@@ -79,7 +79,7 @@ class BackwardEuler(torch.optim.Optimizer):
     (0.5, 0.5)
     """
 
-    def __init__(self, params: Iterable[Any], lr: float, iterations: int = 200) -> None:
+    def __init__(self, params: ParamsT, lr: float, iterations: int = 200) -> None:
         self.iterations = whole("iterations", iterations)
         super().__init__(params, {"lr": positive("lr", lr, zero=True)})
 
@@ -143,7 +143,7 @@ class SGDW(torch.optim.SGD):
 
     def __init__(
         self,
-        params: Iterable[Any],
+        params: ParamsT,
         lr: float = 1e-3,
         momentum: float = 0.0,
         dampening: float = 0.0,

@@ -9,7 +9,7 @@ from typing import Any
 
 from mpmath import mp, mpf
 
-from analytic.expressions.arguments import InputError
+from analytic.expressions.arguments import InputError, Number
 from analytic.expressions.quadrature.rules import half_line, radius, segment
 
 __all__ = ["moment", "pair", "require_converged"]
@@ -21,7 +21,7 @@ CLOSE = mpf(
 )  # for a larger correlation, integrating v given u is cheaper than a finer lattice
 
 
-def moment(f: Function, V: Any, power: int = 0, kinks: Sequence[Any] = ()) -> Any:
+def moment(f: Function, V: Number, power: int = 0, kinks: Sequence[float | mpf] = ()) -> Any:
     r"""$E[t^k f(\sqrt V t)]$ for standard normal t and k = `power`; f may have kinks, all listed."""
     dps = mp.dps
     with mp.workdps(dps + 10):
@@ -53,7 +53,14 @@ def moment(f: Function, V: Any, power: int = 0, kinks: Sequence[Any] = ()) -> An
     return +total
 
 
-def pair(f: Function, g: Function, kxx: Any, kxy: Any, kyy: Any, kinks: Sequence[Any] = ()) -> Any:
+def pair(
+    f: Function,
+    g: Function,
+    kxx: Number,
+    kxy: Number,
+    kyy: Number,
+    kinks: Sequence[float | mpf] = (),
+) -> Any:
     r"""$E[f(u) g(v)]$ of a Gaussian pair with this covariance; a kink may lie at zero only."""
     if any(kinks):
         raise InputError(
