@@ -145,14 +145,14 @@ def _accelerated(
         pair.interpolated_model(test[:1])[0, 0].backward()
         pair.update_test_gradient_integral()
     integral = time.process_time() - begun
-    begun, found = time.process_time(), []
+    begun, scores = time.process_time(), []
     for i in range(TIMED):
         pair.reset_gradients()
         nn.functional.nll_loss(before(points[i : i + 1]), labels[i : i + 1]).backward()
         _, sums = pair.compute_influence_score()
-        found.append(sum(part["sum"] for part in sums.values()) / len(points))
+        scores.append(sum(part["sum"] for part in sums.values()) / len(points))
     product = (time.process_time() - begun) / TIMED
-    off = (torch.tensor(found, dtype=torch.float64) - exact[0, 0, :TIMED]).abs().max()
+    off = (torch.tensor(scores, dtype=torch.float64) - exact[0, 0, :TIMED]).abs().max()
     outputs = exact.shape[0] * exact.shape[1]
     total = outputs * (integral + len(points) * product)
     return (

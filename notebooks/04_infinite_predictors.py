@@ -311,8 +311,8 @@ def differences(logs):
 
     with mp.workdps(40):
         h = mpf("1e-12")
-        rises = at(h, 0) - at(-h, 0), at(0, h) - at(0, -h)
-        return np.array([rise / (2 * h) for rise in rises], dtype=float)
+        central = at(h, 0) - at(-h, 0), at(0, h) - at(0, -h)
+        return np.array([difference / (2 * h) for difference in central], dtype=float)
 
 
 start = np.log([4.0, 0.1])

@@ -111,7 +111,7 @@ squares = Hypothesis(xor(), (2, 10, 100, 250, 500) if full else (2, 10, 100), **
 waves = Hypothesis(
     sinusoid(),
     (5, 20, 100, (8, 8), (8, 8, 8)) if full else (20, (8, 8, 8)),
-    recipe=sinusoid().recipe.hastened(haste),
+    recipe=sinusoid().recipe.with_larger_steps(haste),
     **more,
 )
 xor_runs = {shape: squares.train(shape, progress=progress) for shape in squares.shapes}

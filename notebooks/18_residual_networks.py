@@ -219,21 +219,21 @@ Markdown(
 # on shuffled labels. The last columns are how much log volume rises from the ends of lines to their middle.
 
 # %%
-elsewhere = []
+pretrained = []
 if checkpoint and data:
-    elsewhere = topic.trained_elsewhere(
+    pretrained = topic.pretrained_networks(
         checkpoint, data, 100 if full else 20, store=store, device=device
     )
-    contrasts |= {f"{one.name}, trained elsewhere": one.contrasts for one in elsewhere}
+    contrasts |= {f"{one.name}, trained elsewhere": one.contrasts for one in pretrained}
 rows = [
     f"| {one.name} | {one.accuracy:.3f} | {one.least_rank} to {one.largest_rank} of {one.features} | "
     f"{one.rise_between} | {one.rise_within} |"
-    for one in elsewhere
+    for one in pretrained
 ]
 Markdown(
     "| network | right in test | rank | rise between classes | within a class |\n|---|---|---|---|---|\n"
     + "\n".join(rows)
-    if elsewhere
+    if pretrained
     else "None was tried: name `data` and `checkpoint`."
 )
 
@@ -248,14 +248,14 @@ save(figures.figure_contrasts(contrasts), "18-rule")
 
 # %%
 drawn = Markdown("None was tried: name `data` and `checkpoint`.")
-if elsewhere:
-    real = topic.FilmsElsewhere.of(elsewhere, data, names, 33 if full else 17, *triangle)
+if pretrained:
+    real = topic.PretrainedFilms.of(pretrained, data, names, 33 if full else 17, *triangle)
     two = {"between classes": real.between, "within a class": real.within}
     drawn = save(figures.figure_paths(two, "ResNet"), "18-elsewhere-lines")
 drawn
 
 # %%
-if elsewhere:
+if pretrained:
     drawn = save(figures.figure_planes(real.plane, "ResNet"), "18-elsewhere-plane")
 drawn
 
@@ -288,7 +288,7 @@ assert max(own.values()) < 0.6, own
 
 # In networks that others trained on real images volume rises within classes too, by more than half of what it does between
 # them. Whether the rest belongs to class changes the rule tells, network by network.
-for one in elsewhere:
+for one in pretrained:
     assert one.accuracy > 0.9, one.accuracy
     assert one.least_rank > 0.8 * one.features, one.least_rank
     assert one.rise_within.above, str(one.rise_within)
@@ -307,7 +307,7 @@ print(
 )
 print(topic.outcomes(contrasts))
 numbers = {}
-for one in elsewhere:
+for one in pretrained:
     print(
         f"{one.name}, trained elsewhere, rank {one.least_rank} to {one.largest_rank} of {one.features}: from the ends of lines to "
         f"their middle log volume rises by {one.rise_between} nats between classes, and by {one.rise_within} within a class."

@@ -84,7 +84,7 @@ def test_areas_that_vanish_are_told() -> None:
 
 def test_two_units_are_flat_and_fields_follow_a_run() -> None:
     net, lattice = perceptron(2, seed=1), Lattice(1.0, 6)
-    recipe = xor().recipe.hastened(10)
+    recipe = xor().recipe.with_larger_steps(10)
     run = train(net, nn.CrossEntropyLoss(), xor().data(0), recipe.optimizer, steps=30, at=(10,),
                 device="cpu", progress=False)  # fmt: skip
     seen = geometry_maps(run, lattice, progress=False)

@@ -29,7 +29,7 @@ from numeric.experiments.decision_boundaries import (
 )
 from numeric.runs import train
 
-FAST = xor().recipe.hastened(20)
+FAST = xor().recipe.with_larger_steps(20)
 LATTICE = Lattice(1.5, 12)
 CORNERS = tuple(part.numpy() for part in xor().data(0))
 

@@ -67,14 +67,14 @@ def test_the_optimiser_is_sgd_with_the_recipe_and_no_more() -> None:
 
 
 def test_haste_keeps_the_training_time() -> None:
-    fast = sinusoid().recipe.hastened(10)
+    fast = sinusoid().recipe.with_larger_steps(10)
     assert (fast.rate, fast.epochs, fast.batch_size) == (0.5, 1_000, 50)
     with pytest.raises(InputError, match="no multiple of 3"):
-        sinusoid().recipe.hastened(3)
+        sinusoid().recipe.with_larger_steps(3)
     # On a quadratic with small steps, where both are gradient flow, they end at the same place.
     slow = Recipe(1e-4, 0.0, 0.0, 4_000)
     ends = []
-    for recipe in (slow, slow.hastened(10)):
+    for recipe in (slow, slow.with_larger_steps(10)):
         w = nn.Parameter(torch.ones(3, **WIDE))
         optimizer = recipe.optimizer([w])
         for _ in range(recipe.steps(1)):

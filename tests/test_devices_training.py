@@ -314,7 +314,7 @@ def posterior_volume(device: Device, n: int) -> Any:
 
 def hypothesis(device: Device, n: int) -> Any:
     task = decision_boundaries.xor()
-    kind = {"networks": 2, "recipe": task.recipe.hastened(1000), "device": named(device)}
+    kind = {"networks": 2, "recipe": task.recipe.with_larger_steps(1000), "device": named(device)}
     result = decision_boundaries.Hypothesis(task, (3,), circles=6 * n, **kind).run(progress=False)[
         (3,)
     ]

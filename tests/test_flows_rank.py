@@ -13,7 +13,7 @@ from numeric import flows
 from numeric.flows import ranges
 from numeric.flows.output_map import output_map
 from numeric.flows.ranges import Factorisations, conjugate_gradients
-from numeric.flows.rank_events import dips
+from numeric.flows.rank_events import minima_below
 from test_flows import F64, QUIET, fold, largest_deviation, nearly_equal, normal, small
 
 
@@ -72,10 +72,12 @@ def test_a_dip_is_searched_for_only_where_there_may_be_one() -> None:
         return 0.1 + (t - 0.5) ** 2
 
     times = [k / 10 for k in range(11)]
-    assert not dips([(t, shallow(t)) for t in times], shallow, 1e-6)
+    assert not minima_below([(t, shallow(t)) for t in times], shallow, 1e-6)
     assert len(calls) == len(times)  # no more than the samples
     for place in (0.13, 0.5, 0.78):
-        found = dips([(t, abs(t - place)) for t in times], lambda t, p=place: abs(t - p), 1e-6)
+        found = minima_below(
+            [(t, abs(t - place)) for t in times], lambda t, p=place: abs(t - p), 1e-6
+        )
         assert found == pytest.approx([place], abs=1e-9)
 
 

@@ -148,10 +148,10 @@ def test_films_of_networks_trained_elsewhere_are_of_images_that_all_get_right(
         nets[14].linear.bias[3] = -nets[14](x)[:, 3].median()
     nothing, none = topic.Contrasts({}, {}, False, False), topic.Contrast(0.0, 0.0, 0.0, 2)
     networks_ = [
-        topic.Elsewhere("", nothing, 1.0, 64, 64, 64, none, none, depth, net)
+        topic.PretrainedNetwork("", nothing, 1.0, 64, 64, 64, none, none, depth, net)
         for depth, net in nets.items()
     ]
-    films = topic.FilmsElsewhere.of(networks_, str(tmp_path), (3, 3, 3), 3, 1)
+    films = topic.PretrainedFilms.of(networks_, str(tmp_path), (3, 3, 3), 3, 1)
     shown = pixels.permute(0, 2, 3, 1).numpy() / 255
     seen = [*films.between.pictures[::2], *films.within.pictures[::2], *films.plane.pictures]
     rows = [int(np.abs(shown - picture).max((1, 2, 3)).argmin()) for picture in seen]

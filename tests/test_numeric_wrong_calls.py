@@ -325,7 +325,7 @@ BAD = (
         rate=[TEXT, None, NAN, 0.0], momentum=[TEXT, None, 1.0, True], decay=[TEXT, None, -1.0],
         epochs=[TEXT, None, -1], batch_size=[TEXT, 0, True],
     )
-    + each(boundaries.xor().recipe.hastened, factor=[TEXT, None, 0, 7])
+    + each(boundaries.xor().recipe.with_larger_steps, factor=[TEXT, None, 0, 7])
     + each(partial(boundaries.Task.of, y=[0, 1]), x=[TEXT, None, 3, [[1.0]] * 2, RAGGED, [[NAN, 0]] * 2])
     + each(
         partial(boundaries.Task.of, [[0.0, 0.0], [1.0, 1.0]], [0, 1]),

@@ -163,9 +163,9 @@ def test_the_last_curve_stays_as_a_ghost_until_the_next_move(panel: panels.Panel
     assert np.array_equal(ghost.get_segments()[0], start)
     panel.widgets["sigma"].set_state({"value": 2.1, "moving": True})  # amid a drag
     assert np.array_equal(panel.figure.artists[0].get_segments()[0], start)
-    haunted = panel.picture.value
+    with_ghost = panel.picture.value
     panel.picture.ghost = False
-    assert panel.picture.value != haunted
+    assert panel.picture.value != with_ghost
     assert not panel.figure.artists
     panel.picture.ghost = True
     panel.reset()

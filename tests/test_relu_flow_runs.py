@@ -79,7 +79,7 @@ def test_events_are_where_knots_meet_samples() -> None:
 
 
 def test_one_sample_and_neurons_in_every_place() -> None:
-    """The loss of one sample falls to 0 where someone is active; on the kink a neuron is silent."""
+    """The loss of one sample falls to 0 where someone is active; on the kink a neuron is inactive."""
     a = torch.tensor([1.0, -1.0, 0.0, 0.0, 0.0, 1.0], dtype=torch.float64)
     b = torch.tensor([-1.0, -1.0, -1.0, 1.0, 0.0, 0.3], dtype=torch.float64)
     neurons = Neurons(a, b, torch.ones(6, dtype=torch.float64), 2.0)

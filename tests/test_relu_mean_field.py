@@ -111,9 +111,9 @@ def test_sizes_move_evenly_and_stop_at_zero_where_the_penalty_is_stronger() -> N
     r = torch.where(torch.arange(300) % 3 == 0, 0.0, measure.r / 10)
     forces = problem.rays.forces(Y)
     state = problem.start(r, measure.theta)
-    long, short = problem._pulled(forces, state, 0.5), state
+    long, short = problem._radial_step(forces, state, 0.5), state
     for _ in range(50):
-        short = problem._pulled(forces, short, 0.01)
+        short = problem._radial_step(forces, short, 0.01)
     assert (long.c - short.c).abs().max() < 1e-14
     still, passed = (long.c == 0) & (r != 0), long.c * r < 0
     assert still.any()

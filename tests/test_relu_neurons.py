@@ -138,9 +138,9 @@ def test_bad_input_is_told(make: object, message: str) -> None:
 
 def test_neurons_that_only_some_invariants_fit() -> None:
     """hypot, sin and cos may err by an ulp, all else by half of one; zeros are exact."""
-    silent = Neurons(ONE, ONE, 0 * ONE, 1.0).rescaled(-8.0)
-    assert abs(silent.a.item() - 2) <= 3 * math.ulp(2)  # two hypots, a root and a quotient
-    assert silent.c.item() == 0
+    inactive = Neurons(ONE, ONE, 0 * ONE, 1.0).rescaled(-8.0)
+    assert abs(inactive.a.item() - 2) <= 3 * math.ulp(2)  # two hypots, a root and a quotient
+    assert inactive.c.item() == 0
     nowhere = Neurons(0 * ONE, 0 * ONE, -3 * ONE, 1.0).rescaled(4.0)
     assert abs(nowhere.c.item() + 2) <= math.ulp(2)  # a hypot under a root
     assert nowhere.a.item() == 0

@@ -88,7 +88,7 @@ def test_neurons_that_never_move(start: tuple[list[float], ...]) -> None:
     assert [part.tolist() for part in solution.at(5.0)] == [list(start[0]), list(start[1])]
 
 
-def test_between_two_ways_out_a_neuron_takes_the_silent_one() -> None:
+def test_between_two_ways_out_a_neuron_takes_the_inactive_one() -> None:
     """On a repulsor the active side leads away too: a start just beside it shows that."""
     x, y, starts = (0.0, 1.0), (1.0, 0.5), {}
     for b in (-1e-9, 0.0, 1e-9):
@@ -102,7 +102,7 @@ def test_between_two_ways_out_a_neuron_takes_the_silent_one() -> None:
 
 @pytest.mark.parametrize("x", [0.7, 0.9, 1.3, 2.3, 3.0, 7.0, 10.0])
 def test_a_field_along_a_ray_holds_nobody_there(x: float) -> None:
-    """With 1 + x x' = 0 the silent side never leads back, whatever the rounding: no share keeps a knot."""
+    """With 1 + x x' = 0 the inactive side never leads back, whatever the rounding: no share keeps a knot."""
     solution = flow([-1.0], [-1.05 * x], [1.0], (-1 / x, x), (30.0, -1.0), 50.0)
     assert kinds(solution) == [EventKind.CROSSING]
     a, b = solution.at(50.0)

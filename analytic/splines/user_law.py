@@ -60,11 +60,11 @@ def _quadrature_on_arrays(xp: Any, density: Callable[..., Any], order: int, l: A
     one, zero = 0.0 * l + 1, 0.0 * l
     low, high = xp.minimum(l, zero), xp.maximum(l, zero)
     # Measured from u = -infinity, the angle keeps its relative precision for very negative u.
-    fall, rise = xp.atan2(one, -low) * nodes, xp.atan(high) * nodes
+    left, right = xp.atan2(one, -low) * nodes, xp.atan(high) * nodes
     total = 0.0
     for at, rate in (
-        (-1 / xp.tan(fall), xp.atan2(one, -low) / xp.sin(fall) ** 2),
-        (xp.tan(rise), xp.atan(high) / xp.cos(rise) ** 2),
+        (-1 / xp.tan(left), xp.atan2(one, -low) / xp.sin(left) ** 2),
+        (xp.tan(right), xp.atan(high) / xp.cos(right) ** 2),
     ):
         term = ((l - at) * (h - at)) ** order * density(at)[0]
         total = total + (term * rate * weights).sum(-1)

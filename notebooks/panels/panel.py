@@ -256,7 +256,7 @@ class Panel:
         page, canvas = self.picture, self._canvas
         caption = self._draw(canvas, arrays)
         canvas.settle(page.logarithmic)
-        canvas.haunt(self._ghost if page.ghost else [])
+        canvas.show_ghosts(self._ghost if page.ghost else [])
         with page.hold_sync():
             page.value, page.axes = canvas.png(), canvas.coordinates()
             page.shown_width, page.can_log = canvas.width, canvas.can_log
@@ -354,7 +354,7 @@ class Panel:
 
     def _frame(self, values: Values) -> dict[str, str]:
         canvas = self._canvas
-        canvas.haunt([])
+        canvas.show_ghosts([])
         caption = self._draw(canvas, self._compute(**values))
         return {
             "formula": mathml.display(caption.formula),

@@ -135,7 +135,7 @@ class Canvas:
                     curves.append((axes, line.get_color(), np.array(data, float)))
         return curves
 
-    def haunt(self, curves: Sequence[tuple[Axes, Any, np.ndarray]]) -> None:
+    def show_ghosts(self, curves: Sequence[tuple[Axes, Any, np.ndarray]]) -> None:
         """Shows these curves, faint, and no others."""
         for ghost in self._ghosts:
             ghost.remove()

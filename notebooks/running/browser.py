@@ -88,9 +88,9 @@ class LabPage:
     def watch(self) -> None:
         self.page.on("request", lambda request: self._note(request.url))
         self.page.on("pageerror", lambda error: self.errors.append(error.stack or str(error)))
-        self.page.on("console", self._hear)
+        self.page.on("console", self._note_console_error)
 
-    def _hear(self, message: Any) -> None:
+    def _note_console_error(self, message: Any) -> None:
         if message.type == "error":
             self.errors.append(f"{message.text} ({message.location['url']})")
 

@@ -29,7 +29,7 @@ from numeric.infinite import (
     gradient_flow,
 )
 from numeric.infinite.groups import Action, Averaged, cyclic, orbit, p4, symmetric, torus
-from numeric.infinite.groups.action import Acts
+from numeric.infinite.groups.action import ActsOnSignals
 from numeric.inputs import generator_for
 
 GROUPS: Mapping[str, Action] = {
@@ -52,7 +52,7 @@ class Pair:
 
     plain: Network
     grouped: Network
-    group: Acts
+    group: ActsOnSignals
 
     @property
     def theorem(self) -> Averaged:
@@ -275,16 +275,16 @@ def logits(task: Task, t: float, width: int, counts: Sequence[int], seed: int = 
     }
     exact = {where: exact_means(pair, task, x, [t]) for where, x in places.items()}
     apart = {
-        name: {where: [_distance(some[EQUIVARIANT], some[name], n) for n in counts]
-               for where, some in outputs.items()}
+        name: {where: [_distance(means[EQUIVARIANT], means[name], n) for n in counts]
+               for where, means in outputs.items()}
         for name in (AVERAGED, PLAIN)
     }  # fmt: skip
     return Logits(
         counts,
         {where: PowerLaw.fit(counts, values) for where, values in apart[AVERAGED].items()},
         {where: np.array(values) for where, values in apart[PLAIN].items()},
-        {where: _size(some[PLAIN] - some[EQUIVARIANT]) for where, some in exact.items()},
-        {where: _size(some[EQUIVARIANT]) for where, some in exact.items()},
+        {where: _size(means[PLAIN] - means[EQUIVARIANT]) for where, means in exact.items()},
+        {where: _size(means[EQUIVARIANT]) for where, means in exact.items()},
     )
 
 

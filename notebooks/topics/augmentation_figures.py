@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 LOOKS = {EQUIVARIANT: (INK, "-"), AVERAGED: (BLUE, "o"), SUMMED: (GREEN, "--"), PLAIN: (RED, "s-")}
 
 
-def figure_differences(found: Mapping[str, Mapping[str, np.ndarray]]) -> Figure:
+def figure_differences(differences: Mapping[str, Mapping[str, np.ndarray]]) -> Figure:
     """By group, how far means are from the equivariant network's at any time."""
-    figure = new_figure(2.9 * len(found) + 0.3, 3.1)
-    row = figure.subplots(1, len(found), sharey=True, squeeze=False)[0]
-    for axes, (group, lines) in zip(row, found.items(), strict=True):
+    figure = new_figure(2.9 * len(differences) + 0.3, 3.1)
+    row = figure.subplots(1, len(differences), sharey=True, squeeze=False)[0]
+    for axes, (group, lines) in zip(row, differences.items(), strict=True):
         for name, values in lines.items():
             colour, look = LOOKS[name]
             axes.loglog(TIMES, values, look.strip("os") or "-", color=colour, lw=1.3, label=name)
@@ -38,16 +38,16 @@ def figure_ensembles(one: FiniteEnsembles) -> Figure:
     """Mean outputs by time, with standard errors; left at new signals, right at far ones."""
     figure = new_figure(9.6, 3.6)
     half = one.exact.shape[1] // 2
-    for axes, some, title in zip(
+    for axes, signals, title in zip(
         figure.subplots(1, 2), (slice(None, half), slice(half, None)),
         ("of the distribution", "five times as large"), strict=True,
     ):  # fmt: skip
-        for k, exact in enumerate(one.exact[:, some].T):
+        for k, exact in enumerate(one.exact[:, signals].T):
             label = "infinite width" if k == 0 else None
             axes.plot(one.times, exact, "-", color=GREY, lw=1, label=label)
         for shift, (name, mean) in zip((0.96, 1.04), one.means.items(), strict=True):
             colour, mark = (INK, "^") if name == EQUIVARIANT else (BLUE, "o")
-            values, bars = mean.mean[:, some].T, mean.stderr[:, some].T
+            values, bars = mean.mean[:, signals].T, mean.stderr[:, signals].T
             for k, (value, bar) in enumerate(zip(values, bars, strict=True)):
                 style = {"color": colour, "mfc": "none", "ms": 4, "capsize": 2, "lw": 1}
                 label = name if k == 0 else None

@@ -21,12 +21,12 @@ TITLES = {"ntk": "tangent kernel", "nngp": "NNGP kernel"}
 MARKS = "os^Dv<>P"
 
 
-def figure_bias(found: Mapping[str, Mapping[str, Entries]], columns: int = 4) -> Figure:
+def figure_bias(entries: Mapping[str, Mapping[str, Entries]], columns: int = 4) -> Figure:
     """For each architecture the mean over the limit, less 1, by 1/width: of the first two signals."""
-    rows = -(-len(found) // columns)
+    rows = -(-len(entries) // columns)
     figure = new_figure(2.7 * columns + 0.4, 2.5 * rows + 0.3)
     grid = figure.subplots(rows, columns, squeeze=False)
-    for axes, (name, kernels) in zip(grid.flat, found.items(), strict=False):
+    for axes, (name, kernels) in zip(grid.flat, entries.items(), strict=False):
         axes.axhline(0, color=GREY, lw=0.8)
         for shift, (kernel, one) in zip((-0.02, 0.02), kernels.items(), strict=True):
             colour, mark = LOOKS[kernel]
@@ -36,7 +36,7 @@ def figure_bias(found: Mapping[str, Mapping[str, Entries]], columns: int = 4) ->
             style = {"color": colour, "mfc": "none", "ms": 4, "capsize": 2, "lw": 1}
             axes.errorbar(x * (1 + shift), y, bar, fmt=mark, label=TITLES[kernel], **style)
         frame_axes(axes, name, "1 / width", 10).set_xlim(left=0)
-    for axes in list(grid.flat)[len(found) :]:
+    for axes in list(grid.flat)[len(entries) :]:
         axes.remove()
     for row in grid:
         row[0].set_ylabel("mean / limit - 1")
@@ -44,15 +44,15 @@ def figure_bias(found: Mapping[str, Mapping[str, Entries]], columns: int = 4) ->
     return figure
 
 
-def figure_distances(found: Mapping[str, Mapping[str, Entries]]) -> Figure:
+def figure_distances(entries: Mapping[str, Mapping[str, Entries]]) -> Figure:
     """Relative mean squares of single networks less the limit, by width, with fitted exponents."""
-    kernels = list(next(iter(found.values())))
+    kernels = list(next(iter(entries.values())))
     figure = new_figure(4.9 * len(kernels), 3.9)
     colours = [BLUE, RED, INK, GREY]
     for axes, kernel in zip(
         figure.subplots(1, len(kernels), squeeze=False)[0], kernels, strict=True
     ):
-        for k, (name, both) in enumerate(found.items()):
+        for k, (name, both) in enumerate(entries.items()):
             law = both[kernel].law
             look = f"{MARKS[k % len(MARKS)]}{'-' if k < 4 else '--'}"
             text = f"{name}: {law.slope:.2f}"

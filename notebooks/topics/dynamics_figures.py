@@ -46,8 +46,8 @@ def draw_plane(axes: Axes, state: NetworkState) -> None:
     """Neurons at (u, v), coloured by the sign of r, with the line of each sample."""
     _sample_lines(axes, state.x, state.reach)
     for value, colour in ((1, RED), (-1, BLUE)):
-        some = state.sign == value
-        axes.plot(state.u[some], state.v[some], "o", color=colour, ms=2.5, alpha=0.5, mew=0)
+        of_sign = state.sign == value
+        axes.plot(state.u[of_sign], state.v[of_sign], "o", color=colour, ms=2.5, alpha=0.5, mew=0)
 
 
 def _sample_lines(axes: Axes, x: np.ndarray, reach: float) -> None:

@@ -83,17 +83,17 @@ class Grams:
         errors: dict[str, list[list[float]]] = {name: [] for name in self.grams}
         for n in sizes:
             for name in self.grams:
-                tried = (
-                    self._tried(name, self._part(n, k, seed), noise, classes) for k in range(draws)
+                scores = (
+                    self._score(name, self._part(n, k, seed), noise, classes) for k in range(draws)
                 )
-                errors[name].append(list(tried))
+                errors[name].append(list(scores))
         return {name: Learning.of(sizes, values) for name, values in errors.items()}
 
     def _part(self, n: int, draw: int, seed: int) -> Tensor:
         """The same rows for all networks."""
         return torch.randperm(self.train, generator=generator_for("part", n, draw, seed))[:n]
 
-    def _tried(self, name: str, rows: Tensor, noise: float, classes: bool) -> float:
+    def _score(self, name: str, rows: Tensor, noise: float, classes: bool) -> float:
         """Accuracy, or mean absolute error, at the data that are not to train on."""
         test = torch.arange(self.train, len(self.targets))
         machine = self.machine(name, rows, noise, classes)
@@ -168,7 +168,7 @@ def histology(folder: str, train: int, test: int, size: int, seed: int = 0) -> I
 
 
 def of_split(pair: Split, train: int, test: int, size: int, seed: int = 0) -> Images:
-    parts = [_some(part, n, seed) for part, n in zip(pair, (train, test), strict=True)]
+    parts = [_random_part(part, n, seed) for part, n in zip(pair, (train, test), strict=True)]
     pixels = torch.cat([part.inputs(dtype=torch.float64) for part in parts])
     if (factor := max(1, pixels.shape[-1] // size)) > 1:
         pixels = torch.nn.functional.avg_pool2d(pixels, factor)
@@ -176,7 +176,7 @@ def of_split(pair: Split, train: int, test: int, size: int, seed: int = 0) -> Im
     return Images(pixels, labels, len(parts[0]), pair.train.classes)
 
 
-def _some(part: ImageData, n: int, seed: int) -> ImageData:
+def _random_part(part: ImageData, n: int, seed: int) -> ImageData:
     if len(part) < n:
         raise InputError(f"{n} images are needed, but there are {len(part)}: give a larger set.")
     return part.take(torch.randperm(len(part), generator=generator_for("images", seed))[:n])
@@ -224,7 +224,7 @@ def _panel_data() -> tuple[Images, Grams]:
     pair, count = data.digits(), PANEL_SIZES[-1]
     each = [pair.train.of_class(k)[: count // 10] for k in range(10)]
     rows = torch.stack(each, 1).flatten()  # one of each class, then another: the first ten have all
-    parts = pair.train.take(rows), _some(pair.test, 60, 0)
+    parts = pair.train.take(rows), _random_part(pair.test, 60, 0)
     pixels = torch.cat([part.inputs(dtype=torch.float64) for part in parts])
     labels = torch.cat([part.labels for part in parts]).numpy()
     images = Images(pixels, labels, count, pair.train.classes)

@@ -47,8 +47,10 @@ LINES = (RED, PURPLE, GREEN, BLUE)
 
 def _scatter_classes(axes: Axes, points: np.ndarray, labels: np.ndarray, size: float = 7) -> None:
     for c, colour in enumerate(COLOURS):
-        some = points[labels == c]
-        axes.plot(*some.T, "o", color=colour, mec="white", mew=0.4, ms=size**0.5 * 1.7, alpha=0.9)
+        of_class = points[labels == c]
+        axes.plot(
+            *of_class.T, "o", color=colour, mec="white", mew=0.4, ms=size**0.5 * 1.7, alpha=0.9
+        )
 
 
 def _regions(axes: Axes, line: np.ndarray, regions: np.ndarray) -> None:

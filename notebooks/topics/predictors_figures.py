@@ -147,8 +147,8 @@ def figure_singular(singular: NearlySingular) -> Figure:
     left.axhline(1 / np.finfo(float).eps, ls=":", color=GREY, label=r"$1/\epsilon$")
     frame_axes(left, "condition number: exact, and in floats", "points").legend(**SMALL)
     for sign, mark, label in ((1, "o", "plain solution"), (-1, "x", "plain solution, negative")):
-        some = np.where(sign * plain > 0, abs(plain), np.nan)
-        right.semilogy(x, some, mark, color=RED, ms=4, mfc="none", label=label)
+        of_sign = np.where(sign * plain > 0, abs(plain), np.nan)
+        right.semilogy(x, of_sign, mark, color=RED, ms=4, mfc="none", label=label)
     right.semilogy(x, singular.suite, color=BLUE, lw=1.5, label="suite")
     right.semilogy(x, singular.exact, "--", color=INK, lw=1.5, label="exact")
     frame_axes(right, f"posterior variance between {sizes[-1]} points", "$x$").set_ylim(top=1e-11)

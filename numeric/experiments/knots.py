@@ -175,14 +175,14 @@ class Shares:
         return Estimate.of(self.draws)
 
     @property
-    def rise(self) -> Estimate:
+    def change(self) -> Estimate:
         """Since the start, each network compared with itself."""
         return Estimate.of(self.draws - self.draws[:, :1])
 
     @property
     def sigmas(self) -> Tensor:
-        """(milestones, 2): the mean rise in its standard errors, below 0 where it is a fall."""
-        return self.rise.mean.sign() * self.rise.sigmas_from(torch.zeros_like(self.rise.mean))
+        """(milestones, 2): the mean change in its standard errors, with its sign."""
+        return self.change.mean.sign() * self.change.sigmas_from(torch.zeros_like(self.change.mean))
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from numeric.flows.ranges import NEAR, for_dtype
 
-__all__ = ["TANGENT", "RankEvent", "RankWatch", "dips"]
+__all__ = ["TANGENT", "RankEvent", "RankWatch", "minima_below"]
 
 FACTOR = (
     2.0  # by which the ratio may change faster between two times than between any two evaluated
@@ -127,7 +127,7 @@ class RankWatch:
         outputs are to have, (N, Q), at any time of it.
         """
         finite = [(time, value) for time, value in samples if math.isfinite(value)]
-        for time in dips(finite, ratio, self.limit):
+        for time in minima_below(finite, ratio, self.limit):
             range, velocity = at(time), goal(time).flatten()
             outside = float((range.weakest @ velocity).abs())
             if range.ratio < self.rcond and outside > self.tangent * float(velocity.norm()):
@@ -158,7 +158,7 @@ class RankWatch:
         ]
 
 
-def dips(
+def minima_below(
     samples: list[tuple[float, float]], ratio: Callable[[float], float], limit: float
 ) -> list[float]:
     """Times of minima of a function below a limit and well below both its ends, from samples (time, value).
@@ -167,27 +167,27 @@ def dips(
     than `FACTOR` times as fast as between any two times at which it was evaluated.
 
     >>> times = [0.0, 0.2, 0.3, 0.6, 0.8, 1.0]
-    >>> [round(t, 6) for t in dips([(t, abs(t - 0.5)) for t in times], lambda t: abs(t - 0.5), 1e-6)]
+    >>> [round(t, 6) for t in minima_below([(t, abs(t - 0.5)) for t in times], lambda t: abs(t - 0.5), 1e-6)]
     [0.5]
-    >>> dips([(t, 1 + t) for t in times], lambda t: 1 / 0, 1e-6)
+    >>> minima_below([(t, 1 + t) for t in times], lambda t: 1 / 0, 1e-6)
     []
     """
     samples = _merged(samples)
-    if not _suspects(samples, limit):
+    if not _intervals_that_may_reach(samples, limit):
         return []
     evaluated = [(time, ratio(time)) for time, _ in samples]
     span = evaluated[-1][0] - evaluated[0][0]
     low = min(limit, evaluated[0][1] / DEEPER, evaluated[-1][1] / DEEPER)
     while wide := [
         k
-        for k in _suspects(evaluated, low)
+        for k in _intervals_that_may_reach(evaluated, low)
         if evaluated[k + 1][0] - evaluated[k][0] > NARROW * span
     ]:
         k = wide[0]
         middle = (evaluated[k][0] + evaluated[k + 1][0]) / 2
         evaluated.insert(k + 1, (middle, ratio(middle)))
     minima: list[float] = []
-    narrow = _suspects(evaluated, low)
+    narrow = _intervals_that_may_reach(evaluated, low)
     for first, last in _clusters(narrow):
         start = float(evaluated[max(first - 1, 0)][0])
         stop = float(evaluated[min(last + 2, len(evaluated) - 1)][0])
@@ -223,7 +223,7 @@ def _clusters(places: list[int]) -> list[tuple[int, int]]:
     return list(zip(firsts, lasts, strict=True))
 
 
-def _suspects(evaluated: list[tuple[float, float]], low: float) -> list[int]:
+def _intervals_that_may_reach(evaluated: list[tuple[float, float]], low: float) -> list[int]:
     """Intervals between neighbours in which the value may fall to `low`."""
     if len(evaluated) < 2:
         return []

@@ -169,7 +169,7 @@ def _estimate(
         one, other = (table.unflatten(0, (len(x), -1)) for table in (diagonal, above))
         return Bidiagonal(one, other, size[:, None], row_tolerance)
 
-    def enough(diagonal: Tensor, above: Tensor) -> bool:
+    def has_converged(diagonal: Tensor, above: Tensor) -> bool:
         first = by_point(diagonal, above).first(JUDGES)
         # No digits are left below the second, as where all singular values are equal.
         least = SHARE * first.spread().mean(1) / math.sqrt(len(draws))
@@ -182,7 +182,9 @@ def _estimate(
         products = _products(f, x.repeat_interleave(chunk.shape[1], 0))
         directions = torch.nn.functional.normalize(chunk.flatten(0, 1), dim=1)
         if not parts:
-            part = by_point(*bidiagonalise(*products, directions, steps, row_tolerance, enough))
+            part = by_point(
+                *bidiagonalise(*products, directions, steps, row_tolerance, has_converged)
+            )
             steps = part.diagonal.shape[-1]  # the first probes decide for all others
         else:
             part = by_point(*bidiagonalise(*products, directions, steps, row_tolerance))

@@ -20,10 +20,10 @@ from analytic.expressions.symbols import z
 from numeric.infinite.network import FullyConnected
 from numeric.inputs import InputError, whole
 
-__all__ = ["Dense", "FiniteNetwork"]
+__all__ = ["FiniteNetwork", "ScaledLinear"]
 
 
-class Dense(nn.Module):
+class ScaledLinear(nn.Module):
     r"""$z = a W h + c\,b$, or independent ones along leading axes; a layer without biases has c = 0."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None, a: float, c: float) -> None:
@@ -83,15 +83,15 @@ class FiniteNetwork(nn.Module):
             weights, biases = description.parametrisation.rates(fan_in, sigma_w, sigma_b)
             a, c = math.sqrt(weights / fan_in), math.sqrt(biases)
             weight = normal(sigma_w / math.sqrt(weights), fan_out, fan_in)
-            layers.append(Dense(weight, normal(sigma_b / c, fan_out) if c else None, a, c))
+            layers.append(ScaledLinear(weight, normal(sigma_b / c, fan_out) if c else None, a, c))
         self.layers = nn.ModuleList(layers)
         self.phis = [act.phi.torch for act in description.activations]
         self.slopes = [_slope(act) for act in description.activations]
 
     @property
-    def _dense(self) -> list[Dense]:
+    def _dense(self) -> list[ScaledLinear]:
         """The layers: a ModuleList does not say of which class its modules are."""
-        return [layer for layer in self.layers if isinstance(layer, Dense)]
+        return [layer for layer in self.layers if isinstance(layer, ScaledLinear)]
 
     def forward(self, x: Tensor) -> Tensor:
         """(m, d) -> (..., m)."""

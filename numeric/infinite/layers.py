@@ -133,7 +133,7 @@ class Layer:
         return variances if self.jumps else variances.clamp_min(least)
 
     @cached_property
-    def closed(self) -> bool:
+    def has_closed_form(self) -> bool:
         """Whether averages over pairs have a closed form."""
         return self._tile is not None
 
@@ -193,7 +193,7 @@ class Layer:
 
     def rows(self, variances: Tensor, slopes: bool) -> Rows:
         """What `pairs` precomputes for each variance, indexed like a tensor."""
-        if self.closed:
+        if self.has_closed_form:
             return Rows(variances)
         series, slope_series = self._series
         phi = series.rows(variances)

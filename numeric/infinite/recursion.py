@@ -135,7 +135,7 @@ class Recursion:
 
     @cached_property
     def _closed(self) -> bool:
-        return all(layer.closed for layer in self.layers)
+        return all(layer.has_closed_form for layer in self.layers)
 
     @property
     def _near(self) -> float:

@@ -60,18 +60,18 @@ def _separate(
     side = torch.where(kxy < 0, -1.0, 1.0).to(kxy)
     coarse_integral = integral = torch.zeros_like(kxy)
     gram = torch.stack([kxx, kxy, kyy, det], 1)
-    if layer.closed:
+    if layer.has_closed_form:
         angle, n = torch.atan2(det.sqrt(), kxy.abs()), kxx.sqrt() * kyy.sqrt()
         coarse_integral, integral = (
             _rotation_integral(layer, kxx, kyy, side * n, angle, count) for count in NODES
         )
         gram = torch.stack([kxx, side * n, kyy, 0 * det], 1)
-    facing = torch.where(kernel + side * integral < 0, -1.0, 1.0).to(kxy)
-    coarse_gap, gap = (_squared_gap(layer, gram, facing, density) for density in DENSITIES)
+    sign_of_v = torch.where(kernel + side * integral < 0, -1.0, 1.0).to(kxy)
+    coarse_gap, gap = (_squared_gap(layer, gram, sign_of_v, density) for density in DENSITIES)
     x, y = layer.square(kxx), layer.square(kyy)
     mean, half = (x + y) / 2, (x - y) / 2
     straight = (mean * gap - gap**2 / 4 - half**2).clamp_min(0)
-    spread = torch.where(facing > 0, gap + 2 * side * integral, 2 * (mean - kernel))
+    spread = torch.where(sign_of_v > 0, gap + 2 * side * integral, 2 * (mean - kernel))
     allowed = max(RESOLVED, 64 * torch.finfo(kxy.dtype).eps)
     trusted = (gap - coarse_gap).abs() <= allowed * (gap * mean).sqrt()
     trusted &= (integral - coarse_integral).abs() <= allowed * integral.abs()
@@ -90,11 +90,11 @@ def _rotation_integral(
     return (slope * aside * weight * angle / 2).sum(1)
 
 
-def _squared_gap(layer: Layer, gram: Tensor, facing: Tensor, density: int) -> Tensor:
-    """D = E[(phi(u) - facing phi(v))^2]."""
-    gap, phi = torch.zeros_like(facing), layer.activation.phi.torch
+def _squared_gap(layer: Layer, gram: Tensor, sign_of_v: Tensor, density: int) -> Tensor:
+    """D = E[(phi(u) - sign_of_v phi(v))^2]."""
+    gap, phi = torch.zeros_like(sign_of_v), layer.activation.phi.torch
     for sign in (1.0, -1.0):
-        chosen = facing == sign
+        chosen = sign_of_v == sign
         if chosen.any():
             gap[chosen] = distance(phi, layer.kinks, gram[chosen], sign, density)
     return gap

@@ -92,7 +92,7 @@ class OfInnerProduct(Protocol):
 
     def slope(self, t: Tensor) -> Tensor: ...
 
-    def bend(self, t: Tensor) -> Tensor: ...
+    def second_derivative(self, t: Tensor) -> Tensor: ...
 
 
 class Calculus(Protocol):
@@ -160,7 +160,7 @@ class InnerProduct:
     def jet(self, x: Tensor) -> Jet:
         s = x.square().sum(1)[:, None, None]
         slope = self.h.slope(s)
-        metric = slope * _unit(x) + self.h.bend(s) * outer(x, x)
+        metric = slope * _unit(x) + self.h.second_derivative(s) * outer(x, x)
         return Jet(self.h.value(s).flatten(), slope[..., 0] * x, metric)
 
 

@@ -146,7 +146,7 @@ class Polynomial:
         """h'(t)."""
         return self.degree * (t + self.offset) ** (self.degree - 1)
 
-    def bend(self, t: Tensor) -> Tensor:
+    def second_derivative(self, t: Tensor) -> Tensor:
         """h''(t)."""
         q = self.degree
         return q * (q - 1) * (t + self.offset) ** max(q - 2, 0)

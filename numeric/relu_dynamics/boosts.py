@@ -79,13 +79,13 @@ def advance(
     # A constant force drives no neuron around the origin more than once.
     for k in range(8 * rays.count):
         force = _force_on(field.force, moving)
-        time, fence = _next(rays, field, moving, force)
+        time, boundary = _next(rays, field, moving, force)
         moved = _moved(moving, force, torch.minimum(time, left))
         state = state.put(index, moved) if k else moved
         at = (time <= left).nonzero()[:, 0]
         if not len(at):
             return _restore_delta(delta, state), hits
-        moving, ray, kind = _at_fence(rays, field, moved.of(at), fence[at])
+        moving, ray, kind = _at_boundary(rays, field, moved.of(at), boundary[at])
         index, left = index[at], (left - time)[at]
         hits.append(Hits(whole[index] - left, index, ray, kind))
     raise ArithmeticError(f"neuron {int(index[0])} met more rays in one step than there are.")
@@ -125,15 +125,15 @@ def _released(rays: Rays, field: ForceField, state: NeuronState) -> tuple[Neuron
 
 
 def _next(rays: Rays, field: ForceField, state: NeuronState, force: Force) -> tuple[Tensor, Tensor]:
-    """When each neuron meets a fence, and which; infinite where it does not.
+    """When each neuron meets a boundary, and which; infinite where it does not.
 
-    The integral of c up to the fence is J / |g|. With p = <w, g> / |g|, e = exp(|g| t) - 1 is the least
+    The integral of c up to the boundary is J / |g|. With p = <w, g> / |g|, e = exp(|g| t) - 1 is the least
     positive root of (c - p) e^2 + 2 (c - J) e - 2 J = 0. A ray releases a neuron whose c changes its
-    sign, at (1 + e)^2 = (p + c) / (p - c): the second fence of a sliding neuron.
+    sign, at (1 + e)^2 = (p + c) / (p - c): the second boundary of a sliding neuron.
     """
-    fences, toward = rays.fences[:, :, state.mode], field.toward[:, state.mode]
-    height = fences[:, 0] * state.a + fences[:, 1] * state.d
-    height = height.clamp(min=0)  # a neuron that rounding put beyond the fence is on it
+    boundaries, toward = rays.boundaries[:, :, state.mode], field.toward[:, state.mode]
+    height = boundaries[:, 0] * state.a + boundaries[:, 1] * state.d
+    height = height.clamp(min=0)  # a neuron that rounding put beyond the boundary is on it
     c, J = state.c, height * force.size / toward
     p = force.dot / force.size.clamp(min=TINY)
     q = (c - J) + torch.copysign((c**2 + J * (J - 2 * p)).sqrt(), c - J)
@@ -142,15 +142,15 @@ def _next(rays: Rays, field: ForceField, state: NeuronState, force: Force) -> tu
     roots = torch.where((height == 0) & (c * toward > 0), 0.0, roots)
     sign_change = ((p + c) / (p - c)).sqrt() - 1
     roots[1] = torch.where((state.mode >= rays.count) & (sign_change > 0), sign_change, roots[1])
-    time, fence = roots.min(0)
-    return torch.where(force.size > 0, torch.log1p(time) / force.size, torch.inf), fence
+    time, boundary = roots.min(0)
+    return torch.where(force.size > 0, torch.log1p(time) / force.size, torch.inf), boundary
 
 
-def _at_fence(
-    rays: Rays, field: ForceField, state: NeuronState, fence: Tensor
+def _at_boundary(
+    rays: Rays, field: ForceField, state: NeuronState, boundary: Tensor
 ) -> tuple[NeuronState, Tensor, Tensor]:
-    """Neurons at the fences that they have reached, in their new modes; their rays, and the kinds."""
-    ray = rays.beyond[fence, state.mode]
+    """Neurons at the boundaries that they have reached, in their new modes; their rays, and the kinds."""
+    ray = rays.beyond[boundary, state.mode]
     inner = ray == ORIGIN
     c_is_zero = (
         state.mode >= rays.count
@@ -158,7 +158,7 @@ def _at_fence(
     c = torch.where(c_is_zero, -_force_on(field.force, state).dot, state.c)
     ray = torch.where(inner, state.mode - rays.count, ray)
     length = rays.along(ray, state.a, state.d)
-    if rays.count == 2:  # one sample: both fences of a half plane are one line, but two rays
+    if rays.count == 2:  # one sample: both boundaries of a half plane are one line, but two rays
         ray, length = torch.where(~inner & (length < 0), 1 - ray, ray), length.abs()
     dead = inner | (length <= 0)
     mode = torch.where(dead, 0, rays.onward(field, ray, c))

@@ -134,16 +134,16 @@ class Cylinder:
         self, state: NeuronState, held: Tensor, span: float
     ) -> tuple[NeuronState, list[Hits]]:
         forces = self.rays.forces(held)
-        state = self._pulled(forces, state, span / 2)
+        state = self._radial_step(forces, state, span / 2)
         size = state.c.abs()
         light = replace(state, c=torch.copysign(torch.ones_like(size), state.c))
         rotated, hits = advance(self.rays, torch.zeros_like(size), light, held, size * span)
         length = torch.hypot(rotated.a, rotated.d)
         state = NeuronState(rotated.a / length, rotated.d / length, state.c, rotated.mode)
         hits = [replace(h, time=h.time / size[h.neuron].clamp(min=1e-300)) for h in hits]
-        return self._pulled(forces, state, span / 2), hits
+        return self._radial_step(forces, state, span / 2), hits
 
-    def _pulled(self, forces: Tensor, state: NeuronState, span: float) -> NeuronState:
+    def _radial_step(self, forces: Tensor, state: NeuronState, span: float) -> NeuronState:
         """Move r at a fixed angle: at constant speed, reduced by the penalty, which may stop it at 0."""
         g = forces[:, state.mode]
         push = -(g[0] * state.a + g[1] * state.d)
@@ -170,7 +170,9 @@ class Cylinder:
 
         return plan
 
-    def rises(self, before: Tensor, after: Tensor, old: NeuronState, new: NeuronState) -> bool:
+    def objective_grew(
+        self, before: Tensor, after: Tensor, old: NeuronState, new: NeuronState
+    ) -> bool:
         """Whether the objective grows by more than rounding explains."""
         one, two = (
             (r**2).sum() / 2 + self.penalty * state.c.abs().mean()

@@ -75,10 +75,12 @@ class Boosts:
 
         return plan
 
-    def rises(self, before: Tensor, after: Tensor, old: NeuronState, new: NeuronState) -> bool:
+    def objective_grew(
+        self, before: Tensor, after: Tensor, old: NeuronState, new: NeuronState
+    ) -> bool:
         """Whether the loss grows by more than rounding explains."""
-        rise = (after.norm() - before.norm()).item()
-        return rise > 0 and rise > self._noise(new)
+        growth = (after.norm() - before.norm()).item()
+        return growth > 0 and growth > self._noise(new)
 
     def _noise(self, state: NeuronState) -> float:
         x = self.rays.samples.x

@@ -24,8 +24,8 @@ class ForceField:
     """Forces of given residuals; pushes are towards the active side of a ray, up to the factor c."""
 
     force: Tensor  # (2, 4s): g, with w' = -c g
-    toward: Tensor  # (2, 4s): <g, fence>
-    before: Tensor  # (2s,): push on the silent side
+    toward: Tensor  # (2, 4s): <g, boundary>
+    before: Tensor  # (2s,): push on the inactive side
     after: Tensor  # (2s,): push on the active side
 
 
@@ -45,7 +45,7 @@ class Rays:
         return torch.arange(self.count, device=self.samples.x.device)
 
     @cached_property
-    def facing(self) -> Tensor:
+    def orientation(self) -> Tensor:
         """(2s,): 1 where the active side of a ray is above it, by angle, and -1 where it is below."""
         one = torch.ones_like(self.samples.x)
         return torch.cat([one, -one])
@@ -54,7 +54,7 @@ class Rays:
     def direction(self) -> Tensor:
         """(2, 2s): unit vectors."""
         x = self.samples.x.repeat(2)
-        return self.facing * torch.stack([torch.ones_like(x), -x]) / (1 + x**2).sqrt()
+        return self.orientation * torch.stack([torch.ones_like(x), -x]) / (1 + x**2).sqrt()
 
     def along(self, ray: Tensor, a: Tensor, d: Tensor) -> Tensor:
         """(h,): the part of w = (a, d) along a ray."""
@@ -62,18 +62,18 @@ class Rays:
         return u * a + v * d
 
     @cached_property
-    def silent(self) -> Tensor:
+    def inactive(self) -> Tensor:
         """(2s,): the pattern beside a ray in which its sample is not active."""
-        return torch.where(self.facing > 0, self.number, (self.number + 1) % self.count)
+        return torch.where(self.orientation > 0, self.number, (self.number + 1) % self.count)
 
     @cached_property
     def active(self) -> Tensor:
-        return torch.where(self.facing > 0, self.number + 1, self.number)
+        return torch.where(self.orientation > 0, self.number + 1, self.number)
 
     @cached_property
     def pattern(self) -> Tensor:
         """(4s,): the pattern of each mode; a sliding neuron is inactive at its sample."""
-        return torch.cat([self.number, self.silent])
+        return torch.cat([self.number, self.inactive])
 
     @cached_property
     def freedom(self) -> Tensor:
@@ -84,8 +84,8 @@ class Rays:
         return torch.cat([free, torch.stack([u * u, u * v, v * v])], 1)
 
     @cached_property
-    def fences(self) -> Tensor:
-        """(2, 2, 4s): a mode lasts while <fence, w> > 0 for both fences; 0 is no fence."""
+    def boundaries(self) -> Tensor:
+        """(2, 2, 4s): a mode lasts while <boundary, w> > 0 for both boundaries; 0 is no boundary."""
         upward = torch.stack([-self.direction[1], self.direction[0]])
         free = torch.stack([upward.roll(1, 1), -upward])
         free[:, :, 0] = 0  # dead neurons do not move
@@ -94,7 +94,7 @@ class Rays:
 
     @cached_property
     def beyond(self) -> Tensor:
-        """(2, 4s): the ray behind each fence, or ORIGIN; for a sliding neuron its own ray."""
+        """(2, 4s): the ray behind each boundary, or ORIGIN; for a sliding neuron its own ray."""
         free = torch.stack([self.number.roll(1), self.number])
         slide = torch.stack([torch.full_like(self.number, ORIGIN), self.number])
         return torch.cat([free, slide], 1)
@@ -103,16 +103,16 @@ class Rays:
         """(..., s) -> (..., 2, 4s): g in each mode; for a sliding neuron its component along the ray."""
         x, over = self.samples.x, residuals / self.alpha
         free = self.samples.forces(torch.stack([over * x, over], -2))[..., :-1]
-        along = (self.direction * free[..., self.silent]).sum(-2, keepdim=True)
+        along = (self.direction * free[..., self.inactive]).sum(-2, keepdim=True)
         return torch.cat([free, self.direction * along], -1)
 
     def field(self, residuals: Tensor) -> ForceField:
         force = self.forces(residuals)
-        toward = (force * self.fences).sum(1)
+        toward = (force * self.boundaries).sum(1)
         up = (
-            self.facing > 0
-        )  # then a ray is the upper fence of its silent and the lower of its active side
-        before = torch.where(up, toward[1, self.silent], toward[0, self.silent])
+            self.orientation > 0
+        )  # then a ray is the upper boundary of its inactive and the lower of its active side
+        before = torch.where(up, toward[1, self.inactive], toward[0, self.inactive])
         after = -torch.where(up, toward[0, self.active], toward[1, self.active])
         return ForceField(force, toward, before, after)
 
@@ -122,4 +122,4 @@ class Rays:
         Where both sides push it back it slides; where both push it away it becomes inactive: relu'(0) = 0.
         """
         slides = torch.where(c * field.after[ray] < 0, self.count + ray, self.active[ray])
-        return torch.where(c * field.before[ray] > 0, slides, self.silent[ray])
+        return torch.where(c * field.before[ray] > 0, slides, self.inactive[ray])

@@ -47,7 +47,9 @@ class FlowProblem(Protocol):
         self, state: NeuronState, held: Tensor, span: float
     ) -> tuple[NeuronState, list[Hits]]: ...
 
-    def rises(self, before: Tensor, after: Tensor, old: NeuronState, new: NeuronState) -> bool: ...
+    def objective_grew(
+        self, before: Tensor, after: Tensor, old: NeuronState, new: NeuronState
+    ) -> bool: ...
 
     def neurons(self, state: NeuronState) -> Neurons: ...
 
@@ -89,7 +91,7 @@ def steps(
             if planned.error <= 1:
                 new, hits = problem.moved(state, planned.held, span)
                 new_residuals = problem.residuals(new)
-                if not problem.rises(residuals, new_residuals, state, new):
+                if not problem.objective_grew(residuals, new_residuals, state, new):
                     break
             span *= min(0.5, max(0.1, ratio))
         span *= min(4.0, ratio)

@@ -65,14 +65,15 @@ class SplineCurve:
         left, p, q = self._piece(x)
         inside = np.clip(x, p, q)
         low, high = np.minimum(x, self.x[0]), np.maximum(x, self.x[-1])
-        change = self.integral_of_bend(p, inside) + self.integral_of_bend(self.x[-1], high)
-        return self.slopes[left] + change - self.integral_of_bend(low, self.x[0])
+        integral = self.integral_of_second_derivative
+        change = integral(p, inside) + integral(self.x[-1], high)
+        return self.slopes[left] + change - integral(low, self.x[0])
 
-    def bend(self, x: Array) -> Array:
+    def second_derivative(self, x: Array) -> Array:
         """The second derivative; at a jump of the density, that of one side."""
         return self.law.density(x) * self.moment(x)
 
-    def integral_of_bend(self, p: Array, q: Array, by: Ends = ONE) -> Array:
+    def integral_of_second_derivative(self, p: Array, q: Array, by: Ends = ONE) -> Array:
         """The integral of f'' g between p and q without a node between; g is linear."""
         return self.law.hats(p, q).against((self.moment(p), self.moment(q)), by)
 

@@ -99,7 +99,7 @@ class SplineInterpolant(RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         if whole("order", order) > 2:
             raise InputError(f"order = {order} was given, but only 1 and 2 exist everywhere.")
-        return (self.curve_.slope if order == 1 else self.curve_.bend)(_places(x))
+        return (self.curve_.slope if order == 1 else self.curve_.second_derivative)(_places(x))
 
     @property
     def norm(self) -> float:

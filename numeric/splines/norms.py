@@ -44,7 +44,7 @@ def variation(fitted: SplineInterpolant) -> float:
     lengths = np.diff(marks)[:, None]
     place = marks[:-1, None] + lengths * NODES
     x = unit * np.sinh(place)
-    integrand = np.abs(curve.bend(x)) * np.hypot(1, x) * unit * np.cosh(place)
+    integrand = np.abs(curve.second_derivative(x)) * np.hypot(1, x) * unit * np.cosh(place)
     return float((integrand * lengths * WEIGHTS).sum())
 
 
@@ -75,8 +75,10 @@ def _affine(curve: SplineCurve) -> float:
     slope, values = curve.slope(here), curve.values[[0, -1]]
     p, q = np.minimum(here, far), np.maximum(here, far)
     sign = np.array([-1.0, 1.0])
-    rate = (slope + sign * curve.integral_of_bend(p, q)).mean()
-    level = (values - here * slope - sign * curve.integral_of_bend(p, q, (p, q))).mean()
+    rate = (slope + sign * curve.integral_of_second_derivative(p, q)).mean()
+    level = (
+        values - here * slope - sign * curve.integral_of_second_derivative(p, q, (p, q))
+    ).mean()
     return float(4 * rate**2 / curve.law.slopes + 4 * level**2 / curve.law.biases)
 
 

@@ -201,14 +201,14 @@ def field_terms(share: Array, clamped: bool, number: int, *sources: tuple[Any, A
     """
     data, last = np.arange(len(share)), len(share) - 1
     before = data[:-1]
-    slopes, rises = place(number + 1, data), place(number + 1, before)
+    slopes, differences = place(number + 1, data), place(number + 1, before)
     ends = place(number, len(share)), place(number + 1, len(share))
     first, final = place(number + 1, -1), place(number + 1, last)
     terms = equate(
         place(number, data), (slopes, 1.0), (place(number + 1, data - 1), -1.0), *sources
     )
-    terms += equate(rises, (place(number, before + 1), 1.0), (place(number, before), -1.0))
-    terms += equate(rises, (rises, -np.diff(share)))
+    terms += equate(differences, (place(number, before + 1), 1.0), (place(number, before), -1.0))
+    terms += equate(differences, (differences, -np.diff(share)))
     if clamped:
         return terms + equate(ends[0], (place(number, 0), 1.0)) + equate(ends[1], (final, 1.0))
     probability = 2 - (share[-1] - share[0])

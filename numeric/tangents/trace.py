@@ -64,15 +64,17 @@ class Trace:
     def operations(self) -> tuple[Any, ...]:
         """The operations of the graph behind the outputs: the name of each, and those it takes from."""
         first = self.outputs.grad_fn
-        numbers, order, found = {first: 0}, [first], []
+        numbers, order, operations = {first: 0}, [first], []
         for node in order:
             before = [] if node is None else [one for one, _ in node.next_functions]
             for one in before:
                 if one not in numbers:
                     numbers[one] = len(order)
                     order.append(one)
-            found.append(("" if node is None else node.name(), [numbers[one] for one in before]))
-        return tuple(found)
+            operations.append(
+                ("" if node is None else node.name(), [numbers[one] for one in before])
+            )
+        return tuple(operations)
 
     def backwards(
         self, signals: Tensor, leaves: Mapping[str, Tensor]
@@ -114,7 +116,7 @@ class Trace:
         """Try, in a trace of two points, for which parameters the rules give the gradient."""
         back = torch.zeros_like(self.outputs)
         back[1] = torch.arange(1, back.shape[1] + 1, device=back.device).to(back).sin()
-        signals, recorded, unrecorded = self._pulled(leaves, back)
+        signals, recorded, unrecorded = self._backpropagated(leaves, back)
         without = set(unrecorded)
         for use, axis in zip(self.uses, axes, strict=True):
             if axis is None or use.overwritten:
@@ -127,7 +129,7 @@ class Trace:
         used = tuple(term for _, factors in terms for term in factors)
         return Check(parts, used, tuple(name for name in leaves if name in without))
 
-    def _pulled(
+    def _backpropagated(
         self, leaves: Mapping[str, Tensor], back: Tensor
     ) -> tuple[list[Tensor | None], dict[str, Tensor], dict[str, Tensor]]:
         """What autograd finds for back . outputs in one pass: signals (1, ...) at each use, and the gradients
@@ -242,7 +244,7 @@ def batched_or(batched: Callable[[], T], one_by_one: Callable[[], T]) -> T:
         with warnings.catch_warnings():
             warnings.simplefilter("error", UserWarning)  # it would say so, and loop slowly
             return batched()
-    except (RuntimeError, UserWarning, NotImplementedError):
+    except (RuntimeError, UserWarning):
         return one_by_one()
 
 

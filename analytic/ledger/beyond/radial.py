@@ -110,7 +110,7 @@ def _limit(curvature: Callable[[Any], Any], digits: int) -> Any:
         return 3 * one - 3 * two + three
 
 
-def _risen() -> Claim:
+def _series_near_the_origin() -> Claim:
     """a = a0 + a1 r + a2 s, and along x a + r a_r - 2 c s: the metric has a limit, its rates have none."""
     jets = (sp.Symbol("a0", positive=True), *real_symbols("a1 a2 c"))
     a0, a1, _, c = jets
@@ -199,6 +199,6 @@ ROUTES: dict[str, Verification] = {
         ),
         _flat_origin(),
     ),
-    "beyond/bare-origin": holds(_risen(), _bare_elu()),
+    "beyond/bare-origin": holds(_series_near_the_origin(), _bare_elu()),
     "beyond/ntk-quadratic": holds(*_quadratic()),
 }

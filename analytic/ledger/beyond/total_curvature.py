@@ -45,8 +45,8 @@ def _density(act: Activation) -> Callable[[Any, Any, Any], Any]:
 def _disc(act: Activation) -> Claim:
     """The total curvature inside the circle of radius r."""
     G = act.require("G").expr.subs(V, sigma**2 * s + zeta**2)
-    elasticity = s * sp.diff(sp.log(G), s)
-    total = 2 * sp.pi * (1 - (1 + elasticity) / sp.sqrt(1 + 2 * elasticity))
+    log_derivative = s * sp.diff(sp.log(G), s)
+    total = 2 * sp.pi * (1 - (1 + log_derivative) / sp.sqrt(1 + 2 * log_derivative))
     name = f"total curvature of a disc, {act.name}"
     formula, density = Formula(name, (sigma, zeta, r), total.subs(s, r**2)), _density(act)
 

@@ -86,15 +86,15 @@ class Contrasts:
 def outcomes(contrasts: Mapping[str, Contrasts]) -> str:
     """Both outcomes of the rule, in a sentence."""
 
-    def some(names: list[str]) -> str:
+    def share(names: list[str]) -> str:
         count = f"{len(names)} of {len(contrasts)}"
         return f"{count} ({'; '.join(names)})" if 0 < len(names) < len(contrasts) else count
 
     first = [name for name, one in contrasts.items() if one.as_first_stated]
     final = [name for name, one in contrasts.items() if one.magnifies]
     return (
-        f"The rule as first stated stands for {some(first)}; with the fourth control, the places of another "
-        f"line's class change, which was added after the first pictures, for {some(final)}."
+        f"The rule as first stated stands for {share(first)}; with the fourth control, the places of another "
+        f"line's class change, which was added after the first pictures, for {share(final)}."
     )
 
 
@@ -156,8 +156,8 @@ def evidence_by_metric(
     """The rule's numbers for each metric of the features and of the embedding."""
 
     def on(lines: Lines, one: Representation) -> dict[str, Tensor]:
-        found = metric_spectra(one.classifier.features, one.head, lines.x)
-        return {name: by_line(volume(spectrum).cpu(), lines) for name, spectrum in found.items()}
+        spectra = metric_spectra(one.classifier.features, one.head, lines.x)
+        return {name: by_line(volume(spectrum).cpu(), lines) for name, spectrum in spectra.items()}
 
     own, start = on(sample.between, after), on(sample.between, before)
     within = on(sample.within, after)
@@ -174,7 +174,7 @@ def rise(volumes: Tensor, level: float = 0.95) -> Contrast:
 
 
 @dataclass(frozen=True, eq=False)
-class Elsewhere:
+class PretrainedNetwork:
     """The rule on a network that others have trained, and how volume rises in the middle of lines."""
 
     name: str
@@ -189,9 +189,9 @@ class Elsewhere:
     model: nn.Module
 
 
-def trained_elsewhere(
+def pretrained_networks(
     weights: str, folder: str, count: int, points: int = 13, store: str = "", device: str = "auto"
-) -> list[Elsewhere]:
+) -> list[PretrainedNetwork]:
     """Networks for CIFAR-10 from a file of weights or a folder of such files, on the test images of a folder.
 
     Images are under the usual normalisation of colours; numbers are float32, as the weights are. What is
@@ -201,7 +201,7 @@ def trained_elsewhere(
     files = (
         sorted(path for path in place.iterdir() if path.is_file()) if place.is_dir() else [place]
     )
-    return [_elsewhere(file, folder, count, points, store, device) for file in files]
+    return [_pretrained(file, folder, count, points, store, device) for file in files]
 
 
 def depth_of(weights: Weights) -> int:
@@ -215,9 +215,9 @@ def depth_of(weights: Weights) -> int:
     return 6 * len(blocks) + 2
 
 
-def _elsewhere(
+def _pretrained(
     file: Path, folder: str, count: int, points: int, store: str, device: str
-) -> Elsewhere:
+) -> PretrainedNetwork:
     """Its untrained twin is another draw of weights, since its own start is not known.
 
     Lines are compared along as many directions as the least rank of their points.
@@ -232,8 +232,8 @@ def _elsewhere(
 
     def spectrum(kind: str, model: nn.Module, lines: Lines) -> Tensor:
         rows = Path(store) / f"18-{name}-{kind}.rows" if store else None
-        found = fields(model, lines.x, "pool", store=rows)
-        return by_line(found.log_singular, lines)
+        singular = fields(model, lines.x, "pool", store=rows)
+        return by_line(singular.log_singular, lines)
 
     spectra = {
         OWN: spectrum(OWN, net, sample.between),
@@ -242,14 +242,14 @@ def _elsewhere(
     }
     evidence, rank = sample.along_common_rank(spectra)
     largest = max(int(logs.isfinite().sum(-1).max()) for logs in spectra.values())
-    return Elsewhere(
+    return PretrainedNetwork(
         name, Contrasts.of(evidence), accuracy(net, x, images.labels), net.features, rank, largest,
         rise(evidence.log_volume), rise(evidence.controls[WITHIN]), depth, net,
     )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
-class FilmsElsewhere:
+class PretrainedFilms:
     """Lines and a plane between real images in networks that others have trained, by depth of the network."""
 
     between: PathFilm
@@ -258,8 +258,13 @@ class FilmsElsewhere:
 
     @classmethod
     def of(
-        cls, networks: Sequence[Elsewhere], folder: str, classes: tuple[int, ...], points: int, steps: int
-    ) -> FilmsElsewhere:  # fmt: skip
+        cls,
+        networks: Sequence[PretrainedNetwork],
+        folder: str,
+        classes: tuple[int, ...],
+        points: int,
+        steps: int,
+    ) -> PretrainedFilms:
         """Between test images that all networks get right: one of each of three classes, two of the first.
 
         Lines have so many `points`, the triangle as many `steps` a side.

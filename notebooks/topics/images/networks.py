@@ -212,16 +212,16 @@ def rows_of(
     """
     rows: list[int] = []
     for place, label in enumerate(classes):
-        some = images.of_class(label)
+        members = images.of_class(label)
         if right is not None:
-            some = some[right[some]]
-        order = torch.randperm(len(some), generator=generator_for("images", seed, place, label))
-        left = [row for row in some[order].tolist() if row not in rows]
+            members = members[right[members]]
+        order = torch.randperm(len(members), generator=generator_for("images", seed, place, label))
+        left = [row for row in members[order].tolist() if row not in rows]
         if not left:
             which = "" if right is None else " that the network gets right"
             raise InputError(
                 f"{classes.count(label)} images of class {images.classes[label]}{which} are needed, but "
-                f"there are {len(some)}: give more images, or train for longer."
+                f"there are {len(members)}: give more images, or train for longer."
             )
         rows.append(left[0])
     return rows

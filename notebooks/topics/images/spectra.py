@@ -58,14 +58,14 @@ def metric_spectra(
 ) -> dict[str, MetricSpectrum]:
     """In all metrics that are compared, from one Jacobian a point; with a head, those of embeddings too."""
     parts = []
-    for some in _chunks(features, x):
-        f, jacobian = _with_jacobian(features, some)
-        found = {FLAT: jacobian, SPHERE: _on_sphere(f, jacobian)}
+    for chunk in _chunks(features, x):
+        f, jacobian = _with_jacobian(features, chunk)
+        jacobians = {FLAT: jacobian, SPHERE: _on_sphere(f, jacobian)}
         if head is not None:
             z, of_head = _with_jacobian(head, f)
             embedding = of_head @ jacobian
-            found |= {EMBEDDED[FLAT]: embedding, EMBEDDED[SPHERE]: _on_sphere(z, embedding)}
-        parts.append({name: _log_singular(one) for name, one in found.items()})
+            jacobians |= {EMBEDDED[FLAT]: embedding, EMBEDDED[SPHERE]: _on_sphere(z, embedding)}
+        parts.append({name: _log_singular(one) for name, one in jacobians.items()})
     logs = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
     logs[TEN] = logs[FLAT][:, :10]
     return {name: _spectrum(one) for name, one in logs.items()}
@@ -129,9 +129,9 @@ class DrawnFields:
     @classmethod
     def of(cls, model: nn.Module, spectrum: Spectrum, x: Tensor) -> DrawnFields:
         """Of a classifier at images, with the metric of a spectrum."""
-        found = spectrum(model, x)
+        singular = spectrum(model, x)
         with torch.no_grad():
             logits = model(x)
-        at = Fields(found.log_singular.cpu(), found.condition.cpu(), logits.cpu())
+        at = Fields(singular.log_singular.cpu(), singular.condition.cpu(), logits.cpu())
         volume = at.log_volume / math.log(10)
         return cls(volume.numpy(), at.prediction.numpy(), at.entropy.numpy())

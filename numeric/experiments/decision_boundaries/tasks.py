@@ -66,10 +66,10 @@ class Recipe:
         """Updates in all."""
         return self.epochs * math.ceil(examples / (self.batch_size or examples))
 
-    def hastened(self, factor: int) -> Recipe:
+    def with_larger_steps(self, factor: int) -> Recipe:
         """The same training time, rate times epochs, in fewer and larger steps.
 
-        >>> Recipe(0.1, 0.9, 0.0, epochs=20).hastened(10).epochs
+        >>> Recipe(0.1, 0.9, 0.0, epochs=20).with_larger_steps(10).epochs
         2
         """
         epochs, rest = divmod(self.epochs, whole("factor", factor))

@@ -86,7 +86,7 @@ class Nonlinearity:
             if state.theta is not None:
                 state.matrices(state.theta).mul_(full(self.layer.square_slope(V), V))
             state.matrices(state.k).copy_(full(self.layer.square(V), V))
-        elif self.layer.closed:
+        elif self.layer.has_closed_form:
             self._closed_forms(state, rows.rows.V, columns.rows.V)
         else:
             self._series(state, rows.rows, columns.rows)

@@ -45,20 +45,20 @@ class Sums:
         decay, slow = np.exp(-self.rates * at), np.exp(-late * at)
         terms = np.zeros((*at.shape[:-1], 1 + 2 * len(self.rates), 3))
         terms[..., 0, 0] = 1
-        rise, fade = terms[..., 1 : 1 + len(late), :], terms[..., 1 + len(late) :, :]
-        rise[..., 0] = integrals(self.rates, at)
-        rise[..., 1] = decay
-        rise[..., 2] = -self.rates * decay
-        fade[..., 0] = slow
-        fade[..., 1] = -late * slow
-        fade[..., 2] = late**2 * slow
+        growing, decaying = terms[..., 1 : 1 + len(late), :], terms[..., 1 + len(late) :, :]
+        growing[..., 0] = integrals(self.rates, at)
+        growing[..., 1] = decay
+        growing[..., 2] = -self.rates * decay
+        decaying[..., 0] = slow
+        decaying[..., 1] = -late * slow
+        decaying[..., 2] = late**2 * slow
         return terms
 
     def parts(self) -> Array:
         """Coefficients of the concave and of the convex part: (2, n, 1 + 2s)."""
-        bends = np.ones(self.coefficients.shape[1])
-        bends[1 : 1 + len(self.rates)] = -1
-        concave = np.where(bends * self.coefficients < 0, self.coefficients, 0.0)
+        signs = np.ones(self.coefficients.shape[1])
+        signs[1 : 1 + len(self.rates)] = -1
+        concave = np.where(signs * self.coefficients < 0, self.coefficients, 0.0)
         return np.stack([concave, self.coefficients - concave])
 
 
@@ -120,9 +120,9 @@ def _first(
     table = sums.coefficients[pending]
     ends = np.full(len(pending), right)
     slopes = (table @ np.stack([sums.basis(left)[:, 1], sums.basis(right)[:, 1]], 1)).T
-    dips = convex & (slopes[0] < 0) & (slopes[1] > 0)
-    if dips.any():
-        ends[dips] = _solve(sums, -table[dips], left, ends[dips], 1)
+    has_minimum = convex & (slopes[0] < 0) & (slopes[1] > 0)
+    if has_minimum.any():
+        ends[has_minimum] = _solve(sums, -table[has_minimum], left, ends[has_minimum], 1)
     values = np.einsum("nk,nk->n", table, sums.basis(ends)[..., 0])
     crossing = values < 0
     if not crossing.any():

@@ -1,10 +1,10 @@
 r"""The state of all neurons, and the mode in which a neuron continues from a ray.
 
 With $q_0$ and $q_1$ the speeds at which the field crosses a ray to its active side, as seen from the
-silent and from the active side, a neuron on it slides where $q_0 > 0 > q_1$ (Filippov), goes on in
-the active sector where $q_0 > 0$ and $q_1 \ge 0$, and in the silent one where $q_0 \le 0$. That is
+inactive and from the active side, a neuron on it slides where $q_0 > 0 > q_1$ (Filippov), goes on in
+the active sector where $q_0 > 0$ and $q_1 \ge 0$, and in the inactive one where $q_0 \le 0$. That is
 the derivative 0 of the ReLU at 0, wherever there is a choice: a neuron that starts on a ray from
-which both sides lead away takes the silent one; one that is on the edge of the dead sector is dead;
+which both sides lead away takes the inactive one; one that is on the edge of the dead sector is dead;
 and one that slides into the origin, where it sees nothing, stays there. (Small steps of gradient
 descent may leap over the origin or not, by chance, if another way leads down from it.)
 """
@@ -42,7 +42,7 @@ class SlidingState:
     drift: Array  # (4s, 2): the integral of motion @ residuals, while there were neurons in a mode
     mode: Whole  # (m,)
     offset: Array  # (m, 2): w + (c/alpha) drift of its mode, which is constant
-    reach: Array  # (m, 2): how much drift across a fence brings the neuron beyond it
+    reach: Array  # (m, 2): how much drift across a boundary brings the neuron beyond it
 
     @classmethod
     def start(cls, net: SlidingNetwork, w: Array, y: Array) -> SlidingState:
@@ -93,10 +93,10 @@ class SlidingState:
 
 
 def _reach(net: SlidingNetwork, push: Array, mode: Whole, offset: Array) -> Array:
-    """The drift needed to pass each fence by more than rounding; infinite without fence or motion."""
-    fence, push = net.tables.fence[mode], np.abs(push)[:, None]
-    height = np.einsum("med,md->me", fence, offset) + rounding(offset)[:, None]
-    free = fence.any(2) & (push > 0)
+    """The drift needed to pass each boundary by more than rounding; infinite without boundary or motion."""
+    boundary, push = net.tables.boundary[mode], np.abs(push)[:, None]
+    height = np.einsum("med,md->me", boundary, offset) + rounding(offset)[:, None]
+    free = boundary.any(2) & (push > 0)
     with np.errstate(over="ignore"):
         return np.divide(height, push, out=np.full_like(height, np.inf), where=free)
 
@@ -108,8 +108,8 @@ def rounding(parts: Array) -> Array:
 
 def onward(tables: Tables, force: Array, ray: int, push: float) -> int:
     """The mode in which a neuron goes on from a ray, by the forces (4s, 2) and the sign of c."""
-    silent, active = int(tables.silent[ray]), int(tables.active[ray])
-    before, after = -push * (tables.normal[ray] * force[[silent, active]]).sum(1)
+    inactive, active = int(tables.inactive[ray]), int(tables.active[ray])
+    before, after = -push * (tables.normal[ray] * force[[inactive, active]]).sum(1)
     if before <= 0:
-        return silent
+        return inactive
     return active if after >= 0 else tables.rays + int(ray)

@@ -1,4 +1,4 @@
-r"""The motion of a neuron in each of its modes, and the fences that end them, as matrices.
+r"""The motion of a neuron in each of its modes, and the boundaries that end them, as matrices.
 
 Modes and rays are numbered as in `numeric.relu_dynamics.rays`: free in the sector of pattern q (mode q),
 or sliding on the ray between q and q + 1 (mode 2s + q). Mode 0 is dead, and holds the origin too.
@@ -28,32 +28,32 @@ class Tables:
     """Tables for s samples from right to left, with residuals in this order."""
 
     samples: Samples
-    silent: Whole  # (2s,): the mode beside each ray in which its sample is not active
+    inactive: Whole  # (2s,): the mode beside each ray in which its sample is not active
     active: Whole  # (2s,): and in which it is
     normal: Array  # (2s, 2, 2): of each ray, to its active side; 0 for a side whose field never crosses it
     motion: Array  # (4s, 2, s): w' = -(c/alpha) motion @ rho
-    fence: Array  # (4s, 2, 2): a mode lasts while <fence, w> > 0; rows of 0 are no fence
+    boundary: Array  # (4s, 2, 2): a mode lasts while <boundary, w> > 0; rows of 0 are no boundary
     crosses: (
-        Array  # (4s, 2): 1 where motion in a mode can approach its fence, 0 where it is parallel
+        Array  # (4s, 2): 1 where motion in a mode can approach its boundary, 0 where it is parallel
     )
     size: Array  # (4s,): of motion, as an operator at most
-    beyond: Whole  # (4s, 2): the ray behind each fence, or ORIGIN
+    beyond: Whole  # (4s, 2): the ray behind each boundary, or ORIGIN
 
     @property
     def rays(self) -> int:
-        return len(self.silent)
+        return len(self.inactive)
 
     @classmethod
     def of(cls, samples: Samples) -> Tables:
         rays, s = Rays(samples, 1.0), len(samples.x)
         motion = rays.forces(torch.eye(s, dtype=torch.float64)).permute(2, 1, 0)
-        fence, size = rays.fences.permute(2, 0, 1), motion.square().sum((1, 2)).sqrt()
-        crosses = _above_rounding(fence @ motion, samples.x)
-        normal = rays.facing * torch.stack([-rays.direction[1], rays.direction[0]])  # (2, 2s)
-        sides = torch.stack([rays.silent, rays.active], 1)  # (2s, 2)
+        boundary, size = rays.boundaries.permute(2, 0, 1), motion.square().sum((1, 2)).sqrt()
+        crosses = _above_rounding(boundary @ motion, samples.x)
+        normal = rays.orientation * torch.stack([-rays.direction[1], rays.direction[0]])  # (2, 2s)
+        sides = torch.stack([rays.inactive, rays.active], 1)  # (2s, 2)
         crossing = torch.einsum("dr,redj->rej", normal, motion[sides])
         normal = normal.T[:, None] * _above_rounding(crossing, samples.x)[:, :, None]
-        parts = (rays.silent, rays.active, normal, motion, fence, crosses, size, rays.beyond.T)
+        parts = (rays.inactive, rays.active, normal, motion, boundary, crosses, size, rays.beyond.T)
         return cls(samples, *(part.numpy(force=True).copy() for part in parts))
 
     def heights(self, w: Array) -> Array:
