@@ -16,7 +16,7 @@ from torch import Tensor
 
 from numeric.inputs import InputError
 from numeric.kernels.threads import run_in_threads, worker_threads
-from numeric.tangents.factors import Dense, Factor, Outer, Picked, outer_products
+from numeric.tangents.factors import Dense, Factor, Outer, TableRows, outer_products
 
 __all__ = ["Pair", "inner", "squares", "trace"]
 
@@ -82,9 +82,9 @@ def _positions_are_cheaper(one: Factor, other: Factor) -> bool:
         case Outer(), Outer() if one.groups == other.groups:
             a = one.inputs.shape[3]
             of_pair = one.groups * (a + c * e * (one.signals.shape[4] + 1))
-        case Picked(), Picked():
+        case TableRows(), TableRows():
             of_pair = 1 + c * e * (one.shape[1] + 1)
-        case (Outer(), Picked()) | (Picked(), Outer()):
+        case (Outer(), TableRows()) | (TableRows(), Outer()):
             of_pair = max(c, e) * one.shape[1] + c * e
         case _:
             return False
@@ -205,17 +205,17 @@ def _products(one: Factor, other: Factor) -> Iterator[tuple[int, int, Tensor]]:
                 if one.bias:
                     shared += 1
                 yield from _scaled(one.signals[:, :, g], other.signals[:, :, g], shared)
-        case Picked(), Picked():
+        case TableRows(), TableRows():
             same = one.index.flatten()[:, None] == other.index.flatten()
             yield from _scaled(one.signals, other.signals, same.to(one.signals.dtype))
-        case Outer(), Picked():
+        case Outer(), TableRows():
             inputs, index = one.inputs[:, 0].flatten(0, 1), other.index.flatten()
             columns = [inputs @ other.signals[:, k].flatten(0, 1).T for k in range(e)]
             for k in range(c):
                 picked = one.signals[:, k, 0].flatten(0, 1)[:, index]
                 for j in range(e):
                     yield k, j, picked * columns[j]
-        case Picked(), Outer():
+        case TableRows(), Outer():
             for j, k, values in _products(other, one):
                 yield k, j, values.T
 
@@ -313,15 +313,15 @@ def _squares(one: Factor, other: Factor) -> Tensor:
             signals, others = one.signals_as_entries().signals, other.signals_as_entries().signals
             shared = one.inputs @ other.inputs.mT
             return ((signals @ others.mT)[:, 0] * (shared + one.bias)).sum((1, 2, 3))
-        case Picked(), Picked():
+        case TableRows(), TableRows():
             signals, others = one.signals_as_entries().signals, other.signals_as_entries().signals
             same = one.index[:, :, None] == other.index[:, None]
             return ((signals @ others.mT)[:, 0] * same).sum((1, 2))
-        case Outer(), Picked():
+        case Outer(), TableRows():
             n, c, _, p, _ = one.signals.shape
             index = other.index[:, None, None].expand(n, c, p, -1)
             picked = one.signals[:, :, 0].gather(3, index)  # (n, c, P, Q)
             return (picked * (one.inputs @ other.signals.mT)).sum((1, 2, 3))
-        case Picked(), Outer():
+        case TableRows(), Outer():
             return _squares(other, one)
     return _squares(one.dense(), other.dense())

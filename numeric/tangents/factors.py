@@ -1,4 +1,4 @@
-r"""Gradients by one parameter in factored form: outer products, picked rows, dense; and their inner products.
+r"""Gradients by one parameter in factored form: outer products, rows of tables, dense, and inner products.
 
 A weight $W$ (o, a) that takes $A_p$ to $W A_p$ at positions p has, for a signal $S$ that comes back to its
 output, the gradient $\sum_p S_p A_p^T$. Two such gradients have the inner product
@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 __all__ = [
-    "Dense", "Factor", "Outer", "Picked", "concatenated", "merged", "nothing", "outer_products",
+    "Dense", "Factor", "Outer", "TableRows", "concatenated", "merged", "nothing", "outer_products",
 ]  # fmt: skip
 
 CACHED = 2**18  # numbers of a block that stays in the cache
@@ -117,7 +117,7 @@ class Outer:
 
 
 @dataclass(frozen=True, eq=False)
-class Picked:
+class TableRows:
     """Signals that go to rows of a table, as those of an embedding: sums of e_index signal^T."""
 
     index: Tensor  # (n, P)
@@ -145,11 +145,11 @@ class Picked:
     def bytes_with(self, signals: int) -> int:
         return signals * self.signals.nbytes // self.counts[1] + self.index.nbytes
 
-    def signals_as_entries(self) -> Picked:
+    def signals_as_entries(self) -> TableRows:
         entries = self.signals.transpose(1, 2).flatten(2)[:, None]
         return replace(self, signals=entries, shape=torch.Size((self.shape[0], entries.shape[3])))
 
-    def __getitem__(self, rows: slice) -> Picked:
+    def __getitem__(self, rows: slice) -> TableRows:
         return replace(self, index=self.index[rows], signals=self.signals[rows])
 
     def dense(self) -> Dense:
@@ -233,7 +233,7 @@ class Dense:
         return total
 
 
-Factor = Outer | Picked | Dense
+Factor = Outer | TableRows | Dense
 
 
 def outer_products(signals: Tensor, inputs: Tensor) -> Tensor:
@@ -257,7 +257,7 @@ def nothing(shape: torch.Size, bias: int | None, counts: torch.Size, like: Tenso
 def merged(terms: Sequence[Factor]) -> tuple[Factor, ...]:
     """The same sum in as few terms as there are kinds: positions of several uses become those of one."""
     outer = [term for term in terms if isinstance(term, Outer)]
-    picked = [term for term in terms if isinstance(term, Picked)]
+    picked = [term for term in terms if isinstance(term, TableRows)]
     if len({term.groups for term in outer}) > 1 or len(outer) + len(picked) < len(terms):
         if len(terms) == 1:
             return tuple(terms)
@@ -279,7 +279,7 @@ def merged(terms: Sequence[Factor]) -> tuple[Factor, ...]:
 def concatenated(chunks: Sequence[Factor]) -> Factor:
     """The gradients at the points of all parts, which are of one kind, one part after the other."""
     outer = [chunk for chunk in chunks if isinstance(chunk, Outer)]
-    picked = [chunk for chunk in chunks if isinstance(chunk, Picked)]
+    picked = [chunk for chunk in chunks if isinstance(chunk, TableRows)]
     if outer:
         signals = torch.cat([chunk.signals for chunk in outer])
         inputs = torch.cat([chunk.inputs for chunk in outer])

@@ -20,16 +20,16 @@ from torch import Tensor
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 from torch.overrides import TorchFunctionMode
 
-from numeric.tangents.factors import Dense, Factor, Outer, Picked
+from numeric.tangents.factors import Dense, Factor, Outer, TableRows
 
-__all__ = ["LAYERS", "Layer", "Recorder", "Use", "batch_axis", "by_example"]
+__all__ = ["LAYERS", "LayerRule", "Recorder", "Use", "batch_axis", "by_example"]
 
 
 @dataclass(frozen=True, eq=False)
 class Use:
     """One call of a layer with a rule."""
 
-    layer: Layer
+    layer: LayerRule
     arguments: Mapping[str, Any]
     names: tuple[str | None, str | None]  # of weight and bias, if they are meant
     copies: tuple[Tensor | None, Tensor | None]  # of both, that the layer was handed
@@ -92,7 +92,7 @@ def _copy(arguments: Mapping[str, Any], part: str, name: str | None) -> Tensor |
 
 
 @dataclass(frozen=True, eq=False)
-class Layer:
+class LayerRule:
     """What is known of a layer: its arguments, which calls have a rule, and the gradients of one.
 
     Inputs come as (n, r, ...) and signals as (n, c, r, ...), where r rows of a batch belong to each of n
@@ -202,13 +202,13 @@ def _batch_normal(arguments: Mapping[str, Any], rows: Tensor) -> Tensor:
     return F.batch_norm(rows, *statistics, eps=arguments["eps"])
 
 
-def _embedding(arguments: Mapping[str, Any], index: Tensor, signals: Tensor) -> Picked:
+def _embedding(arguments: Mapping[str, Any], index: Tensor, signals: Tensor) -> TableRows:
     index, signals = index.flatten(1), signals.flatten(2, -2)
     shape = arguments["weight"].shape
     if (padding := arguments["padding_idx"]) is not None:
         ignored = index == padding % shape[0]
         signals = signals.masked_fill(ignored[:, None, :, None], 0)
-    return Picked(index, signals, shape)
+    return TableRows(index, signals, shape)
 
 
 def _all_but_last(arguments: Mapping[str, Any]) -> int:
@@ -247,25 +247,25 @@ def _call_of_convolution(
 
 
 _LINEAR = inspect.signature(_call_of_linear)
-_CONVOLUTION = Layer(
+_CONVOLUTION = LayerRule(
     inspect.signature(_call_of_convolution), _first_of_channels, _convolution, _channel_bias
 )
-LAYERS: dict[Callable[..., Any], Layer] = {
-    F.linear: Layer(_LINEAR, _all_but_last, _linear, _linear_bias),
+LAYERS: dict[Callable[..., Any], LayerRule] = {
+    F.linear: LayerRule(_LINEAR, _all_but_last, _linear, _linear_bias),
     F.conv1d: _CONVOLUTION,
     F.conv2d: _CONVOLUTION,
     F.conv3d: _CONVOLUTION,
-    F.layer_norm: Layer(
+    F.layer_norm: LayerRule(
         inspect.signature(F.layer_norm), _outside_norm, _layer_norm, _layer_norm_bias
     ),
-    F.group_norm: Layer(
+    F.group_norm: LayerRule(
         inspect.signature(F.group_norm), _first_of_channels, _by_channel(_group_normal), _channel_bias
     ),
-    F.batch_norm: Layer(
+    F.batch_norm: LayerRule(
         inspect.signature(F.batch_norm), _first_with_statistics, _by_channel(_batch_normal),
         _channel_bias,
     ),
-    F.embedding: Layer(inspect.signature(F.embedding), _index_axes, _embedding, _no_bias),
+    F.embedding: LayerRule(inspect.signature(F.embedding), _index_axes, _embedding, _no_bias),
 }  # fmt: skip
 
 
