@@ -42,8 +42,8 @@ from notebooks.running.numbers import record
 from notebooks.topics import learned
 from notebooks.topics import learned_figures as figures
 from notebooks.topics.learned import DIRECTION, INPUTS, KernelMap, moons, single_index, wave
-from notebooks.topics.statistics import Chart, Mean, PowerLaw
-from notebooks.topics.statistics_figures import figure_charts, figure_laws
+from notebooks.topics.statistics import LinePlot, Mean, PowerLaw
+from notebooks.topics.statistics_figures import figure_laws, figure_lines
 from numeric.estimate import Estimate
 from numeric.learned import (
     AmariWuClassifier,
@@ -178,9 +178,9 @@ for width in (0.3, 0.8):
     for k, title in enumerate(("plain", "magnified")):
         lines[f"$b = {width}$, {title}"] = taus, shares.mean[:, k], shares.stderr[:, k]
 save(
-    figure_charts(
-        Chart("mean volume over that of the square", "distance from the boundary", profiles),
-        Chart(f"share of errors, {draws} draws of 150 points", r"$\tau$", lines),
+    figure_lines(
+        LinePlot("mean volume over that of the square", "distance from the boundary", profiles),
+        LinePlot(f"share of errors, {draws} draws of 150 points", r"$\tau$", lines),
     ),
     "07-boundary",
 )
@@ -245,9 +245,9 @@ def by_size(estimates, start):
 
 
 save(
-    figure_charts(
-        Chart("cosine of $w$ and the top eigenvector of $M$", "iterations", by_size(alike, 1)),
-        Chart("mean square error over variance", "iterations", by_size(missed, 0), log=True),
+    figure_lines(
+        LinePlot("cosine of $w$ and the top eigenvector of $M$", "iterations", by_size(alike, 1)),
+        LinePlot("mean square error over variance", "iterations", by_size(missed, 0), log=True),
     ),
     "07-recovery",
 )
@@ -285,9 +285,9 @@ for m in (1, 2, 3, 6):
 eigenvalues = {"six inputs": (range(1, 13), learnt.spectrum_[:12])}
 medians = {f"$m = {m}$": (range(1, 7), np.median(v, 0)) for m, v in spectra.items()}
 save(
-    figure_charts(
-        Chart(r"eigenvalues of $K_\Gamma$", "index", eigenvalues, log=True),
-        Chart("eigenvalues of $g$ over the largest, median", "index", medians, log=True),
+    figure_lines(
+        LinePlot(r"eigenvalues of $K_\Gamma$", "index", eigenvalues, log=True),
+        LinePlot("eigenvalues of $g$ over the largest, median", "index", medians, log=True),
     ),
     "07-rank",
 )

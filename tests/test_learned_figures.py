@@ -9,8 +9,8 @@ from notebooks import panels
 from notebooks.topics import learned
 from notebooks.topics import learned_figures as figures
 from notebooks.topics.learned import KernelMap, Plane
-from notebooks.topics.statistics import Chart
-from notebooks.topics.statistics_figures import figure_charts
+from notebooks.topics.statistics import LinePlot
+from notebooks.topics.statistics_figures import figure_lines
 from numeric.learned import FeatureMachine, Gaussian, Mahalanobis, SmoothedLaplace
 
 PLANE = Plane(2.0, 21, 5)
@@ -152,7 +152,7 @@ def test_fields_share_a_scale_that_is_told_unless_all_are_flat() -> None:
 
 def test_charts_have_bars_where_they_are_given() -> None:
     lines = {"bare": ([1, 2], [3.0, 4.0]), "barred": ([1, 2], [30.0, 40.0], [0.5, 0.25])}
-    figure = figure_charts(Chart("one", "n", lines), Chart("two", "n", lines, log=True))
+    figure = figure_lines(LinePlot("one", "n", lines), LinePlot("two", "n", lines, log=True))
     one, two = figure.axes
     assert (one.get_yscale(), two.get_yscale()) == ("linear", "log")
     bare, barred = one.containers

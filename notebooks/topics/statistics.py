@@ -59,7 +59,7 @@ class PowerLaw:
 
 
 @dataclass(frozen=True)
-class Chart:
+class LinePlot:
     """Curves with marks: x, y and perhaps standard errors, by label."""
 
     title: str

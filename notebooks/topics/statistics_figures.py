@@ -1,4 +1,4 @@
-"""Power laws on logarithmic axes, and charts of curves with error bars."""
+"""Power laws on logarithmic axes, and plots of curves with error bars."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from notebooks.panels.style import BLUE, INK, PURPLE, RED, SMALL, frame_axes, new_figure
 
 if TYPE_CHECKING:
-    from notebooks.topics.statistics import Chart, PowerLaw
+    from notebooks.topics.statistics import LinePlot, PowerLaw
 
 
 def figure_laws(columns: Mapping[str, Mapping[str, PowerLaw]], xlabel: str) -> Figure:
@@ -24,13 +24,13 @@ def figure_laws(columns: Mapping[str, Mapping[str, PowerLaw]], xlabel: str) -> F
     return figure
 
 
-def figure_charts(*charts: Chart) -> Figure:
+def figure_lines(*plots: LinePlot) -> Figure:
     figure = new_figure()
-    for chart, axes in zip(charts, figure.subplots(1, len(charts), squeeze=False)[0], strict=True):
+    for plot, axes in zip(plots, figure.subplots(1, len(plots), squeeze=False)[0], strict=True):
         looks = zip((BLUE, RED, INK, PURPLE), ("o-", "s--", "^-.", "D:"), strict=True)
-        for (label, (x, y, *bars)), (colour, look) in zip(chart.lines.items(), looks, strict=False):
+        for (label, (x, y, *bars)), (colour, look) in zip(plot.lines.items(), looks, strict=False):
             style = {"color": colour, "mfc": "none", "ms": 5, "lw": 1.2, "capsize": 2}
             axes.errorbar(x, y, *bars, fmt=look, label=label, **style)
-        axes.set_yscale("log" if chart.log else "linear")
-        frame_axes(axes, chart.title, chart.xlabel).legend(**SMALL)
+        axes.set_yscale("log" if plot.log else "linear")
+        frame_axes(axes, plot.title, plot.xlabel).legend(**SMALL)
     return figure

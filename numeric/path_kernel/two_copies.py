@@ -57,7 +57,7 @@ class TwoCopyKernel(Kernel):
     >>> from numeric.path_kernel import ExactPathKernel, record
     >>> x = torch.tensor([[-1.0], [1.0]], dtype=torch.float64)
     >>> net, sgd = torch.nn.Linear(1, 1, bias=False).double(), partial(torch.optim.SGD, lr=0.1)
-    >>> run = record(net, torch.nn.MSELoss(), sgd, (x, x), steps=2, progress=False)
+    >>> run = record(net, torch.nn.MSELoss(), sgd, (x, x), steps=2, device="cpu", progress=False)
     >>> TwoCopyKernel(ExactPathKernel(run))([[0.5, 0]], [[2.0, 0], [2.0, 1]])  # x y at rate 0.1, twice
     tensor([[0.2000, 0.2000]], dtype=torch.float64)
     """
