@@ -55,8 +55,8 @@ from numeric import flows
 #   (2.60) have a wrong sign and a wrong projection; as corrected, they hold to the tolerance.
 # - A network of ReLU has no Lipschitz Jacobian, as the theory supposes. In the limit of smooth activations it slides along
 #   kinks and outputs stay on the line; short explicit steps cross kinks to and fro and leave the line, however short.
-# - If labels depend on the class alone, each class collapses to its label as $1 - t$ (corollary 3.2). Nothing of the
-#   kind is forced on the layer before.
+# - If labels depend on the class alone, each class collapses to its label as $1 - t$ (corollary 3.2, which takes for
+#   granted that the flow lasts). Nothing of the kind is forced on the layer before.
 
 # %%
 topic.network(2, n, 2)  # of Play, which has eight points of three classes and two outputs
