@@ -55,8 +55,8 @@ from numeric import flows
 #   (2.60) have a wrong sign and a wrong projection; as corrected, they hold to the tolerance.
 # - A network of ReLU has no Lipschitz Jacobian, as the theory supposes. In the limit of smooth activations it slides along
 #   kinks and outputs stay on the line; short explicit steps cross kinks to and fro and leave the line, however short.
-# - If labels depend on the class alone, each class collapses to its label as $1 - t$ (corollary 3.2). Nothing of the
-#   kind is forced on the layer before.
+# - If labels depend on the class alone, each class collapses to its label as $1 - t$ (corollary 3.2, which takes for
+#   granted that the flow lasts). Nothing of the kind is forced on the layer before.
 
 # %%
 topic.network(2, n, 2)  # of Play, which has eight points of three classes and two outputs
@@ -86,8 +86,8 @@ open_panel(flow_in_plane, PANEL, globals())
 # %%
 moments = np.linspace(0, topic.LAST, {"quick": 8, "full": 40}[profile])
 rows = {
-    rf"$\alpha$ = {alpha:g}": [topic.flow_in_plane(alpha, time, n) for time in moments]
-    for alpha in (0.0, 0.8, 1.0)
+    rf"$\alpha$ = {a:g}": [topic.flow_in_plane(a, time, n) for time in moments]
+    for a in (0.0, 0.8, 1.0)
 }
 save(figures.figure_flows(rows), "13-flows")
 
@@ -196,7 +196,7 @@ races = {
 save(figures.figure_race(races), "13-race")
 
 # %%
-goals = (1e-1, 1e-3, 1e-6)
+goals = (2e-1, 1e-3, 1e-6)
 head = (
     "| | "
     + " | ".join(f"cost {goal:g}" for goal in goals)
@@ -222,8 +222,7 @@ Markdown(
 # So the flow at $\alpha = 1$ is worth its cost where the *path* is wanted: outputs and cost known in advance at every time,
 # no step size, no damping, the same for every network. As a way to a fit alone it is not: Gauss-Newton with a line search
 # takes the same direction in steps many times as long, and is cheaper at every cost. First-order methods are far
-# cheaper where a rough fit will do. For a close fit they are not: in a longer run that is not shown here, gradient
-# descent had spent three times the CPU time of the flow after 3000 steps, and stood at a cost of 0.014.
+# cheaper where a rough fit will do, as the first column counts; how far their steps lead to a close one, the last tells.
 #
 # ## Evidence: what is refused
 
@@ -254,7 +253,7 @@ assert moved > 0.05, moved
 
 # Too few parameters: the lost directions foretell the distance from the line.
 foretold = max(one.error for one in few)
-assert foretold < 1e-7, foretold
+assert foretold < 1e-8, foretold
 assert min(one.actual[-1] for one in few) > 0.1, few
 
 # ReLU: sliding keeps to the line; short steps do not, and their kinks say by how much.
@@ -277,7 +276,11 @@ shrunk = {name: values[-1] / values[0] for name, values in after.layers.items()}
 assert shrunk["outputs"] < 1e-2, shrunk
 assert shrunk["penultimate layer"] > 0.3, shrunk
 
-# Cost, in operations: Gauss-Newton is cheaper than the flow; gradient flow is behind both.
+# Cost, in operations: first-order steps are cheapest for a rough fit, Gauss-Newton is cheaper than the flow, and
+# gradient flow is behind both.
+rough_work = {name: one.until(goals[0])[1] for name, one in races.items()}
+for name in ("gradient descent", "batches of ten"):
+    assert rough_work[name] < 0.5 * rough_work["Gauss-Newton, line search"], rough_work
 goal = 1e-3
 work = {name: one.until(goal)[1] for name, one in races.items()}
 assert work["Gauss-Newton, line search"] < 0.5 * work["flow on straight lines"] < np.inf, work

@@ -89,6 +89,29 @@ def test_the_kernel_becomes_the_identity_at_full_rank() -> None:
     torch.testing.assert_close(kernel, jacobian @ jacobian.T)
 
 
+@pytest.mark.parametrize("alpha", [0.0, 0.3, 1.0])
+def test_the_kernel_between_any_points(alpha: float) -> None:
+    """J (alpha (D^T D)^+ + 1 - alpha) J'^T by Jacobians, to rounding times the condition number."""
+    net, x, y = small()
+    run = flows.integrate(net, x, y, alpha, until=0.1, tolerance=1e-4, **QUIET)
+    one, two = normal(3, 2, seed=9), normal(2, 2, seed=10)
+    parameters = run.parameters(0.1)
+
+    def jacobian(points: Tensor) -> Tensor:
+        with output_map(net, points, 2**30, parameters) as map:
+            return map.jacobian(map.pack(parameters))
+
+    D = jacobian(x)
+    inverse = torch.linalg.pinv(D)
+    A = alpha * inverse @ inverse.T + (1 - alpha) * torch.eye(D.shape[1], **F64)
+    slack = 1e-14 * run.condition(0.1)
+    for a in (None, one):
+        for b in (None, two):
+            expected = jacobian(x if a is None else a) @ A @ jacobian(x if b is None else b).T
+            kernel = run.kernel(0.1, a, b).flatten(2).flatten(0, 1)
+            torch.testing.assert_close(kernel, expected, rtol=slack, atol=slack)
+
+
 def test_both_times_give_one_flow() -> None:
     net, x, y = small()
     end = 0.5

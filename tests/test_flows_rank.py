@@ -1,5 +1,6 @@
 """Loss of rank is reported wherever it is: within steps, in products alone, on paths and on kinks."""
 
+import math
 from collections.abc import Callable
 from functools import partial
 
@@ -56,6 +57,50 @@ def test_rank_loss_within_a_step_is_found(method: type[OdeSolver], tolerance: fl
     assert run.condition(0.5) > 1e14  # with the lost direction
     assert 25 * (1 - 1e-9) <= run.condition(0.3) <= 2 * 25  # 1 / 0.2^2, bounded from above
     assert largest_deviation(run) < 10 * tolerance
+
+
+class Bounded(nn.Module):
+    """One output tanh(theta) of one parameter, from 0 on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.theta = nn.Parameter(torch.zeros(1, **F64))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.tanh(self.theta) * x
+
+
+def test_full_rank_everywhere_does_not_reach_a_label_out_of_reach() -> None:
+    """Corollary 3.2 as printed: D = sech^2 theta > 0, but on the line to 2 theta is infinite at t = 1/2.
+
+    The loss of the only direction is one event, with its singular value beside that at the start, which is 1.
+    """
+    rough = {"until": 0.9, "tolerance": 1e-3, "method": RK45}
+    run = flows.integrate(Bounded(), ONE, 2 * ONE, **rough, **QUIET)
+    (event,) = run.events
+    assert (event.before, event.after) == (1, 0)
+    assert event.time == pytest.approx(0.5, abs=1e-4)
+    theta = run.parameters(event.time)["theta"]
+    assert event.ratio == pytest.approx(1 / math.cosh(float(theta)) ** 2, rel=1e-6)
+    assert event.ratio < 1e-6
+    assert "of the largest at the start" in str(event)
+    assert run.loss(0.9) == pytest.approx(0.5, rel=1e-4)  # (2 - 1)^2 / 2
+    line = flows.integrate(Bounded(), ONE, 0.5 * ONE, **rough, **QUIET)
+    assert not line.events
+    assert largest_deviation(line) < 10 * 1e-3
+
+
+def test_no_direction_at_the_start_is_one_event() -> None:
+    """theta^2 at 0: the singular value is 0, and no rank is left that could be lost later."""
+
+    class Square(Bounded):
+        def forward(self, x: Tensor) -> Tensor:
+            return self.theta.square() * x
+
+    run = flows.integrate(Square(), ONE, ONE, until=0.5, **QUIET)
+    (event,) = run.events
+    assert (event.time, event.before, event.after, event.ratio) == (0.0, 1, 0, 0.0)
+    assert float(run.outputs(0.5)) == 0.0
 
 
 def test_following_a_path_finds_it_too() -> None:

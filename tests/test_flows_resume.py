@@ -1,4 +1,4 @@
-"""Followed paths, sliding flows and descents that are stopped go on to the same bits."""
+"""Followed paths, sliding flows, short steps and descents that are stopped go on to the same bits."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -64,6 +64,17 @@ def slid() -> Case:
     return Case(net, call, 150, other, lambda run: [*rows(run), run.events, run.sliding])
 
 
+def stepped() -> Case:
+    net = Stoppable(network(2, 24, 2, phi=nn.ReLU))
+    call = partial(flows.euler, net, normal(4, 2, seed=7), normal(4, 2, seed=8), steps=40)
+
+    def result(run: flows.EulerFlow) -> list[Any]:
+        tensors = (run.outputs, run.predicted, run.pushes)
+        return [*(one.tolist() for one in tensors), run.crossings, run.reversed, run.sizes]
+
+    return Case(net, call, 60, {"until": 0.8}, result)
+
+
 def descended(rule: Any, batch_size: int | None, stop: int) -> Case:
     net, x, y = Stoppable(network(2, 8, 2)), normal(5, 2, seed=7), normal(5, 2, seed=8)
     call = partial(flows.descend, net, x, y, rule, steps=9, batch_size=batch_size)
@@ -78,6 +89,7 @@ def descended(rule: Any, batch_size: int | None, stop: int) -> Case:
 CASES = {
     "a followed path": followed,
     "a sliding flow": slid,
+    "short steps": stepped,
     "minibatches": partial(descended, flows.GradientDescent(0.1), 2, 20),
     "damped steps": partial(descended, flows.LevenbergMarquardt(), None, 40),
 }

@@ -144,6 +144,57 @@ def test_wrong_calls_are_refused(name: str) -> None:
     require_refusals((f"{name}({one})", partial(call, **one)) for one in wrong)
 
 
+def with_part(part: nn.Module, phi: type[nn.Module] = nn.Tanh) -> nn.Sequential:
+    """The network of 42 parameters with a layer before its last one."""
+    first, bend, last = network(2, 8, 2, phi=phi)
+    return nn.Sequential(first, bend, part, last)
+
+
+def euler(**wrong: object) -> object:
+    return flows.euler(**{"model": NET, "x": X, "y": Y, "steps": 1} | QUIET | wrong)
+
+
+CALLS = {  # of each kind of flow, and the activation that it takes
+    "integrate": (integrate, nn.Tanh),
+    "follow": (follow, nn.Tanh),
+    "descend": (descend, nn.Tanh),
+    "slide": (slide, nn.ReLU),
+    "euler": (euler, nn.ReLU),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_models_in_training_mode_that_draw_or_mix_are_refused(name: str) -> None:
+    """The flow would be that of another model: the one in evaluation mode, where the same call runs."""
+    call, phi = CALLS[name]
+    parts = {
+        "drops units at random": nn.Dropout(0.5),
+        "normalises by the batch": nn.BatchNorm1d(8, affine=False, dtype=torch.float64),
+    }
+    for says, part in parts.items():
+        net = with_part(part, phi)
+        start = net.eval()(X).detach()
+        path = {"path": lambda t, start=start: start + 0.01 * t}
+        right = {"model": net} | (path if name == "follow" else {})
+        before = {key: value.clone() for key, value in net.state_dict().items()}
+        call(**right)
+        net.train()
+        with pytest.raises(InputError, match=says) as refusal:
+            call(**right)
+        assert "call model.eval()" in str(refusal.value)
+        assert part.training
+        for key, value in net.state_dict().items():
+            assert torch.equal(value, before[key])
+
+
+def test_a_flow_is_asked_in_whatever_mode_its_model_is_then() -> None:
+    net = with_part(nn.Dropout(0.5)).eval()
+    flow = integrate(model=net)
+    kernel = flow.kernel(0.01)
+    net.train()
+    assert torch.equal(flow.kernel(0.01), kernel)
+
+
 def test_times_outside_a_flow_are_refused() -> None:
     flow = integrate()
     require_refusals((str(t), partial(flow.outputs, t)) for t in (-0.1, 0.5, math.nan, "now"))

@@ -32,6 +32,9 @@ CALLS: dict[str, Callable[..., object]] = {
     "integrate": partial(flows.integrate, NET, **FLOW),
     "follow": follow,
     "slide": partial(flows.slide, network(2, 8, 2, phi=nn.ReLU), **FLOW),
+    "euler": partial(
+        flows.euler, network(2, 8, 2, phi=nn.ReLU), X, Y, until=0.01, steps=2, **QUIET
+    ),
     "descend": partial(flows.descend, NET, X, Y, flows.GradientDescent(), steps=1, **QUIET),
     "train": partial(trained, 2),
     "record": partial(recorded, steps=2),

@@ -133,7 +133,7 @@ class FewParameters(nn.Module):
         return torch.cat([one.sin() + 0.3 * other, other - 0.7 * one.sin()], 1)
 
 
-def flow_of_few(count: int, tolerance: float = 1e-8) -> Flow:
+def flow_of_few(count: int, tolerance: float = 1e-9) -> Flow:
     """The alpha = 1 flow of so many parameters for 12 outputs: six points, two outputs each."""
     generator = generator_for("labels for few parameters", 0)
     x, y = torch.randn(2, 6, 2, generator=generator, dtype=torch.float64)

@@ -217,6 +217,7 @@ def draw_flow(axes: Sequence[Axes], now: FlowInPlane) -> Caption:
     return Caption(r"K_\alpha = \alpha P + (1-\alpha)\,D D^T", numbers)
 
 
+# Not `alpha`, whose domain a slider of that name would have: there it divides neurons, and is above 0.
 ADAPTED = Slider("adapted", "α", 0.0, 1.0, 0.1, 1.0, "1: straight lines", least=0, most=1.0)  # noqa: RUF001
 TIME = Slider("t", "t", 0.0, LAST, 0.05, 0.6, "time", least=0, most=LAST, play=True)
 UNITS = Slider("n", "n", 6, 20, 1, 10, "tanh units", least=6, most=60)

@@ -14,21 +14,26 @@ from, and that nothing else adds to it but the curvature of a step, which does v
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from numeric.flows.costs import require_end
 from numeric.flows.kinks import Rectifiers, Slopes, require_rectified
-from numeric.flows.output_map import output_map
+from numeric.flows.output_map import OutputMap, output_map
 from numeric.flows.ranges import factorisations, require_rcond
 from numeric.inputs import ArrayLike, InputError, as_numbers, whole
 from numeric.models import Model, ModelLike
 from numeric.models.memory import GIGABYTE
 from numeric.progress import progress_bar
+from numeric.runs.store import checkpoint, fingerprint
 
 __all__ = ["EulerFlow", "euler"]
+
+SETTINGS = "another model, data, end, steps, device, torch or `key`"
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +70,8 @@ def euler(
     until: float = 0.9,
     steps: int = 1_000,
     memory: int = 2 * GIGABYTE,
+    store: str | Path | None = None,
+    key: str = "",
     progress: bool = True,
 ) -> EulerFlow:
     r"""Equal explicit steps of the alpha = 1 flow of a ReLU network for the cost |x - y|^2 / (2 N).
@@ -73,6 +80,7 @@ def euler(
       d_{n+1} = \frac{1 - t_{n+1}}{1 - t_n} d_n + \sum_k j_k |z_k|$$
 
     model, x, y: as in `slide`; until: the last t; steps: how many.
+    store, key: as in `descend`; the checkpoint holds outputs at all steps.
     Returned is an EulerFlow: deviations from the straight line and the account d of them, summed over the
     kinks k that each step crossed, of inputs $z_k$ after it. Deviations do not vanish with the steps.
     Refused are what `slide` refuses, and steps at which D has no full rank.
@@ -93,45 +101,109 @@ def euler(
         theta = map.pack(map.run.leaves)
         ranges = factorisations(map, require_rcond(None, theta.dtype), 1e-8)
         step = end / count
-        outputs, predicted = [], [torch.zeros_like(objective.labels)]
-        before, flipped, crossings, undone = None, None, 0, 0
-        pushes, sizes = theta.new_zeros(0), []
-        for n in progress_bar(range(count + 1), of="steps", show=progress):
-            with Rectifiers() as record:
-                graph = map.graph(theta)
-            inputs = torch.cat([z.detach().flatten(1) for z in record.inputs], 1)
-            outputs.append(graph.outputs.detach())
-            if before is not None:
-                signs, pulls = before
-                now = (inputs > 0) != signs
-                moved = pulls * torch.where(now, inputs.abs(), 0)  # (Q, N, U)
-                shrink = (1 - n * step) / (1 - (n - 1) * step)
-                predicted.append(shrink * predicted[-1] + moved.sum(2).T)
-                pushes += torch.linalg.vector_norm(moved, dim=0)
-                crossings += int(now.sum())
-                undone += int((now & flipped).sum()) if flipped is not None else 0
-                flipped = now
-            else:
-                pushes, sizes = (
-                    torch.zeros_like(inputs),
-                    [z.flatten(1).shape[1] for z in record.inputs],
-                )
-            before = inputs > 0, _pulls(graph.outputs, record.outputs)
-            D_range = ranges.at(theta, graph)
-            if D_range.rank < map.count:
-                raise InputError(
-                    f"D has rank {D_range.rank} at t = {n * step:.6g}, not {map.count}: add parameters, or "
-                    "take other ones at the start."
-                )
-            residual = (outputs[-1] - objective.labels).flatten()
-            theta = theta - step / (1 - n * step) * D_range.lift(residual)
+        labels, (start, run) = objective.labels, _begin(map, theta)
+        outputs, predicted = labels.new_zeros(2, count + 1, *labels.shape)
+        choices = (map.structure, end, count, memory)
+        file = checkpoint(
+            store, fingerprint("euler", *choices, theta, x, labels, start), SETTINGS, key
+        )
+        if (state := file.read(theta.device)) is not None:
+            made = slice(state["made"])
+            outputs[made], predicted[made] = state.pop("outputs"), state.pop("predicted")
+            run = _Run(**state)
+
+        def state_of_run() -> dict[str, Any]:
+            made = slice(run.made)
+            path = {"outputs": outputs[made].clone(), "predicted": predicted[made].clone()}
+            return vars(run) | path
+
+        with progress_bar(of="steps", show=progress, total=count + 1, initial=run.made) as bar:
+            try:
+                while (n := run.made) <= count:
+                    with Rectifiers() as record:
+                        graph = map.graph(run.theta)
+                    outputs[n] = graph.outputs.detach()
+                    after, moved = _crossed(run, _inputs(record))
+                    if n:
+                        shrink = (1 - n * step) / (1 - (n - 1) * step)
+                        predicted[n] = shrink * predicted[n - 1] + moved
+                    D_range = ranges.at(run.theta, graph)
+                    if D_range.rank < map.count:
+                        raise InputError(
+                            f"D has rank {D_range.rank} at t = {n * step:.6g}, not {map.count}: add "
+                            "parameters, or take other ones at the start."
+                        )
+                    residual = (outputs[n] - labels).flatten()
+                    run = replace(
+                        after,
+                        theta=run.theta - step / (1 - n * step) * D_range.lift(residual),
+                        made=n + 1,
+                        pulls=_pulls(graph.outputs, record.outputs),
+                    )
+                    bar.update()
+                    file.write_when_due(state_of_run)
+            finally:
+                if run.made:
+                    file.write(state_of_run())
     times = step * torch.arange(count + 1, dtype=torch.float64, device="cpu")
-    path = torch.stack(outputs)
-    shares = (1 - times).to(path)[:, None, None]
-    line = objective.labels + shares * (path[0] - objective.labels)
+    shares = (1 - times).to(outputs)[:, None, None]
+    line = labels + shares * (outputs[0] - labels)
     return EulerFlow(
-        times, path, path - line, torch.stack(predicted), crossings, undone, pushes, sizes
+        times,
+        outputs,
+        outputs - line,
+        predicted,
+        run.crossings,
+        run.reversed,
+        run.pushes,
+        run.sizes,
     )
+
+
+@dataclass(frozen=True, eq=False)
+class _Run:
+    """Where the steps are; a checkpoint holds it with outputs and predictions until then."""
+
+    theta: Tensor  # (K,), after the last step
+    signs: Tensor  # (N, U), of the last inputs of rectifiers
+    flipped: Tensor  # (N, U), whose sign the last step changed
+    pulls: Tensor  # (Q, N, U), with the last inputs
+    pushes: Tensor  # (N, U)
+    sizes: list[int]
+    made: int = 0  # how many outputs are known
+    crossings: int = 0
+    reversed: int = 0
+
+
+def _inputs(record: Rectifiers) -> Tensor:
+    """Of all rectifiers, (N, U)."""
+    return torch.cat([z.detach().flatten(1) for z in record.inputs], 1)
+
+
+def _begin(map: OutputMap, theta: Tensor) -> tuple[Tensor, _Run]:
+    """The outputs at the start, and the run before it has crossed anything."""
+    with Rectifiers() as record:
+        outputs = map.outputs(theta).detach()
+    inputs = _inputs(record)
+    none, sizes = torch.zeros_like(inputs), [z.flatten(1).shape[1] for z in record.inputs]
+    pulls = none.expand(outputs.shape[1], -1, -1)
+    return outputs, _Run(theta, inputs > 0, none.bool(), pulls, none, sizes)
+
+
+def _crossed(run: _Run, inputs: Tensor) -> tuple[_Run, Tensor]:
+    """The run with the crossings of one more step, and what these add to outputs, (N, Q)."""
+    signs = inputs > 0
+    now = signs ^ run.signs
+    moved = run.pulls * torch.where(now, inputs.abs(), 0)  # (Q, N, U)
+    after = replace(
+        run,
+        signs=signs,
+        flipped=now,
+        crossings=run.crossings + int(now.sum()),
+        reversed=run.reversed + int((now & run.flipped).sum()),
+        pushes=run.pushes + torch.linalg.vector_norm(moved, dim=0),
+    )
+    return after, moved.sum(2).T
 
 
 def _pulls(outputs: Tensor, rectified: list[Tensor]) -> Tensor:

@@ -50,6 +50,7 @@ from numeric.inputs import (
 from numeric.models import Model, ModelLike
 from numeric.models.memory import GIGABYTE
 from numeric.runs.store import checkpoint, fingerprint
+from numeric.tangents.factored import Gradients
 
 __all__ = ["Flow", "integrate"]
 
@@ -150,38 +151,58 @@ class Flow:
             )
         return self.curve.state(t)[-self.start.numel() :].view_as(self.start)
 
-    def kernel(self, t: float, x: ArrayLike | None = None) -> Tensor:
-        r"""$K_\alpha = \alpha K_1 + (1-\alpha)\Theta$ of points x and the training points, (n, Q, N, Q).
+    def kernel(
+        self, t: float, x: ArrayLike | None = None, other: ArrayLike | None = None
+    ) -> Tensor:
+        r"""$K_\alpha = \alpha K_1 + (1-\alpha)\Theta$ of points x (n, ...) and others (m, ...): (n, Q, m, Q).
 
-        Outputs move by $\partial_s f(x) = -K_\alpha(x, X) g$. $\Theta = D D^T$ is the tangent kernel, and
-        $K_1 = \Theta(x, X)\Theta(X, X)^+$, which on the training points (the default) is the projection P,
-        and the identity where D has full rank (3.17).
+        By default both are the training points X. Outputs move by $\partial_s f(x) = -K_\alpha(x, X) g$.
+        $\Theta = D D^T$ is the tangent kernel, and $K_1 = \Theta(x, X)(\Theta(X, X)^+)^2\Theta(X, x')$: the
+        projection P on the training points, and the identity where D has full rank (3.17).
         """
-        n, q = self.start.shape
+        q = self.start.shape[1]
         points = self.x if x is None else as_numbers("x", x)
-        size = self.start.element_size() * len(points) * q * n * q
-        if KERNELS * size > self.memory:
-            raise InputError(
-                f"The kernel of {len(points)} points and {n} training points, {q} outputs each, takes "
-                f"{KERNELS * size / 1e9:.2g} GB, but memory = {self.memory / 1e9:.2g} GB was given: ask for "
-                "fewer points at once, or give more memory."
-            )
+        others = self.x if other is None else as_numbers("other", other)
+        self._require_memory(len(points), len(others), len(self.x))
         parameters = self.parameters(t)
         with output_map(self.model, self.x, self.memory, parameters) as map:
             theta = map.pack(parameters)
             train = map.gradients(theta)
-            if x is None:
-                tangent = train.inner(train).reshape(n * q, n * q)
-            else:
-                with output_map(self.model, points, self.memory, parameters) as other:
-                    tangent = other.gradients(theta).inner(train).reshape(-1, n * q)
-            kernel = (1 - self.alpha) * tangent
+            rows = train if x is None else self._gradients(points, parameters)
+            columns = train if other is None else self._gradients(others, parameters)
+            kernel = (1 - self.alpha) * _matrix(rows.inner(columns))
             if self.alpha:
                 range = self._factorisations(map).at(theta, map.graph(theta))
-                eye = torch.eye(n * q, device=theta.device, dtype=theta.dtype)
-                adapted = range.project(eye) if x is None else range.solve(tangent.T).T
+
+                def solved(side: Gradients) -> Tensor:
+                    return range.solve(_matrix(train.inner(side)))
+
+                if x is None and other is None:
+                    adapted = range.project(
+                        torch.eye(map.count, device=theta.device, dtype=theta.dtype)
+                    )
+                elif other is None:
+                    adapted = solved(rows).T
+                elif x is None:
+                    adapted = solved(columns)
+                else:
+                    adapted = solved(rows).T @ solved(columns)
                 kernel = kernel + self.alpha * adapted
-        return kernel.reshape(-1, q, n, q)
+        return kernel.reshape(len(points), q, len(others), q)
+
+    def _gradients(self, points: Tensor, parameters: dict[str, Tensor]) -> Gradients:
+        with output_map(self.model, points, self.memory, parameters) as map:
+            return map.gradients(map.pack(parameters))
+
+    def _require_memory(self, points: int, others: int, training: int) -> None:
+        q = self.start.shape[1]
+        size = KERNELS * self.start.element_size() * q**2 * points * max(others, training)
+        if size > self.memory:
+            raise InputError(
+                f"The kernel of {points} points and {others} others, by {training} training points, takes "
+                f"{size / 1e9:.2g} GB for {q} outputs, but memory = {self.memory / 1e9:.2g} GB was given: "
+                "ask for fewer points at once, or give more memory."
+            )
 
     def range(self, t: float) -> Range:
         """The range of D at a time: rank, lost directions, condition; by the factorisation of the flow."""
@@ -202,6 +223,11 @@ class Flow:
 
     def _time(self, t: float) -> float:
         return between("t", t, 0.0, self.end)
+
+
+def _matrix(products: Tensor) -> Tensor:
+    """Inner products (n, Q, m, Q) -> (n Q, m Q)."""
+    return products.flatten(2).flatten(0, 1)
 
 
 def integrate(
@@ -227,7 +253,7 @@ def integrate(
 
     $$\partial_s\theta = -(\alpha (D^T D)^+ + (1-\alpha)) \nabla_\theta C, \qquad t = 1 - e^{-s/N}$$
 
-    model: with trainable parameters, K numbers in all; it is left as it is. It is in evaluation mode.
+    model: with trainable parameters, K numbers in all; it is left as it is.
     x, y: points (N, ...) and labels, (N, Q) like the outputs for the default cost.
     alpha: 0 is gradient flow; 1 the adapted flow, whose outputs move on straight lines to the labels.
     until: the last t, below 1. Or give a `duration`, the last s; all times are s then.
@@ -249,8 +275,9 @@ def integrate(
     `.condition(t)`; `.events` tells when directions of outputs were lost, nearly lost or regained, at ends
     of steps and, unless conjugate gradients are used, within them; `.stopped` why the end was not reached.
     Refused are alpha outside [0, 1], until = 1, more outputs than parameters, labels that do not fit, equal
-    inputs with different labels, costs that are no function of outputs, random layers, and kinked activations
-    such as ReLU, for which D jumps: see `flows.slide`.
+    inputs with different labels, costs that are no function of outputs, dropout and batch normalisation in
+    training mode (call model.eval() before), and other random layers; and kinked activations such as ReLU,
+    for which D jumps: see `flows.slide`.
 
     >>> torch.manual_seed(0)  # doctest: +ELLIPSIS
     <...>

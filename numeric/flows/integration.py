@@ -151,16 +151,17 @@ class Integration:
 
     def _begin(self, state: np.ndarray) -> None:
         field = self.field
+        if self._norm is None:
+            self._norm = field.norm(state)
         if field.alpha and field.rank is None:
             range = field.range(state)
             field.rank = range.rank
             if isinstance(range, SpectralRange) and range.rank < field.map.count:
-                self._record(0.0, field.map.count, range.rank, range.lost, _lost_ratio(range))
+                ratio = self._ratio(range, range.rank)
+                self._record(0.0, field.map.count, range.rank, range.lost, ratio)
             self.watch.look(0.0, range)
         size = len(state)
         atol = np.full(size, self.tolerance / math.sqrt(size))
-        if self._norm is None:
-            self._norm = field.norm(state)
         atol[: field.map.parameters] /= self._norm
         remaining = self.end - self.time
         first = None if self._step is None else min(self._step, remaining)
@@ -205,10 +206,10 @@ class Integration:
         range = field.factorisations.spectral(field.theta(state))
         if which == 0:
             after = min(range.rank, rank - 1)
-            directions, ratio = range.left.T[after:rank], _lost_ratio(range, after)
+            directions, ratio = range.left.T[after:rank], self._ratio(range, after)
         else:
             after = rank + 1
-            directions, ratio = range.left.T[rank:after], _lost_ratio(range, rank)
+            directions, ratio = range.left.T[rank:after], self._ratio(range, rank)
         self._record(stop, rank, after, directions, ratio)
         self.trajectory.append(dense, start, stop, state)
         self.time, self._step, self._solver = stop, None, None
@@ -248,9 +249,10 @@ class Integration:
         if not rank:
             return self._stop(why)
         before = field.factorisations.spectral(field.theta(state), rank)
-        event = self._record(self.time, rank, rank - 1, before.weakest[None], before.ratio)
+        ratio = self._ratio(before, rank - 1)
+        self._record(self.time, rank, rank - 1, before.weakest[None], ratio)
         field.rank, self._solver, self._step, self._short = rank - 1, None, None, 0
-        self._regain = max(self._regain, REGAIN * event.ratio)
+        self._regain = max(self._regain, REGAIN * before.ratio)
         return self.stopped is None
 
     def _unsolved(self, reason: Unsolved) -> bool:
@@ -267,6 +269,12 @@ class Integration:
         self.stopped = why
         return False
 
+    def _ratio(self, range: SpectralRange, place: int) -> float:
+        """Of the singular value at a place to the largest; of the largest itself to that at the start."""
+        if place or self._norm is None:
+            return range.ratio_at(place)
+        return float(range.values[0]) / self._norm
+
     def _record(
         self, time: float, before: int, after: int, directions: Tensor, ratio: float
     ) -> RankEvent:
@@ -274,14 +282,6 @@ class Integration:
         if len(self.watch.events) >= EVENTS:
             self._stop(f"{EVENTS} changes of rank up to {time:.6g}: the flow slides{KINK}")
         return event
-
-
-def _lost_ratio(range: SpectralRange, place: int | None = None) -> float:
-    """The ratio of the largest lost singular value, or of the one at a place, to the largest of all."""
-    place = range.rank if place is None else place
-    if place >= len(range.values):  # fewer parameters than outputs
-        return 0.0
-    return float(range.values[place] / range.values[0])
 
 
 def require_method(method: type[OdeSolver]) -> None:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from numeric.inputs import ArrayLike, InputError
-from numeric.models import ModelLike
+from numeric.models import Model, ModelLike
 from numeric.tangents.differentiated import Differentiation, differentiation
 from numeric.tangents.factored import Gradients, concatenated
 
@@ -133,7 +133,13 @@ class Graph:
 def output_map(
     model: ModelLike, x: ArrayLike, memory: int, parameters: Mapping[str, Tensor] | None = None
 ) -> Iterator[OutputMap]:
-    """Open a model at points x (N, ...) as a map of its trainable parameters."""
+    """Open a model at points x (N, ...) as a map of its trainable parameters.
+
+    Without other `parameters`, where a flow starts, it is refused in a mode in which its outputs depend on
+    chance or on other points: inside it is in evaluation mode, where it would be another model.
+    """
+    if parameters is None:
+        Model.of(model).require_separate_examples(x)
     with differentiation(model, x, parameters, memory=memory) as run:
         yield OutputMap(run, memory)
 

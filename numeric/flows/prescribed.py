@@ -361,8 +361,7 @@ class _PathIntegration:
             low, high = sorted((range.rank, self._rank))
             spanned = high <= len(full.values)  # else there are fewer parameters than outputs
             changed = full.left.T[low:high] if spanned else full.lost
-            ratio = float(full.values[low] / full.values[0]) if low < len(full.values) else 0.0
-            self.watch.record(time, self._rank, range.rank, changed, ratio)
+            self.watch.record(time, self._rank, range.rank, changed, full.ratio_at(low))
             self._rank = range.rank
         self.watch.look(time, range)
 

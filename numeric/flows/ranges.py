@@ -121,7 +121,13 @@ class SpectralRange:
 
     @property
     def ratio(self) -> float:
-        return float(self.values[self.rank - 1] / self.values[0]) if self.rank else 0.0
+        return self.ratio_at(self.rank - 1) if self.rank else 1.0  # nothing is left to lose
+
+    def ratio_at(self, place: int) -> float:
+        """Of the singular value at a place to the largest; 0 where parameters are fewer, or all are 0."""
+        if place >= len(self.values) or not float(self.values[0]):
+            return 0.0
+        return float(self.values[place] / self.values[0])
 
     @property
     def lost(self) -> Tensor:
@@ -221,9 +227,9 @@ class ConjugateGradientRange:
 
 # What a flow asks of D; vectors v in output space are (QN,), or columns (QN, m) for `solve` and `project`.
 # `rank`; `condition` of G with all its directions, a bound from above if `certified`, else an estimate from
-# below; `ratio` of the smallest singular value of D that is kept to the largest, `weakest` (QN,) its left
-# singular vector; `lost` (QN - rank, QN), orthonormal directions outside the range; `solve` G^+ v; `project`
-# P v; `lift` D^+ v, (K,).
+# below; `ratio` of the smallest singular value of D that is kept to the largest, 1 if none is; `weakest`
+# (QN,), its left singular vector; `lost` (QN - rank, QN), orthonormal directions outside the range; `solve`
+# G^+ v; `project` P v; `lift` D^+ v, (K,).
 Range = FullRange | SpectralRange | ConjugateGradientRange
 
 

@@ -36,7 +36,8 @@ class RankEvent:
     before: int  # rank
     after: int
     directions: Tensor = field(repr=False)  # (m, N, Q), orthonormal: lost, regained, or nearly lost
-    ratio: float  # of the smallest singular value of D concerned to the largest
+    ratio: float  # of the smallest singular value of D concerned to the largest, or to that at the start
+    # where no direction is left
 
     def __str__(self) -> str:
         change = self.after - self.before
@@ -49,10 +50,11 @@ class RankEvent:
         )
         count = len(self.directions)
         examples = ", ".join(str(k) for k in self.examples)
+        largest = "the largest" if self.after else "the largest at the start"
         directions = f"a direction {what}" if count == 1 else f"{count} directions: each {what}"
         return (
             f"at {self.time:.6g} {directions} (rank {self.before} to {self.after}, singular value "
-            f"{self.ratio:.1e} of the largest), mostly in examples {examples}"
+            f"{self.ratio:.1e} of {largest}), mostly in examples {examples}"
         )
 
     @property

@@ -270,11 +270,9 @@ class _SlidingIntegration:
 
     def _too_short(self, time: float, state: np.ndarray) -> Unsolved:
         weak = self.field.conditions(state)
-        return Unsolved(
-            f"No step is short enough at t = {time:.6g}: rank is lost there.",
-            weak.weakest,
-            weak.ratio,
-        )
+        ratio = weak.ratio if weak.rank > 1 else float(weak.factor.abs()) / self.field.norm
+        why = f"No step is short enough at t = {time:.6g}: rank is lost there."
+        return Unsolved(why, weak.weakest, ratio)
 
     def _look_within(self, dense: DenseOutput, start: float, stop: float) -> float | None:
         """Record near rank loss within a step, and at its end; or give the time of a barrier before it."""

@@ -113,6 +113,29 @@ def _gradient() -> list[Claim]:
     return _components("D^T g", JACOBIAN.T * GRADIENT, POINT, route, slope)
 
 
+def _critical() -> list[Claim]:
+    """(2.17): the gradient by outputs, where that by the parameter is zero, for outputs theta and a theta.
+
+    In a set of the same parameters as on the left of (2.17) it would be zero too.
+    """
+    a, *labels = args = real_symbols("a y1 y2")
+    best = (labels[0] + a * labels[1]) / (1 + a**2)
+    gradient = sp.Matrix([best - labels[0], a * best - labels[1]]) * 2 / N
+
+    def apart(values: dict[str, Any]) -> list[Any]:
+        a, y1, y2 = (values[s.name] for s in args)
+
+        def cost(theta: Any) -> Any:
+            return ((theta - y1) ** 2 + (a * theta - y2) ** 2) / N
+
+        theta = mp.findroot(lambda theta: mp.diff(cost, theta), (mp.mpf(0), mp.mpf(1)))
+        outs = ((theta, y1), (a * theta, y2))
+        return [mp.diff(lambda out, y=y: (out - y) ** 2 / N, out) for out, y in outs]
+
+    route = "a root of the slope by the parameter"
+    return _components("grad_x C where grad_theta C = 0", gradient, args, route, apart)
+
+
 def _standard() -> list[Claim]:
     """(2.18): outputs under gradient flow of the parameters."""
 
@@ -306,6 +329,13 @@ _constrained = identity(
 _euclidean = identity(
     "D D^+ of full rank", lambda k, D: D * pinv(D), lambda k, D: one(D.rows), _full, ITSELF
 )
+_same_gradient = identity(
+    "(D^T)^+ D^T of full rank",
+    lambda k, D: pinv(D.T) * D.T,
+    lambda k, D: one(D.rows),
+    _full,
+    ITSELF,
+)
 _same_zeros = identity(
     "gradient by parameters, from the field",
     lambda k, D: (
@@ -372,7 +402,7 @@ ROUTES: dict[str, Verification] = {
     "output-space-flow/2.11": holds(_squares()),
     "output-space-flow/2.15": holds(*_chain()),
     "output-space-flow/2.16": holds(*_slopes),
-    "output-space-flow/2.17": holds(*_slopes),
+    "output-space-flow/2.17": holds(*_slopes, *_critical(), _same_gradient),
     "output-space-flow/2.18": holds(*_standard()),
     "output-space-flow/lemma-2.2": holds(_euclidean, _projected, *_outputs),
     "output-space-flow/2.20": holds(_euclidean, *_outputs),

@@ -20,6 +20,7 @@ __all__ = ["ROUTES"]
 NAMES = ("k00", "k01", "k02", "k11", "k12", "k22")  # one test point, 0, and two training points
 GRAM = real_symbols(" ".join(NAMES))
 LABELS = real_symbols("y1 y2")
+MEAN = real_symbols("b")
 
 
 def _points() -> tuple[Point, ...]:
@@ -61,18 +62,32 @@ def _moments(v: dict[str, Any]) -> tuple[Any, Any]:
     return first / mass, second / mass - (first / mass) ** 2
 
 
+def _about_a_start() -> Claim:
+    """(91) for a process of mean b, the output that a network starts with."""
+    (b,) = MEAN
+    expr = b + (_solved * sp.Matrix([label - b for label in LABELS]))[0]
+    formula = Formula("mean of the posterior about b", (*GRAM, *LABELS, b), expr)
+
+    def about(**v: Any) -> Any:
+        return v["b"] + _moments(v | {y.name: v[y.name] - v["b"] for y in LABELS})[0]
+
+    points = tuple({**point, "b": "-0.7"} for point in POINTS)
+    return Claim(formula, ROUTE, about, points, 20, CUT)
+
+
 def _claim(name: str, expr: sp.Expr, part: Callable[[Any], Any]) -> Claim:
     formula = Formula(name, (*GRAM, *LABELS), expr)
-    route, reason = "joint density of labels and value", "quadrature of a density that is cut off"
-    return Claim(formula, route, lambda **v: part(_moments(v)), POINTS, 20, reason)
+    return Claim(formula, ROUTE, lambda **v: part(_moments(v)), POINTS, 20, CUT)
 
 
+ROUTE, CUT = "joint density of labels and value", "quadrature of a density that is cut off"
 POINTS = _points()
 _cross, _gram = _matrices()
 _solved = _cross * _gram.inv()
 ROUTES: dict[str, Verification] = {
     "exact-path-kernel/91": holds(
-        _claim("mean of the posterior", (_solved * sp.Matrix(LABELS))[0], lambda both: both[0])
+        _claim("mean of the posterior", (_solved * sp.Matrix(LABELS))[0], lambda both: both[0]),
+        _about_a_start(),
     ),
     "exact-path-kernel/92-93": holds(
         _claim("variance of the posterior", GRAM[0] - (_solved * _cross.T)[0], lambda both: both[1])

@@ -262,8 +262,8 @@ def _line() -> tuple[Claim, Claim]:
     )
 
 
-def _small_steps() -> tuple[Claim, Claim, Claim]:
-    """(16): the averaged gradient at eps = 0, its slope there, and the error where it is largest."""
+def _small_steps() -> tuple[Claim, ...]:
+    """(16): the averaged gradient at eps = 0, its slope there, the largest error, and the text's bound."""
     args = (*STATES[0], *LABELLED, x)
     total = sum((output(WEIGHTS, a) - b) ** 2 for a, b in PAIRS)
     descent = [put(sp.diff(total, w), STATES[0]) for w in WEIGHTS]
@@ -289,6 +289,7 @@ def _small_steps() -> tuple[Claim, Claim, Claim]:
         Claim(limit, route, at_zero, sample(limit, 1)),
         Claim(first_order, route, by_eps, sample(first_order, 1)),
         _largest_error(),
+        _over_the_bound(),
     )
 
 
@@ -308,6 +309,27 @@ def _largest_error() -> Claim:
         return mp.sqrt(sum((p - q) ** 2 for p, q in zip(*apart, strict=True)))
 
     points = ({"u0": "0.6", "v0": "-1.1", "x1": "0.8", "y1": 2, "x": "-1.3", "eps": "0.2"},)
+    return Claim(formula, "averaged gradient less the first", oracle, points)
+
+
+def _over_the_bound() -> Claim:
+    """The error over eps K of f = sin(w x), whose Lipschitz constant K by the weight is |x|: 6.3 here."""
+    w0 = STATES[0][0]
+    (x1, y1), _ = PAIRS
+    w1 = w0 - eps * 2 * (sp.sin(w0 * x1) - y1) * x1 * sp.cos(w0 * x1)
+    averaged = (sp.sin(w1 * x) - sp.sin(w0 * x)) / (w1 - w0)
+    ratio = sp.Abs(averaged - x * sp.cos(w0 * x)) / (eps * sp.Abs(x))
+    formula = Formula("error of (16) over eps K", (w0, x1, y1, x, eps), ratio)
+
+    def model(w: Any, place: Any) -> Any:
+        return mp.sin(w[0] * place)
+
+    def oracle(u0: Any, x1: Any, y1: Any, x: Any, eps: Any) -> Any:
+        first, second = Run(model, squared, [(x1, y1)], eps).states((u0,), 1)
+        apart = mean_gradient(model, x, first, second)[0] - feature(model, x, first)[0]
+        return abs(apart) / (eps * abs(x))
+
+    points = ({"u0": "0.25", "x1": 3, "y1": 2, "x": 3, "eps": "0.01"},)
     return Claim(formula, "averaged gradient less the first", oracle, points)
 
 
