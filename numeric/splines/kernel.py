@@ -68,7 +68,7 @@ class SplineKernel(Kernel):
         if self.readout:
             if (kinked := law.density(at) > 0).any():
                 raise InputError(
-                    f"The tangent kernel of {law.initialisation.name} has a kink at y = x = {at[kinked][0]:g}, "
+                    f"The kernel of {law.initialisation.name} has a kink at y = x = {at[kinked][0]:g}, "
                     "where there are knots, and so no metric: take readout = 0, or points without knots."
                 )
             active = self.readout * law.initialisation.both.numpy(x=at, y=at, **law.values)
