@@ -60,7 +60,7 @@ BELOW = {  # the rooms that each room may import beside itself
     "analytic.checks": (*CORE, *_of("analytic", *RESULTS, "catalogue")),
     "analytic.ledger": (*CORE, *_of("analytic", *RESULTS, "catalogue", "checks")),
     "numeric.inputs": (),
-    "numeric.progress": (),
+    "numeric.progress": ("numeric.inputs",),
     "numeric.estimate": _of("numeric", "inputs"),
     "numeric.data": _of("numeric", "inputs", "progress"),
     "numeric.kernels": _of("numeric", "inputs", "progress", "estimate"),
