@@ -93,6 +93,17 @@ def test_rooms_stand_on_those_below(room: str) -> None:
     assert not above
 
 
+def test_numeric_takes_results_and_neither_what_checks_them_nor_what_shows_them() -> None:
+    judges = {"analytic.checks", "analytic.ledger"}
+    above = {
+        f"{path.relative_to(ROOT)} imports {module}"
+        for path in sorted(ROOT.glob("numeric/**/*.py"))
+        for module in _modules(path)
+        if _room(module) in judges or module.partition(".")[0] in ("notebooks", "bench", "tests")
+    }
+    assert not above
+
+
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_analytic_imports_neither_torch_nor_numeric(path: Path) -> None:
     packages = {module.partition(".")[0] for module in _modules(path)}
