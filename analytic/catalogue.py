@@ -125,7 +125,7 @@ PERTURBATION = {
 SPLINES = {
     f"spline.{init}.{what}": partial(_spline, init, what)
     for init in ("signs", "uniform", "gaussian", "onesided")
-    for what in ("rf", "both", "ntk", "slope", "density", "knots")
+    for what in ("rf", "both", "ntk", "slope", "drift", "metric", "density", "knots")
 }
 RELU_DYNAMICS = {
     f"relu.{name}": partial(_attribute, "analytic.relu_dynamics.metric", name)

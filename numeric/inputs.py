@@ -36,6 +36,7 @@ __all__ = [
     "require_float_dtype",
     "require_instance",
     "require_points",
+    "require_seed",
     "require_signals",
     "require_writable",
     "resolve",
@@ -129,6 +130,19 @@ def whole_numbers(name: str, values: Iterable[int], least: int = 1) -> tuple[int
     return numbers
 
 
+def require_seed(seed: int) -> int:
+    """A seed of torch's random numbers: a whole number of at most 64 bits.
+
+    >>> require_seed(7)
+    7
+    """
+    if whole("seed", seed, 0) >= 2**64:
+        raise InputError(
+            f"seed = {seed} was given, but seed must be below 2^64: torch takes no other."
+        )
+    return int(seed)
+
+
 def require_float_dtype(dtype: torch.dtype) -> torch.dtype:
     """A torch dtype of real floats."""
     if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
@@ -141,7 +155,9 @@ def require_float_dtype(dtype: torch.dtype) -> torch.dtype:
 def require_instance(name: str, value: object, kind: type[Kind], example: str) -> Kind:
     """Refuse what is no object of the class that is needed."""
     if not isinstance(value, kind):
-        raise InputError(f"{name} must be a {kind.__name__} such as {example}, not {value!r}.")
+        raise InputError(
+            f"{name} must be of class {kind.__name__}, such as {example}, not {shown(value)}."
+        )
     return value
 
 
@@ -207,7 +223,7 @@ def as_numbers(name: str, values: ArrayLike | float, shape: str = "(n, ...)") ->
     """Real numbers as a tensor: one stays as it is, arrays and lists become float64 on the host.
 
     A list of tensors is stacked. `shape` says in a refusal what is needed. Truth values, complex numbers,
-    texts and rows of several lengths are refused.
+    texts, rows of several lengths and tensors on the meta device are refused.
 
     >>> as_numbers("x", [0, 1], "(n,)")
     tensor([0., 1.], dtype=torch.float64)
@@ -217,6 +233,11 @@ def as_numbers(name: str, values: ArrayLike | float, shape: str = "(n, ...)") ->
             raise InputError(
                 f"{name} must be real numbers of shape {shape}, not {values.dtype}: write "
                 f"{name}.{'real' if values.is_complex() else 'double()'}."
+            )
+        if values.is_meta:
+            raise InputError(
+                f"{name} must hold numbers, but a tensor on the meta device has a shape alone: make it on "
+                "another device."
             )
         return values
     try:
@@ -229,11 +250,11 @@ def as_numbers(name: str, values: ArrayLike | float, shape: str = "(n, ...)") ->
     except (TypeError, ValueError, RuntimeError) as error:  # ragged, or on several devices
         reason = str(error).splitlines()[0]
         raise InputError(
-            f"{name} is no array of numbers ({reason}): give one of shape {shape}."
+            f"{name} must be an array of numbers of shape {shape}, and cannot be read as one: {reason}."
         ) from None
     if array.dtype.kind not in "iuf":
         raise InputError(
-            f"{name} is no array of numbers, but {shown(values)}: give one of shape {shape}."
+            f"{name} must be an array of numbers of shape {shape}, not {shown(values)}."
         )
     return torch.from_numpy(array.astype(np.float64))  # a copy, which torch may write to
 

@@ -9,6 +9,8 @@ from typing import Any
 
 from tqdm import tqdm
 
+from numeric.inputs import require_instance
+
 __all__ = ["progress_bar"]
 
 DELAY = 2.0  # seconds before a bar appears: short work needs none
@@ -31,6 +33,7 @@ def progress_bar(
     >>> sum(progress_bar([1, 2, 3], of="numbers"))
     6
     """
+    require_instance("progress", show, bool, "False")
     kind = tqdm
     if show and _in_notebook():
         from tqdm.notebook import tqdm as kind

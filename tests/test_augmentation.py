@@ -157,7 +157,7 @@ SMALL = Ensemble.draw(NET, 4, 2, shape=(3,))
         (lambda: orbit("p4", signals(2, 1, 3, 3)), "must act on signals"),
         (lambda: Ensemble.draw(NET, 4, 1, shape=(3,)), "members"),
         (lambda: Ensemble.draw(NET, 4, 2, shape=(3,), seed=-1), "seed"),
-        (lambda: Ensemble.draw("net", 4, 2, shape=(3,)), "net must be a Network"),
+        (lambda: Ensemble.draw("net", 4, 2, shape=(3,)), "net must be of class Network"),
         (lambda: SMALL.trained(signals(2, 3), signals(3, 1), 1.0), r"shape \(2, outputs\)"),
         (lambda: SMALL.trained(signals(2, 3), signals(2), 1.0), r"shape \(2, outputs\)"),
         (lambda: SMALL.trained(signals(2, 3), signals(2, 1), -1.0), "t = "),

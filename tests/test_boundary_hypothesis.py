@@ -136,7 +136,7 @@ def test_seeds_and_shapes_do_not_depend_on_what_else_is_run() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"task": "xor"}, "must be a Task"),
+        ({"task": "xor"}, "must be of class Task"),
         ({"shapes": ()}, "one at least"),
         ({"shapes": (3, (3,))}, "differ"),
         ({"shapes": (0,)}, "width = 0"),

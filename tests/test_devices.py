@@ -19,12 +19,13 @@ from analytic import activations as A
 from analytic import catalogue
 from analytic.activations.activation import activation
 from analytic.expressions.symbols import z
-from device_checks import F64, Call, Device, check, network, normal
+from device_checks import CPU, F64, Call, Device, check, network, normal
 from numeric import geodesics, geometry, infinite
 from numeric.experiments import autodiff_curvature
 from numeric.infinite.finite_width import FiniteNetwork
+from numeric.inputs import InputError
 from numeric.kernels.spectrum import GramSpectrum
-from numeric.models import ResNet
+from numeric.models import ResNet, hidden_layer
 from numeric.models.shallow import ShallowNetwork
 
 # Formulas and infinite networks: points grow.
@@ -348,3 +349,12 @@ def test_calls_run_where_their_inputs_are(name: str, device: Device) -> None:
         drawn=name in ("FiniteNetwork", "Network, finite", "Network, sphere, finite"),
         solver=name in GEODESICS,
     )
+
+
+def test_inputs_on_another_device_are_refused(device: Device) -> None:
+    weights, points = normal(CPU, 5, 2), normal(device, 3, 2)
+    with pytest.raises(InputError, match=f"on {device}"):
+        hidden_layer(ShallowNetwork(A.erf, weights, weights[:, 0])).preactivations(points)
+    net = infinite.FullyConnected(A.erf)
+    with pytest.raises(InputError, match=f"targets are torch.float64 on {device}, but .* on cpu"):
+        infinite.gradient_flow(net, weights[:3], points)

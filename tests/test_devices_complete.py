@@ -17,14 +17,14 @@ import numeric
 
 ROOM, TESTS = Path(numeric.__file__).parent, Path(__file__).parent
 PUBLIC = sorted(path for path in ROOM.rglob("__init__.py") if "__all__" in path.read_text("utf-8"))
-UNTRIED = {  # public names by why no test of devices calls them
+UNTRIED = {  # public names by why no test of devices calls them, with the room where others have the name
     "returned by calls that are tried, or raised by them": """
         Approach Approaches Coefficient Coefficients Collapse Comparison Conformal Curve Divergence
         Errors EulerFlow EvaluatedMap Event FewEffectiveDraws Fields FollowedPath Geodesic GeometryMap
         Gradients HiddenLayer Interpolation Jet KernelMachine KinkEvent EventKind LogVolume LogVolumeEstimate
         Mean MetricSpectrum NotConverged ParallelNetworks PointwiseGaussian RandomFeatureNetwork
         RankEvent Ray Record Ricci Run SingularGram SlidingFlow SphericalProblem SupportVectorMachine
-        Suspects Top Trajectory Variation Volume Weighted
+        Suspects Top Trajectory Variation Volume Weighted flows.Descent flows.Flow
     """,
     "types, and the parts that tried calls are made of or take unless told otherwise": """
         InputError NTK RandomInitial Batch Copy Differentiation Independent Kernel Meter ModelLike
@@ -119,12 +119,39 @@ FACTORIES = {
 }  # fmt: skip
 
 
-def _names_in_tests_of_devices() -> set[str]:
+def _used_in_tests_of_devices() -> set[int]:
+    """Objects of `numeric`, by their identity, that these tests name: x.mean() is not geodesics.mean."""
     paths = (*TESTS.glob("test_devices*.py"), *TESTS.glob("test_*_devices.py"))
-    trees = (ast.parse(path.read_text("utf-8")) for path in paths if path != Path(__file__))
-    nodes = list(chain.from_iterable(map(ast.walk, trees)))
-    called = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
-    return called | {node.id for node in nodes if isinstance(node, ast.Name)}
+    return set().union(
+        *(_used(path.read_text("utf-8")) for path in paths if path != Path(__file__))
+    )
+
+
+def _used(text: str) -> set[int]:
+    """Objects that names and dotted names in a module's text stand for, by its imports from `numeric`."""
+    tree = ast.parse(text)
+    imported = {
+        alias.asname or alias.name: _member(node.module, alias.name)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "numeric"
+        for alias in node.names
+    }
+
+    def value(node: ast.AST) -> object:
+        match node:
+            case ast.Name(id=name):
+                return imported.get(name)
+            case ast.Attribute(value=base, attr=name):
+                return getattr(value(base), name, None)
+        return None
+
+    return {id(found) for node in ast.walk(tree) if (found := value(node)) is not None}
+
+
+def _member(package: str, name: str) -> object:
+    """What `from package import name` binds: an attribute, or a module."""
+    module = import_module(package)
+    return getattr(module, name) if hasattr(module, name) else import_module(f"{package}.{name}")
 
 
 @pytest.mark.parametrize("path", PUBLIC, ids=lambda path: path.parent.name)
@@ -132,14 +159,29 @@ def test_public_names_are_tried_on_a_device_or_said_not_to_be(path: Path) -> Non
     """A new public call without a test of devices is a defect that only an accelerator would show."""
     module = import_module(".".join(path.parent.relative_to(ROOM.parent).parts))
     said = set(" ".join(UNTRIED.values()).split())
-    calls = {name for name in module.__all__ if callable(getattr(module, name))}
-    untried = calls - _names_in_tests_of_devices() - said
-    assert not untried
+    used = _used_in_tests_of_devices()
+    calls = {name: getattr(module, name) for name in {*module.__all__} - said}
+    untried = {name for name, call in calls.items() if callable(call) and id(call) not in used}
+    assert not {f"{path.parent.name}.{name}" for name in untried} - said
+
+
+def test_a_method_of_the_same_name_is_not_a_use() -> None:
+    imports = "from numeric import geodesics\nfrom numeric.flows import follow as along\n"
+    for text, uses in {
+        "x.mean()": False,
+        "mean(x)": False,
+        "geodesics.mean(model, x)": True,
+        "[geodesics.mean]": True,
+    }.items():
+        assert (id(numeric.geodesics.mean) in _used(imports + text)) == uses
+    assert id(numeric.flows.follow) in _used(imports + "along(model)")
 
 
 def test_what_is_said_to_be_untried_is_public() -> None:
     modules = (".".join(path.parent.relative_to(ROOM.parent).parts) for path in PUBLIC)
-    public = set(chain.from_iterable(import_module(name).__all__ for name in modules))
+    names = {name.rpartition(".")[2]: import_module(name).__all__ for name in modules}
+    public = {f"{room}.{name}" for room, parts in names.items() for name in parts}
+    public |= set(chain.from_iterable(names.values()))
     said = " ".join(UNTRIED.values()).split()
     assert len(said) == len(set(said))
     unknown = set(said) - public

@@ -28,7 +28,7 @@ from numeric.experiments.knots import Gathering, clustering
 from numeric.experiments.random_features import DenseInterpolant, FeatureSweep, RandomFeatures
 from numeric.experiments.width import WidthSweep
 from numeric.kernels import FunctionKernel
-from numeric.relu_dynamics import Descent, Flow, MeanField, Neurons, variation
+from numeric.relu_dynamics import Descent, Flow, MeanField, Neurons, sliding, variation
 from numeric.runs import train
 from numeric.splines import SplineInterpolant, SplineKernel
 
@@ -132,6 +132,13 @@ def flow(delta: float | None, device: Device, n: int) -> Any:
     run = Flow(*samples(device), neurons(device, n), delta, time=0.02, tolerance=1.0)
     end = (path := run.run(progress=False)).final
     return path.losses, path.residuals, end.a, end.b, end.c
+
+
+def sliding_flow(device: Device, n: int) -> Any:
+    """Its solution is on the host; time grows, and with it the number of events."""
+    part, (x, y) = neurons(device, 2), samples(device)
+    solution = sliding.integrate(part.a, part.b, part.c, 1.0, x, y, 0.01 * n, progress=False)
+    return solution.path[-1], *solution.at(0.005)
 
 
 def cylinder(device: Device, n: int) -> Any:
@@ -251,7 +258,8 @@ def path_uses(device: Device, n: int) -> Any:
 
 DYNAMICS: dict[str, Call] = {
     **{f"Flow, {delta}": partial(flow, delta) for delta in (-math.inf, None, math.inf)},
-    "MeanField": cylinder, "Descent": descent, "runs from files": recalled, "clustering, variation": clusters,
+    "sliding.integrate": sliding_flow, "MeanField": cylinder, "Descent": descent,
+    "runs from files": recalled, "clustering, variation": clusters,
     "Gathering": gathered, "train": trained, "train, resumed": resumed,
     "record": partial(recorded_steps, partial(path_kernel.BackwardEuler, lr=0.1)), "influence": influences,
     "ExactPathKernel": partial(attributed, partial(torch.optim.SGD, lr=0.5, weight_decay=0.1)),
@@ -328,6 +336,11 @@ def geometry_map(device: Device, n: int) -> Any:
     return result.log_volume, result.ricci, result.margin, result.boundary
 
 
+def beside_a_boundary(device: Device, n: int) -> Any:
+    x, net = normal(device, 7 * n, 2), network(device, 2, 5, 2)
+    return decision_boundaries.margin(net)(x), decision_boundaries.distance(x, x[:3] + 0.1)
+
+
 def maps_of_run(device: Device, n: int) -> Any:
     data = normal(CPU, 7, 2), (normal(CPU, 7, seed=1) > 0).long()
     kind = {"steps": 2, "device": named(device), "progress": False}
@@ -342,6 +355,7 @@ EXPERIMENTS: dict[str, Call] = {
     "WidthSweep": widths, "KernelSweep": kernels, "RandomFeatures": features,
     "FeatureSweep": feature_sweep, "PosteriorVolume": posterior_volume, "Hypothesis": hypothesis,
     "decision_boundaries.geometry_map": geometry_map, "geometry_maps": maps_of_run,
+    "decision_boundaries.margin": beside_a_boundary,
     "DenseInterpolant": interpolant,
 }  # fmt: skip
 
@@ -356,6 +370,7 @@ HOST = {
     "FeatureSweep",
     "PosteriorVolume",
     "DenseInterpolant",
+    "sliding.integrate",
 }
 # What the device itself draws: another accelerator has another stream.
 DRAWN = {"WidthSweep", "KernelSweep", "PosteriorVolume"}

@@ -9,10 +9,11 @@ import torch
 from mpmath import mp, mpf
 
 from analytic import catalogue
-from analytic.activations import erf, two_slope
+from analytic.activations import Activation, erf, gelu, two_slope
 from analytic.expressions.arguments import InputError
 from analytic.expressions.formula import Formula
 from analytic.geometry import nngp
+from numeric import infinite
 
 x, y = sp.symbols("x y", real=True)
 GROWTH = Formula("growth", (x, y), sp.exp(x) - y)
@@ -112,6 +113,39 @@ def test_a_factor_with_more_digits_than_floats_have_room_for() -> None:
     for backend in (one.numpy, one.torch):
         with pytest.raises(InputError, match="fewer digits"):
             backend(**at)
+
+
+FLOATS = torch.float64, torch.float32
+LONG = {  # of a moderate size, with integers that neither floats nor int64 hold
+    "a text": "1.2533141373",
+    "pi": sp.Rational(3141592653589793, 10**15),
+    "30 digits": sp.Rational(10**30 + 1, 10**29 + 7),
+    "400 digits": sp.Rational(10**400 + 7, 3 * 10**400),
+}
+
+
+@pytest.mark.parametrize(("act", "digits"), [*((erf, name) for name in LONG), (gelu, "400 digits")])
+def test_kernels_take_factors_with_more_digits_than_floats_have_room_for(act, digits) -> None:
+    """At 400 digits factoring the kernel took a minute, and its integers could not be held then."""
+    x = torch.tensor([[0.3, -1.2, 0.7], [1.1, 0.4, -0.2], [0.5, 0.5, 0.9]], dtype=torch.float64)
+    factor = sp.Rational(LONG[digits])
+    short = factor.limit_denominator(10**8)  # whose square fits into int64
+    assert abs(factor / short - 1) < 1e-15
+    for network in (one_layer, two_dense):
+        long, true = (network(act.scaled(c)) for c in (factor, short))
+        for name, points in ((name, x.to(kind)) for name in ("nngp", "ntk") for kind in FLOATS):
+            one, other = (getattr(net, name)(points) for net in (long, true))
+            # both round some thirty numbers of the size of the largest
+            atol = 30 * torch.finfo(points.dtype).eps * other.max().item()
+            torch.testing.assert_close(one, other, rtol=0, atol=atol)
+
+
+def one_layer(act: Activation) -> infinite.FullyConnected:
+    return infinite.FullyConnected([act], sigma_w=1.0)
+
+
+def two_dense(act: Activation) -> infinite.Network:
+    return infinite.Network([infinite.Dense(), act, infinite.Dense()])
 
 
 def test_rounding_may_break_a_bound_by_1e_12_and_not_by_more() -> None:

@@ -1,7 +1,7 @@
 """Wrong calls of flows end in one sentence; those that a user is likely to make say what to do."""
 
 import math
-from functools import partial
+from functools import cache, partial
 
 import pytest
 import torch
@@ -37,9 +37,13 @@ def descend(**wrong: object) -> object:
     return flows.descend(**right | QUIET | wrong)
 
 
+@cache
+def finished() -> object:
+    return integrate()
+
+
 def collapse(**wrong: object) -> object:
-    flow = integrate()
-    return flows.collapse(**{"flow": flow, "classes": [0, 0, 1, 1], "times": [0.0]} | wrong)
+    return flows.collapse(**{"flow": finished(), "classes": [0, 0, 1, 1], "times": [0.0]} | wrong)
 
 
 def with_decay(outputs: Tensor, labels: Tensor) -> Tensor:
@@ -110,7 +114,8 @@ WRONG = {
             {"until": "late"}, {"duration": 0.0}, {"duration": math.inf}, {"cost": 3},
             {"cost": lambda a, b: a}, {"cost": lambda a: a.sum()}, {"cost": lambda a, b: 1.0},
             {"tolerance": 0.0}, {"tolerance": 1e-20}, {"method": "RK45"}, {"method": LSODA},
-            {"rcond": 0.0}, {"steps": 0}, {"memory": 0}, {"store": "/"},
+            {"rcond": 0.0}, {"rcond": 5.0}, {"progress": "no"}, {"x": X.to("meta")},
+            {"steps": 0}, {"memory": 0}, {"store": "/"},
         ],
     ),
     "follow": (
@@ -124,7 +129,9 @@ WRONG = {
     "descend": (
         descend,
         [
-            {"rule": "sgd"}, {"rule": flows.GradientDescent(-1.0)}, {"steps": 0}, {"batch_size": 9},
+            {"rule": "gn"}, {"rule": flows.GradientDescent}, {"steps": 0}, {"batch_size": 9},
+            {"seed": 2**70}, {"rule": flows.NaturalGradient(fisher=lambda outputs: outputs)},
+            {"rule": flows.NaturalGradient(fisher=lambda outputs: 1.0)},
             {"rule": flows.GaussNewton(), "cost": lambda a, b: a.square().sum()}, {"y": Y[:, 0]},
         ],
     ),
@@ -132,10 +139,39 @@ WRONG = {
         collapse,
         [
             {"flow": 3}, {"classes": [0, 1]}, {"classes": [0, 0, 2, 2]}, {"classes": [0.5] * 4},
-            {"times": []}, {"times": [0.5]}, {"layer": "9"},
+            {"classes": [0, 0, 1, 10**12]}, {"classes": None}, {"classes": "0011"},
+            {"classes": [[0], [0, 1]]}, {"times": []}, {"times": [0.5]}, {"times": None},
+            {"times": "ab"}, {"times": [None]},
+            {"times": torch.zeros(())}, {"layer": "9"},
         ],
     ),
 }  # fmt: skip
+
+
+RULES = [
+    partial(flows.GradientDescent, "a"), partial(flows.GradientDescent, -1.0),
+    partial(flows.GaussNewton, rcond=5.0), partial(flows.GaussNewton, rcond="a"),
+    partial(flows.LevenbergMarquardt, damping=-1), partial(flows.LevenbergMarquardt, factor=0.5),
+    partial(flows.LevenbergMarquardt, factor=1), partial(flows.LevenbergMarquardt, fisher=3),
+    partial(flows.NaturalGradient, 0.0), partial(flows.NaturalGradient, damping="a"),
+    partial(flows.NaturalGradient, fisher="f"),
+]  # fmt: skip
+
+
+def test_wrong_rules_are_refused_when_they_are_made() -> None:
+    require_refusals((str(rule), rule) for rule in RULES)
+
+
+def test_whoever_gives_no_rule_is_told_of_all_four() -> None:
+    rules = (
+        flows.GradientDescent,
+        flows.GaussNewton,
+        flows.LevenbergMarquardt,
+        flows.NaturalGradient,
+    )
+    with pytest.raises(InputError) as refusal:
+        descend(rule="gn")
+    assert all(f"{rule.__name__}()" in str(refusal.value) for rule in rules)
 
 
 @pytest.mark.parametrize("name", WRONG)

@@ -92,8 +92,8 @@ def test_repeated_points_without_noise() -> None:
     ("bad", "match"),
     [
         (lambda x, y: KernelRegressor(noise=-1.0).fit(x, y), "noise"),
-        (lambda x, y: KernelRegressor("ntk").fit(x, y), "kernel must be a Kernel"),
-        (lambda x, y: KernelRegressor(FullyConnected(relu)).fit(x, y), "kernel must be a Kernel"),
+        (lambda x, y: KernelRegressor("ntk").fit(x, y), "kernel must be of class Kernel"),
+        (lambda x, y: KernelRegressor(FullyConnected(relu)).fit(x, y), "kernel must be of class Kernel"),
         (lambda x, y: KernelRegressor(device="nowhere").fit(x, y), "device"),
         (lambda x, y: KernelRegressor().fit(x, None), "y is None"),
         (lambda x, y: KernelRegressor().fit(x, ["a"] * 5), "targets are numbers"),

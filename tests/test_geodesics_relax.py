@@ -219,7 +219,7 @@ def test_steps_that_leave_the_domain_do_not_matter() -> None:
         (point(0.0, math.nan), point(1.0, 0.0), "NaN"),
         (point(0.0, 0.0), point(1.0, math.inf), "infinite"),
         (torch.tensor(0.0), torch.tensor(1.0), "at least one coordinate"),
-        ("(0, 0)", (1.0, 0.0), "p is no array of numbers"),
+        ("(0, 0)", (1.0, 0.0), "p must be an array of numbers"),
         (torch.tensor([0, 0]), torch.tensor([1, 0]), "double"),
     ],
 )

@@ -150,7 +150,7 @@ def test_singular_points_and_runaways_are_refused(monkeypatch) -> None:
         (point(0.0, 0.0), point(1.0), 1.0, None, "shape"),
         (point(0.0, 0.0), torch.ones(2), 1.0, None, "float32"),
         (point(0.0, 0.0), point(1.0, math.nan), 1.0, None, "finite"),
-        (point(0.0, 0.0), "(1, 0)", 1.0, None, "v is no array of numbers"),
+        (point(0.0, 0.0), "(1, 0)", 1.0, None, "v must be an array of numbers"),
         (point(0.0, math.inf), point(1.0, 0.0), 1.0, None, "infinite"),
         (point(0.0, 0.0), point(1.0, 0.0), 0.0, None, "above 0"),
         (point(0.0, 0.0), point(1.0, 0.0), math.nan, None, "above 0"),

@@ -119,9 +119,3 @@ def test_a_stack_of_networks_is_no_feature_map() -> None:
     stack = ShallowNetwork.gaussian(erf, 5, 2, 1.0, 1.0, generator=rng, stack=3)
     with pytest.raises(InputError, match="one by one"):
         geometry.ricci_scalar(stack, torch.ones(1, 2, **DOUBLE))
-
-
-def test_points_on_another_device_are_refused() -> None:
-    network = ShallowNetwork(erf, torch.ones(5, 2, **DOUBLE), torch.ones(5, **DOUBLE))
-    with pytest.raises(InputError, match="on meta"):
-        hidden_layer(network).preactivations(torch.ones(1, 2, device="meta", **DOUBLE))

@@ -150,6 +150,67 @@ def test_steps_are_found_though_slopes_on_both_sides_are_equal(name: str) -> Non
             geometry.ricci_scalar(lambda y: saddle(y) + STEPPED[name](INTO(y))[:, :3], at)
 
 
+F = nn.functional
+DIVIDED = {  # by a root that is 0 where z_1 is 1: signs of z_1 - 1
+    "rms_norm": lambda z: F.rms_norm(z[:, :1] - 1, (1,), eps=0.0),
+    "rms_norm ": lambda z: nn.RMSNorm(1, **DOUBLE)(
+        z[:, :1] - 1
+    ),  # eps is the rounding of the dtype
+    "layer_norm": lambda z: F.layer_norm(z[:, :1] * E2 - E2, (2,), eps=0.0),
+    "layer_norm ": lambda z: torch.layer_norm(z[:, :1] * E2 - E2, (2,), None, None, 0.0),
+    "native_layer_norm": lambda z: torch.native_layer_norm(
+        z[:, :1] * E2 - E2, (2,), None, None, 0.0
+    )[0],
+    "group_norm": lambda z: F.group_norm(z[:, :1] * E2 - E2, 1, None, None, 0.0),
+    "instance_norm": lambda z: F.instance_norm((z[:, :1] * E2 - E2)[:, None], eps=0.0)[:, 0],
+}
+
+
+@pytest.mark.parametrize("name", DIVIDED)
+def test_norms_that_divide_by_zero_are_steps(name: str) -> None:
+    at = torch.tensor([[0.4, 0.3], [1.3, 0.9]], **DOUBLE)
+    with pytest.raises(InputError, match=f"kinks, by {name.strip()}"):
+        geometry.ricci_scalar(lambda y: torch.cat([saddle(y), DIVIDED[name](y)], 1), at)
+
+
+def test_norms_of_many_columns_need_no_epsilon() -> None:
+    x, (into, tanh) = points(3, 2), network(2, 9)
+    bare, tiny = (nn.LayerNorm(9, eps=eps, **DOUBLE) for eps in (0.0, 1e-12))
+    with_zero, with_some = (
+        geometry.ricci_scalar(nn.Sequential(into, tanh, norm), x).value for norm in (bare, tiny)
+    )
+    torch.testing.assert_close(with_zero, with_some, rtol=1e-7, atol=0)
+
+
+CREASED = {  # at z_1 = 0
+    "norm": lambda z: z[:, :1].norm(dim=1, keepdim=True),
+    "linalg_vector_norm": lambda z: torch.linalg.vector_norm(z[:, :1], dim=1, keepdim=True),
+    "pairwise_distance": lambda z: F.pairwise_distance(
+        z[:, :1], 0 * z[:, :1], eps=0.0, keepdim=True
+    ),
+    "cosine_similarity": lambda z: F.cosine_similarity(z[:, :1], 1 + 0 * z[:, :1])[:, None],
+    "normalize": lambda z: F.normalize(z[:, :1], dim=1),
+    "abs": lambda z: z[:, :1].abs(),
+    "sqrt": lambda z: (z[:, :1] ** 2).sqrt(),
+    "sign": lambda z: z[:, :1].sign(),
+}
+
+
+@pytest.mark.parametrize("name", CREASED)
+def test_points_on_a_crease_are_refused_where_no_line_through_the_data_meets_it(name: str) -> None:
+    """cosine_similarity gave -5.84 or 0 there, and norms gave 0."""
+
+    def bent(z: Tensor) -> Tensor:
+        return torch.cat([z, CREASED[name](z) * z, z**2], 1)
+
+    beside = torch.tensor([[10.0, 3.0], [10.0, 100.0]], **DOUBLE)
+    assert geometry.ricci_scalar(bent, beside).value.isfinite().all()
+    edge = torch.tensor([[0.0, 3.0]], **DOUBLE)
+    for x in (torch.cat([beside, edge]), torch.cat([edge, edge + 2 * E2])):
+        with pytest.raises(InputError, match=f"kinks, by .*{name}"):
+            geometry.ricci_scalar(bent, x)
+
+
 SMOOTH = {
     "softplus": (
         lambda z: z.clamp(min=0) + torch.log1p(torch.exp(-z.abs())), nn.functional.softplus,

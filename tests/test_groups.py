@@ -238,7 +238,7 @@ def test_finite_group_networks_are_equivariant_and_plain_ones_are_not() -> None:
         (lambda: Group([[0, 1], [1, 5]]), "0 to 1"),
         (lambda: Group([[1, 0], [0, 1]]), "identity"),
         (lambda: Group([[0.5]]), "whole numbers"),
-        (lambda: Group("table"), "no array"),
+        (lambda: Group("table"), "must be an array"),
         (
             lambda: Group(
                 [[0, 1, 2, 3, 4], [1, 0, 3, 4, 2], [2, 4, 0, 1, 3], [3, 2, 4, 0, 1], [4, 3, 1, 2, 0]]

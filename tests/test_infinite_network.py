@@ -353,7 +353,7 @@ def on(*layers: object, x: Tensor = IMAGES, **more: object) -> Tensor:
         (lambda: on(Flatten(), Dense(), x=IMAGES.half()), "float16"),
         (lambda: Network([Flatten(), Dense()]).nngp(IMAGES, IMAGES.float()), "convert one of them"),
         (lambda: Network([Flatten(), Dense()]).nngp(IMAGES, LINE), "must be the same"),
-        (lambda: Network([Flatten(), Dense()]).ntk("images"), "no array"),
+        (lambda: Network([Flatten(), Dense()]).ntk("images"), "must be an array"),
         (lambda: Network([Flatten(), Dense(), sign, Dense()]).ntk(IMAGES), "slope"),
         (lambda: Network([Flatten(), Dense()]).ntk.metric([[1.0]]), "FullyConnected"),
         (lambda: NNGPKernel("net"), "Network"),

@@ -147,5 +147,5 @@ def test_an_average_of_a_kernel_that_the_group_changes_breaks_the_law() -> None:
 
 
 def test_what_is_no_kernel_has_no_signals() -> None:
-    with pytest.raises(InputError, match="kernel must be a Kernel"):
+    with pytest.raises(InputError, match="kernel must be of class Kernel"):
         OnSignals("flat")

@@ -2,18 +2,22 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
+import sympy as sp
 import torch
 from torch import Tensor
 
 from analytic import catalogue
 from analytic.activations import elu, erf, gaussian, gelu, relu, sine, softplus, tanh
 from analytic.activations.activation import Activation
+from analytic.splines import INITIALISATIONS, Initialisation
 from numeric import geometry
 from numeric.infinite import NTK, FullyConnected, Standard
 from numeric.inputs import InputError
 from numeric.kernels import FunctionKernel, Tiled
+from numeric.splines import SplineKernel
 
 X = torch.tensor(
     [[0.3, -0.8, 0.5], [1.2, 0.4, -0.1], [2.0, -3.0, 1.0], [1e-3, 0.0, 2e-3]], dtype=torch.float64
@@ -128,6 +132,61 @@ def test_single_precision_keeps_its_digits(act: Activation) -> None:
         assert single.dtype == torch.float32
         off = (single - double).abs().amax((1, 2)) / double.abs().amax((1, 2))
         assert off.max() < 1e-5
+
+
+LINE = torch.tensor([[-1.7], [-0.3], [0.0], [0.4], [2.5]], dtype=torch.float64)
+SPLINES = {
+    "signs": SplineKernel(INITIALISATIONS["signs"], {"B": 0.9}),
+    "uniform": SplineKernel(INITIALISATIONS["uniform"], {"A": 1.3, "B": 0.7}),
+    "gaussian": SplineKernel(INITIALISATIONS["gaussian"], {"sa": 1.2, "sb": 0.7}),
+    "onesided": SplineKernel(INITIALISATIONS["onesided"]),
+}
+
+
+def require_differences(kernel: SplineKernel, x: Tensor) -> None:
+    """Metric and drift are differences of the Gram matrix, whose third derivatives jump at y = x."""
+    h, jet = 1e-4, kernel.jet(x)
+    assert torch.equal(jet.value, kernel.diagonal(x))
+    assert torch.equal(jet.metric, kernel.metric(x))
+    off = (geometry.metric(kernel, x) - differences(kernel, x, h)).abs()
+    assert (off <= 2 * h * (1 + x.abs()[..., None])).all()
+    drift = (kernel.diagonal(x + h) - kernel.diagonal(x - h)) / (4 * h)
+    torch.testing.assert_close(jet.drift[:, 0], drift, rtol=1e-8, atol=h**2)
+
+
+@pytest.mark.parametrize("law", SPLINES)
+def test_spline_kernels_have_the_metric_of_their_active_units(law: str) -> None:
+    kernel = SPLINES[law]
+    x = LINE[LINE[:, 0] != 0] if law == "onesided" else LINE  # its metric bends at the first knot
+    require_differences(kernel, x)
+    single = kernel.metric(x.float())
+    assert single.dtype == torch.float32
+    assert single.shape == (len(x), 1, 1)
+    torch.testing.assert_close(single.double(), kernel.metric(x.float().double()))
+
+
+@pytest.mark.parametrize(("law", "places"), [("signs", [-1.7, 2.5]), ("onesided", [-0.3, 2.5])])
+def test_tangent_kernels_of_splines_have_a_metric_where_there_are_no_knots(
+    law: str, places: list[float]
+) -> None:
+    require_differences(replace(SPLINES[law], readout=0.5), torch.tensor(places).double()[:, None])
+
+
+@pytest.mark.parametrize(
+    ("law", "x"), [("signs", -0.3), ("signs", 0.9), ("uniform", 2.5), ("gaussian", 0.0), ("onesided", 1.0)]
+)  # fmt: skip
+def test_a_kink_of_a_spline_kernel_on_the_diagonal_is_refused(law: str, x: float) -> None:
+    with pytest.raises(InputError, match="kink at y = x"):
+        geometry.metric(replace(SPLINES[law], readout=0.5), [[-5e3 * (law == "signs")], [x]])
+
+
+def test_the_metric_of_a_law_of_ones_own_knows_its_correlations() -> None:
+    """The derivative at y = x is (E[a^2] x - E[ab]) / 2; in polar coordinates E[ab] is 1/4."""
+    a, b = sp.symbols("a b", real=True)
+    law = Initialisation.of(sp.exp(-(a**2 + b**2) / 2) / (2 * sp.pi) * (1 + a * b / (a**2 + b**2)))
+    require_differences(SplineKernel(law), LINE)
+    jet = SplineKernel(law).jet(LINE)
+    torch.testing.assert_close(jet.drift[:, 0], (LINE[:, 0] - 0.25) / 2)
 
 
 def test_kernels_without_a_metric_are_refused() -> None:

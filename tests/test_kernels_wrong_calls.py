@@ -21,7 +21,7 @@ from numeric.infinite import (
     posterior,
 )
 from numeric.infinite.network import NNGPKernel, TangentKernel
-from numeric.kernels import FunctionKernel, GramSpectrum, Scaled, Tiled, assert_kernel
+from numeric.kernels import FunctionKernel, GramSpectrum, Scaled, Tiled, assert_kernel, conditional
 from numeric.learned import (
     AmariWuClassifier,
     Conformal,
@@ -36,7 +36,7 @@ from numeric.learned import (
 from refusals import require_refusals
 
 X = torch.randn(6, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-Y = X.sum(1)
+Y, GRAM = X.sum(1), torch.eye(6, dtype=torch.float64)
 NET, LINEAR = FullyConnected(erf, 2), FunctionKernel(lambda x, y: x @ y.T)
 NO_POINTS = {
     "text": "points.csv", "None": None, "number": 3.0, "truth value": True, "one point": [1.0, 2.0],
@@ -163,6 +163,7 @@ WRONG: dict[str, Callable[[], Any]] = {
     "times a text": lambda: LINEAR * "2",
     "tiles of a text": lambda: Tiled("kernel"),
     "dimensions that differ": lambda: LINEAR(X, X[:, :1]),
+    "nothing but a shape": lambda: NET.ntk(X.to("meta")),
     "dtypes that differ": lambda: NET.ntk(X, X.float()),
     "half precision": lambda: NET.ntk(X.half()),
     "law of a function": lambda: assert_kernel(lambda x, y: x @ y.T, X, X),
@@ -197,6 +198,27 @@ WRONG: dict[str, Callable[[], Any]] = {
     "features at a text": lambda: SelfSupervisedKernel().fit(X, X + 0.1).transform("new"),
     "kernel at a text": lambda: SelfSupervisedKernel().fit(X, X + 0.1)("new"),
 }
+
+GAUSSIAN = {
+    "gram": GRAM,
+    "residual": Y,
+    "cross": GRAM[:2, None],
+    "own": torch.ones(2, 1, 1).double(),
+}
+NO_GAUSSIAN: list[dict[str, Any]] = [
+    dict(zip(GAUSSIAN, "abcd", strict=True)), {name: part.long() for name, part in GAUSSIAN.items()},
+    {"gram": None}, {"gram": GRAM[:3]}, {"gram": Y},
+    {"gram": GRAM * math.nan}, {"residual": Y[:3]}, {"residual": Y[:, None]}, {"residual": Y.float()},
+    {"cross": GRAM[:2]}, {"cross": GRAM[:2, None, :3]}, {"cross": "all"},
+    {"own": torch.ones(2, 2, 2).double()}, {"own": torch.ones(2, 1).double()}, {"jitter": -1.0}
+]  # fmt: skip
+
+
+def test_wrong_parts_of_a_gaussian_process_are_refused() -> None:
+    conditional(**GAUSSIAN)
+    require_refusals(
+        (str(sorted(wrong)), partial(conditional, **GAUSSIAN | wrong)) for wrong in NO_GAUSSIAN
+    )
 
 
 def test_wrong_calls_are_refused() -> None:

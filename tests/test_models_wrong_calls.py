@@ -111,11 +111,15 @@ OPTIONS: dict[str, Callable[[], Any]] = {
     "probes of text": lambda: geometry.ricci_estimate(NET, X, probes="many"),
     "probes of one": lambda: geometry.ricci_estimate(NET, X, probes=1),
     "seed of text": lambda: geometry.ricci_estimate(NET, X, seed="zero"),
+    "seed of 70 bits": lambda: geometry.ricci_estimate(NET, X, seed=2**70),
     "seed of None": lambda: geometry.ricci_estimate(NET, X, seed=None),
     "evaluate, memory of text": lambda: Model.of(NET).evaluate(X, memory="lots"),
     "evaluate, batch of text": lambda: Model.of(NET).evaluate(X, batch_size="all"),
     "evaluate, batch of none": lambda: Model.of(NET).evaluate(X, batch_size=0),
     "ntk of a function": lambda: tangents.ntk(graph, X),
+    "ntk, trace of text": lambda: tangents.ntk(NET, X, trace="yes"),
+    "ntk at nothing but a shape": lambda: tangents.ntk(NET, X.to("meta")),
+    "progress of text": lambda: geometry.spectrum(NET, X, progress="no"),
     "ntk, y of text": lambda: tangents.ntk(NET, X, "y"),
     "ntk, y of another dtype": lambda: tangents.ntk(NET, X, X.float()),
     "ntk, y of another shape": lambda: tangents.ntk(NET, X, torch.ones(2, 3, **WIDE)),
@@ -260,6 +264,7 @@ OPTIONS: dict[str, Callable[[], Any]] = {
     "resnet, generator of None": lambda: resnet(generator=None),
     "resnet, dtype of whole numbers": lambda: resnet(dtype=torch.int64),
     "resnet50, seed of text": lambda: models.resnet50("zero"),
+    "resnet50, seed of 70 bits": lambda: models.resnet50(2**70),
 }
 
 

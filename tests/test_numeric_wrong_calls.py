@@ -41,6 +41,7 @@ SIGNS, ONE = INITIALISATIONS["signs"], {"B": 1.0}
 NEURONS = Neurons.drawn(6, 0, device="cpu")
 RAGGED = [[1.0], [1.0, 2.0]]
 THREE = torch.zeros(3, dtype=torch.float64)
+META = THREE.to("meta")
 
 
 def trained(**wrong: object) -> object:
@@ -120,11 +121,12 @@ BAD = (
         trained,
         model=[TEXT, None, 3, nn.Tanh()],
         loss=[TEXT, None, 3],
-        data=[TEXT, None, 3, (TEXT, TEXT), (None, None), (THREE, TEXT), (THREE * NAN, THREE)],
+        data=[TEXT, None, 3, (TEXT, TEXT), (None, None), (THREE, TEXT), (THREE * NAN, THREE), (META, THREE)],
         optimizer=[TEXT, None, 3, lambda p: TEXT],
         steps=[TEXT, None, 1.5, -1, True],
         batch_size=[TEXT, 0, -1, 2.5, True, 10**6],
-        seed=[TEXT, None, -1, 0.5, True],
+        seed=[TEXT, None, -1, 0.5, True, 2**70],
+        progress=["no", 0, None],
         at=[TEXT, 3, None, (TEXT,), (-1,), (9,)],
         store=[3, FOLDER, "/dev/null/run.pt", "a\0b", b"run.pt", True],
         key=[None, 3],

@@ -134,7 +134,7 @@ def test_influence_foretells_leave_one_out_on_digits() -> None:
 
 def test_wrong_calls_are_refused() -> None:
     run = recorded(steps=1)
-    with pytest.raises(InputError, match="record must be a Record"):
+    with pytest.raises(InputError, match="record must be of class Record"):
         influence(model(), NEW)
     with pytest.raises(InputError, match=r"\(n, \.\.\.\)"):
         influence(run, NEW[0])

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from numeric.inputs import InputError
 from numeric.path_kernel import SGDW, BackwardEuler, Leapfrog, Record, Recorder
 from recorded_runs import OPTIMIZERS, gradient, recorded
+from refusals import require_refusals
 from short_runs import data, model
 
 EPSILON = torch.finfo(torch.float64).eps
@@ -161,8 +162,18 @@ def test_decoupled_decay_enters_no_momentum() -> None:
 
 
 @pytest.mark.parametrize(
-    "make", [partial(Leapfrog, lr=-1.0), partial(BackwardEuler, lr=-1.0), partial(SGDW, decay=-1.0)]
-)
-def test_negative_settings_are_refused(make: partial) -> None:
-    with pytest.raises(InputError):
-        make([nn.Parameter(torch.ones(1))])
+    "make",
+    [
+        partial(Leapfrog, lr=-1.0), partial(BackwardEuler, lr=-1.0), partial(SGDW, decay=-1.0),
+        partial(SGDW, lr=-1), partial(SGDW, lr="a"), partial(SGDW, momentum=-1.0),
+        partial(SGDW, dampening="a"), partial(SGDW, nesterov=True),
+    ],
+)  # fmt: skip
+def test_wrong_settings_are_refused(make: partial) -> None:
+    weights = [nn.Parameter(torch.ones(1))]
+    require_refusals([(str(make), lambda: make(weights))])
+
+
+def test_wrong_settings_of_a_group_are_refused() -> None:
+    with pytest.raises(InputError, match="lr = -1"):
+        SGDW([{"params": [nn.Parameter(torch.ones(1))], "lr": -1}])

@@ -293,6 +293,8 @@ WRONG = {
     "no loss": (lambda: attempt(loss=3), "loss = 3 was given"),
     "no optimiser": (lambda: attempt(make=None), "optimizer = None was given"),
     "no data": (lambda: attempt(pair=(data()[0], None)), "pair of tensors"),
+    "a seed of 70 bits": (lambda: attempt(seed=2**70), r"seed must be below 2\^64"),
+    "progress of text": (lambda: attempt(progress="no"), "progress must be of class bool"),
     "no steps": (lambda: attempt(steps=0), "steps"),
     "divergence": (
         lambda: attempt(loss=squared, make=partial(torch.optim.SGD, lr=1e200), steps=9),

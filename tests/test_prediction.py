@@ -213,12 +213,12 @@ def test_sixty_close_points_are_stable(dtype: torch.dtype) -> None:
 
 BAD = {
     "training points are torch.int64, .* convert": {"x_train": torch.ones(8, 2, dtype=torch.int64)},
-    "training points is no array of numbers": {"x_train": "data.csv"},
+    "training points must be an array of numbers": {"x_train": "data.csv"},
     r"training points have shape \(0, 2\), .* at least one": {"x_train": X[:0]},
     "training points have entries that are NaN": {"x_train": X / 0},
     "targets have entries that are NaN": {"y_train": Y * math.inf},
     "targets are torch.float32 on cpu, but .* torch.float64 on": {"y_train": Y.float()},
-    "targets are torch.float64 on meta, but .* on cpu": {"y_train": Y.to("meta")},
+    "targets must hold numbers, but a tensor on the meta device": {"y_train": Y.to("meta")},
     r"shape \(7, 3\) .* for 8 training points.* \(8,\) or \(8, outputs\)": {"y_train": Y[:7]},
     r"shape \(8, 3, 1\)": {"y_train": Y[..., None]},
     "test points have entries that are NaN": {"x_test": NEW * math.nan},
@@ -226,7 +226,7 @@ BAD = {
     "test points are torch.float32": {"x_test": NEW.float()},
     "t = -1 .* at least 0": {"t": -1},
     r"t = \[1.0, nan\]": {"t": [1.0, math.nan]},
-    "t is no array of numbers, but 'long'": {"t": "long"},
+    "t must be an array of numbers of shape .*, not 'long'": {"t": "long"},
     r"t = \[\]": {"t": []},
     "ridge = -0.1 .* number at least 0": {"ridge": -0.1},
     "ridge = nan": {"ridge": math.nan},

@@ -195,7 +195,7 @@ BAD_FITS = {
     "infinite target": ([0.1, 0.5], [1.0, math.inf], {}, "y has entries that are NaN or infinite"),
     "infinite point": ([0.1, -math.inf], [1.0, 2.0], {}, "x has entries that are NaN or infinite"),
     "shape": ([[0.1], [0.5]], [1.0, 2.0], {}, r"but \(2, 1\) was given"),
-    "words": (["a", "b"], [1.0, 2.0], {}, "no array of numbers"),
+    "words": (["a", "b"], [1.0, 2.0], {}, "must be an array of numbers"),
     "ridge": (X, Y, {"ridge": -1.0}, "ridge = -1.0"),
     "ridge nan": (X, Y, {"ridge": math.nan}, "ridge = nan"),
 }

@@ -60,7 +60,7 @@ BELOW = {  # the rooms that each room may import beside itself
     "analytic.checks": (*CORE, *_of("analytic", *RESULTS, "catalogue")),
     "analytic.ledger": (*CORE, *_of("analytic", *RESULTS, "catalogue", "checks")),
     "numeric.inputs": (),
-    "numeric.progress": (),
+    "numeric.progress": ("numeric.inputs",),
     "numeric.estimate": _of("numeric", "inputs"),
     "numeric.data": _of("numeric", "inputs", "progress"),
     "numeric.kernels": _of("numeric", "inputs", "progress", "estimate"),
@@ -89,6 +89,17 @@ def test_rooms_stand_on_those_below(room: str) -> None:
         for path in paths
         for module in _modules(path)
         if module.startswith(f"{package}.") and _room(module) not in (room, *BELOW[room])
+    }
+    assert not above
+
+
+def test_numeric_takes_results_and_neither_what_checks_them_nor_what_shows_them() -> None:
+    judges = {"analytic.checks", "analytic.ledger"}
+    above = {
+        f"{path.relative_to(ROOT)} imports {module}"
+        for path in sorted(ROOT.glob("numeric/**/*.py"))
+        for module in _modules(path)
+        if _room(module) in judges or module.partition(".")[0] in ("notebooks", "bench", "tests")
     }
     assert not above
 

@@ -47,9 +47,9 @@ def test_scikit_learn_knows_it() -> None:
         ([0.0, 1.0], [0.0, math.inf], "finite"),
         ([0.0, 1.0, 2.0], [0.0, 1.0], "equal length"),
         ([[0.0], [1.0]], [0.0, 1.0], "equal length"),
-        (["a", "b"], [0.0, 1.0], "no array of numbers"),
-        ([0.0, 1.0], [0.0, 1j], "no array of numbers"),
-        ([0.0, None], [0.0, 1.0], "no array of numbers"),
+        (["a", "b"], [0.0, 1.0], "must be an array of numbers"),
+        ([0.0, 1.0], [0.0, 1j], "must be an array of numbers"),
+        ([0.0, None], [0.0, 1.0], "must be an array of numbers"),
     ],
 )
 def test_bad_data(x, y, match) -> None:

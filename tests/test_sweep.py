@@ -141,7 +141,7 @@ def test_single_precision_is_close_and_widths_do_not_disturb_each_other() -> Non
         (lambda: replace(SMALL, draws=1), "draws must be a whole number at least 2"),
         (lambda: replace(SMALL, x=X / 0), "NaN or infinite"),
         (lambda: replace(SMALL, x=X[0]), r"but \(3,\) was given"),
-        (lambda: replace(SMALL, x="points"), "no array of numbers"),
+        (lambda: replace(SMALL, x="points"), "must be an array of numbers"),
         (lambda: replace(SMALL, network=erf), "FullyConnected"),
         (lambda: replace(SMALL, device="no such device").run(), "auto"),
         (lambda: replace(SMALL, x=1e25 * X, network=RELU, dtype=torch.float32).run(), "overflow"),

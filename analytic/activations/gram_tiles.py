@@ -69,7 +69,7 @@ def _by_arc_sines(expr: sp.Expr) -> sp.Expr:
     """With atan(u / sqrt(w)) = asin(u / sqrt(u^2 + w)), whose root factors by row and column."""
 
     def arc_sine(u: sp.Expr, w: sp.Expr) -> sp.Expr:
-        square = sp.factor((u**2 + w).subs(det, kxx * kyy - kxy**2))
+        square = _factored((u**2 + w).subs(det, kxx * kyy - kxy**2))
         return sp.asin(u / sp.Mul(*map(sqrt, sp.Mul.make_args(square))))
 
     def of_atan(ratio: sp.Expr) -> sp.Expr:
@@ -80,6 +80,20 @@ def _by_arc_sines(expr: sp.Expr) -> sp.Expr:
         return pi / 2 - arc_sine(x, y**2)
 
     return expr.replace(sp.atan, of_atan).replace(atan2, of_atan2)
+
+
+def _factored(square: sp.Expr) -> sp.Expr:
+    """Factors of a polynomial in the covariances, in units in which that of kxx is 1 beside the constant.
+
+    In other units the long integers of a factor c = p/q would be cleared of denominators, and factored
+    for minutes.
+    """
+    polynomial = sp.Poly(square, kxx, kxy, kyy)
+    constant, linear = (polynomial.coeff_monomial(term) for term in (1, kxx))
+    unit = constant / linear if constant and linear else sp.S.One
+    covariances = (kxx, kxy, kyy)
+    factors = sp.factor(square.subs({k: unit * k for k in covariances}, simultaneous=True))
+    return factors.subs({k: k / unit for k in covariances}, simultaneous=True)
 
 
 def _with_det(expr: sp.Expr) -> sp.Expr:

@@ -26,6 +26,7 @@ __all__ = [
 ]  # fmt: skip
 
 Callback = Callable[..., Any]
+LONGEST = 2**63  # the first integer that torch does not take
 
 
 def compile_mpmath(args: Sequence[sp.Symbol], expr: sp.Expr) -> Callback:
@@ -163,8 +164,15 @@ def expand_heads(expr: sp.Expr) -> sp.Expr:
 
 
 def fold(expr: Any) -> Any:
-    """Irrational constants as floats: torch has no sqrt of a Python number, and no pi**2."""
-    constant = isinstance(expr, sp.Expr) and expr.is_number and not expr.is_Rational
+    """Constants as floats where torch takes no other: sqrt(2), pi**2, and fractions of long integers.
+
+    A number beyond 2^63 stays an integer, which torch refuses: as a float its square would silently be
+    infinite in single precision.
+    """
+    constant = isinstance(expr, sp.Expr) and expr.is_number
+    if constant and expr.is_Rational:
+        long = max(abs(expr.p), expr.q) >= LONGEST and 1 < abs(expr) * LONGEST < LONGEST**2
+        return expr.evalf(17) if long else expr
     if constant and not expr.has(AppliedUndef, *HEADS):  # evalf cannot compute those
         return expr.evalf(17)
     return expr.func(*map(fold, expr.args)) if expr.args else expr

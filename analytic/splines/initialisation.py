@@ -34,12 +34,14 @@ class Initialisation:
     """A law of (a, b), described by averages over its hidden units [ax - b]_+.
 
     Those with closed forms are `INITIALISATIONS`: signs, uniform, gaussian and onesided. Users make
-    their own with `Initialisation.of`. The formulas are `rf`, `both`, `ntk`, `slope`, `density` and `knots`.
+    their own with `Initialisation.of`. The formulas are `rf`, `both`, `ntk`, `slope`, `drift`, `metric`,
+    `density` and `knots`.
 
     `kernel` is E[[ax-b]_+ [ay-b]_+], and `active` the probability that a unit is active at x and y.
     `count` and `weight` are the densities nu_1 and nu_3 of knots u; `knot_intervals` make up `weight`,
-    where it has that form. `slopes` and `biases` are E[a^2] and E[b^2]. `kernel_slope` is the
-    derivative of the kernel by x, if known in closed form. `stable` and `stable_active` are forms of
+    where it has that form. `slopes` and `biases` are E[a^2] and E[b^2]. `kernel_drift` and
+    `kernel_metric` are the derivatives of the kernel by y, and by x and y, at y = x. `kernel_slope` is
+    the derivative of the kernel by x, if known in closed form. `stable` and `stable_active` are forms of
     `kernel` and `active` that are accurate in floats, where these differ.
 
     >>> from analytic.splines import INITIALISATIONS
@@ -56,6 +58,8 @@ class Initialisation:
     weight: sp.Expr
     slopes: sp.Expr
     biases: sp.Expr
+    kernel_drift: sp.Expr
+    kernel_metric: sp.Expr
     knot_intervals: tuple[KnotInterval, ...] = field(default=(), repr=False)
     kernel_slope: sp.Expr | None = field(default=None, repr=False)
     stable: sp.Expr | None = field(default=None, repr=False)
@@ -111,6 +115,16 @@ class Initialisation:
         return self._formula("slope", (x, y), self.kernel_slope)
 
     @cached_property
+    def drift(self) -> Formula:
+        """E[a [ax-b]_+], the derivative of the random-feature kernel by y at y = x."""
+        return self._formula("drift", (x,), self.kernel_drift)
+
+    @cached_property
+    def metric(self) -> Formula:
+        """E[a^2 1(ax > b)], the derivative of the random-feature kernel by x and y at y = x."""
+        return self._formula("metric", (x,), self.kernel_metric)
+
+    @cached_property
     def density(self) -> Formula:
         """nu_3(u), the density of knots weighted by a^2."""
         return self._formula("density", (u,), self.weight)
@@ -160,6 +174,8 @@ def symmetric(
         weight=total_density(weight),
         slopes=slopes,
         biases=biases,
+        kernel_drift=slopes * x / 2,  # one of (a, b) and (-a, -b) is active, and E[ab] = 0
+        kernel_metric=slopes / 2,
         knot_intervals=tuple(weight),
         kernel_slope=slope_integral(low, y) - slope_integral(-high, -y),
     )
@@ -207,6 +223,8 @@ def gaussian() -> Initialisation:
         weight=2 * sa**3 * sb**3 / (pi * width**2),
         slopes=sa**2,
         biases=sb**2,
+        kernel_drift=sa**2 * x / 2,
+        kernel_metric=sa**2 / 2,
         kernel_slope=sa**2 * (y * turn + sa * sb * x * Abs(x - y) / gram[0]) / (2 * pi),
         stable=rectified_pair(1, *gram, area**2),
         stable_active=turn / (2 * pi),
@@ -225,6 +243,8 @@ def onesided() -> Initialisation:
         weight=total_density([core]),
         slopes=sp.S.One,
         biases=sp.Rational(1, 3),
+        kernel_drift=core.slope_integral(x, x),
+        kernel_metric=core.count(x),
         knot_intervals=(core,),
         kernel_slope=core.slope_integral(low, y),
     )

@@ -12,7 +12,7 @@ from mpmath import mp
 
 from analytic.expressions.arguments import InputError
 from analytic.expressions.opaque import Opaque, Table
-from analytic.expressions.symbols import u
+from analytic.expressions.symbols import u, x
 from analytic.splines.initialisation import Initialisation, high, low
 
 __all__ = ["initialisation_of", "integral_below"]
@@ -94,6 +94,7 @@ def initialisation_of(density: sp.Expr, name: str = "own") -> Initialisation:
             (u**2 * weight, "E[b^2]"),
         )
     )
+    mixed = _integral_over_line(u * weight, "E[ab]", sp.sqrt(slopes * biases))
     if abs(total - 1) > sp.Float(10) ** -12:
         raise InputError(f"The density integrates to {sp.N(total, 6)}, not to 1: divide by that.")
     return Initialisation(
@@ -105,6 +106,8 @@ def initialisation_of(density: sp.Expr, name: str = "own") -> Initialisation:
         weight=weight,
         slopes=slopes,
         biases=biases,
+        kernel_drift=(slopes * x - mixed) / 2,  # one of (a, b) and (-a, -b) is active
+        kernel_metric=slopes / 2,
     )
 
 
@@ -183,12 +186,14 @@ def _agrees_with_quadrature(integral: sp.Expr, term: sp.Expr, place: sp.Rational
         return bool(abs(expected - mp.mpf(value)) <= mp.mpf(10) ** -12 * abs(expected))
 
 
-def _integral_over_line(density: sp.Expr, what: str) -> sp.Expr:
+def _integral_over_line(density: sp.Expr, what: str, size: sp.Expr = sp.S.Zero) -> sp.Expr:
+    """The integral to 20 digits of itself, or of `size` where that is larger, as it may be 0."""
     f = sp.lambdify(u, density, "mpmath")
     with mp.workdps(DIGITS + 5):
         value = mp.quad(f, [-mp.inf, -1, 0, 1, mp.inf])
         again = mp.quad(f, [-mp.inf, -3, -mp.mpf(1) / 2, 0, mp.mpf(1) / 2, 3, mp.inf])
-        converged = mp.isfinite(value) and abs(value - again) <= mp.mpf(10) ** -20 * abs(value)
+        largest = max(abs(value), mp.mpmathify(size))
+        converged = mp.isfinite(value) and abs(value - again) <= mp.mpf(10) ** -20 * largest
     if not converged:
         raise InputError(f"The law has no finite {what}: choose one with second moments.")
     return sp.Float(value, DIGITS)

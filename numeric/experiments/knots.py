@@ -25,6 +25,7 @@ from numeric.inputs import (
     InputError,
     number,
     positive,
+    require_seed,
     samples_on_a_line,
     values_on_a_line,
     whole,
@@ -100,7 +101,7 @@ def clustering(
         raise InputError(
             f"{problem}: take less than half of it, so that a knot is near one sample only."
         )
-    displaced = _displaced(x, whole("draws", draws, 19), whole("seed", seed, 0))
+    displaced = _displaced(x, whole("draws", draws, 19), require_seed(seed))
     points = torch.cat([x[None], displaced])  # (1 + draws, s)
     shares = [_shares(points, x, neurons, distance, weighted) for neurons in (before, after)]
     return Clustering(*map(_against_null, (*shares, shares[1] - shares[0])))

@@ -17,6 +17,7 @@ from numeric.inputs import (
     positive,
     require_float_dtype,
     require_instance,
+    require_seed,
     resolve,
     values_on_a_line,
     whole,
@@ -94,7 +95,7 @@ class WidthSweep:
         whole("d", self.d)
         positive("sigma", self.sigma)
         positive("zeta", self.zeta, zero=True)
-        whole("seed", self.seed, 0)
+        require_seed(self.seed)
         require_float_dtype(self.dtype)
         if (values_on_a_line("radii", self.radii, torch.empty(0, dtype=torch.float64)) < 0).any():
             raise InputError(f"radii must be numbers at least 0, not {self.radii}.")

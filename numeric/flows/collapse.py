@@ -16,8 +16,9 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from analytic.expressions.arguments import listed
 from numeric.flows.flow import Flow
-from numeric.inputs import ArrayLike, InputError, between, require_instance
+from numeric.inputs import ArrayLike, InputError, as_numbers, between, require_instance, shown
 
 __all__ = ["Collapse", "collapse"]
 
@@ -79,7 +80,8 @@ def collapse(
     """
     require_instance("flow", flow, Flow, "flows.integrate(model, x, y)")
     index = _require_classes(classes, len(flow.x), flow.x.device)
-    moments = [between("a time", float(t), 0.0, flow.end) for t in times]
+    entries = listed("times", times, "times of the flow, such as (0, 0.5, 0.9)")
+    moments = [between("a time", t, 0.0, flow.end) for t in entries]
     if not moments:
         raise InputError("times is empty: give times of the flow, such as (0, 0.5, 0.9).")
     model = flow.model if layer is None else flow.model.up_to(layer)
@@ -100,13 +102,12 @@ def collapse(
 
 
 def _require_classes(classes: ArrayLike, n: int, device: torch.device) -> Tensor:
-    index = torch.as_tensor(classes, device=device)
-    whole_numbers = not index.is_floating_point() and index.dtype != torch.bool
-    if index.shape != (n,) or not whole_numbers or bool((index < 0).any()):
+    numbers = as_numbers("classes", classes, f"({n},)").to(device)
+    if numbers.shape != (n,) or bool(((numbers < 0) | (numbers != numbers.floor())).any()):
         raise InputError(
-            f"classes must be {n} whole numbers from 0 on, one for each point, not {index.dtype} of shape "
-            f"{tuple(index.shape)}."
+            f"classes must be {n} whole numbers from 0 on, one for each point, not {shown(classes)}."
         )
-    if not bool((torch.bincount(index) > 0).all()):
+    index = numbers.long()
+    if bool((numbers >= n).any()) or not bool((torch.bincount(index) > 0).all()):
         raise InputError("A class has no points: number the classes from 0 on without gaps.")
     return index

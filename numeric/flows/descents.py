@@ -25,7 +25,7 @@ from torch import Tensor
 from numeric.flows.costs import Cost, Objective, require_consistent_labels, require_objective
 from numeric.flows.output_map import OutputMap, output_map
 from numeric.flows.ranges import factorisations, require_rcond
-from numeric.inputs import ArrayLike, InputError, as_numbers, positive, require_instance, whole
+from numeric.inputs import ArrayLike, InputError, as_numbers, positive, require_seed, shown, whole
 from numeric.models import Model, ModelLike
 from numeric.models.memory import GIGABYTE
 from numeric.progress import progress_bar
@@ -84,7 +84,13 @@ class Problem:
         g = self.objective.gradient(outputs)
         n, q = outputs.shape
         gram = self.map.gram(theta).view(n, q, n * q)
-        system = (fisher(outputs) @ gram).reshape(n * q, n * q)
+        curvature = fisher(outputs)
+        if not isinstance(curvature, Tensor) or curvature.shape != (n, q, q):
+            raise InputError(
+                f"fisher gave {shown(curvature)}, but a tensor of shape ({n}, {q}, {q}) is needed, a matrix "
+                "for each point."
+            )
+        system = (curvature @ gram).reshape(n * q, n * q)
         system = system + damping * torch.eye(n * q, device=theta.device, dtype=theta.dtype)
         return -graph.pull(torch.linalg.solve(system, g.flatten())), graph.pull(g)
 
@@ -122,6 +128,9 @@ class GradientDescent:
 
     rate: float = 0.1
 
+    def __post_init__(self) -> None:
+        positive("rate", self.rate)
+
     def update(
         self, problem: Problem, theta: Tensor, carried: float | None
     ) -> tuple[Tensor, float | None]:
@@ -143,6 +152,9 @@ class GaussNewton:
     """
 
     rcond: float | None = None  # as in `integrate`
+
+    def __post_init__(self) -> None:
+        require_rcond(self.rcond, torch.float64)
 
     def update(
         self, problem: Problem, theta: Tensor, carried: float | None
@@ -179,6 +191,15 @@ class LevenbergMarquardt:
     factor: float = 3.0
     fisher: Fisher = gaussian_fisher
 
+    def __post_init__(self) -> None:
+        positive("damping", self.damping)
+        if positive("factor", self.factor) <= 1:
+            raise InputError(
+                f"factor = {self.factor} was given, but factor must be above 1: damping is divided by it "
+                "after a step that lowers the cost."
+            )
+        _require_fisher(self.fisher)
+
     def update(
         self, problem: Problem, theta: Tensor, carried: float | None
     ) -> tuple[Tensor, float | None]:
@@ -205,6 +226,11 @@ class NaturalGradient:
     rate: float = 1.0
     damping: float = 1e-3
     fisher: Fisher = gaussian_fisher
+
+    def __post_init__(self) -> None:
+        positive("rate", self.rate)
+        positive("damping", self.damping)
+        _require_fisher(self.fisher)
 
     def update(
         self, problem: Problem, theta: Tensor, carried: float | None
@@ -256,12 +282,8 @@ def descend(
     >>> bool(run.losses[-1] < 1e-20)
     True
     """
-    if not hasattr(rule, "update"):
-        require_instance("rule", rule, GaussNewton, "flows.GaussNewton()")
-    for name in ("rate", "damping", "factor", "rcond"):
-        if getattr(rule, name, None) is not None:
-            positive(name, getattr(rule, name))
-    count, seed = whole("steps", steps), whole("seed", seed, 0)
+    _require_rule(rule)
+    count, seed = whole("steps", steps), require_seed(seed)
     whole("memory", memory)
     model, x = Model.of(model), as_numbers("x", x)
     size = len(x) if batch_size is None else whole("batch_size", batch_size)
@@ -326,6 +348,21 @@ class _Run:
     order: Tensor = field(  # of points in this epoch that are still to come
         default_factory=lambda: torch.empty(0, dtype=torch.long, device="cpu")
     )
+
+
+def _require_rule(rule: object) -> None:
+    if isinstance(rule, type) or not callable(getattr(rule, "update", None)):
+        raise InputError(
+            f"rule must be a rule such as GradientDescent(), GaussNewton(), LevenbergMarquardt() or "
+            f"NaturalGradient(), not {shown(rule)}."
+        )
+
+
+def _require_fisher(fisher: object) -> None:
+    if not callable(fisher):
+        raise InputError(
+            f"fisher must be a function of outputs, such as flows.softmax_fisher, not {shown(fisher)}."
+        )
 
 
 def _settings(rule: Rule) -> list[Any]:

@@ -26,7 +26,7 @@ import torch
 from torch import Tensor
 
 from numeric.flows.output_map import Graph, OutputMap
-from numeric.inputs import InputError, positive
+from numeric.inputs import InputError, fraction
 
 __all__ = [
     "NEAR", "ConjugateGradientRange", "Factorisations", "FullRange", "Range", "SpectralRange", "Unsolved",
@@ -57,7 +57,7 @@ def for_dtype(limit: float, dtype: torch.dtype) -> float:
 
 def require_rcond(rcond: float | None, dtype: torch.dtype) -> float:
     """The share of the largest singular value below which directions are lost; None: `RCOND`."""
-    return for_dtype(RCOND, dtype) if rcond is None else positive("rcond", rcond)
+    return for_dtype(RCOND, dtype) if rcond is None else fraction("rcond", rcond)
 
 
 class Unsolved(InputError):

@@ -2,8 +2,8 @@
 
 Activations with a kink are recognised by name. Any other operation that is not known to be smooth, such as
 abs, sort, sqrt, a comparison or a branch on a value, may or may not produce a kink (softplus can be written
-with them). Where such an operation runs, values and slopes along a line are searched for jumps. Poles, as
-of 1/x, are not kinks.
+with them). Where such an operation runs, values and slopes are searched for jumps, along a line and at each
+point. Poles, as of 1/x, are not kinks.
 """
 
 from __future__ import annotations
@@ -69,13 +69,13 @@ SMOOTH = {
     "triu_indices", "fill", "zero", "randn", "rand", "normal", "uniform", "resolve_conj", "resolve_neg",
     "expand_copy", "view_copy",
 }  # fmt: skip
+# Their square roots have positive arguments if eps is above 0. It is told by its place among the arguments
+# and its default; None is the epsilon of the dtype, which is nothing beside what is normalised.
 NORMS = {
-    "layer_norm",
-    "instance_norm",
-    "group_norm",
-    "batch_norm",
-    "rms_norm",
-}  # their square roots have positive arguments
+    "layer_norm": (4, 1e-5), "instance_norm": (7, 1e-5), "group_norm": (4, 1e-5), "batch_norm": (7, 1e-5),
+    "rms_norm": (3, None), "native_layer_norm": (4, 0.0), "native_group_norm": (7, 0.0),
+    "native_batch_norm": (7, 0.0),
+}  # fmt: skip
 FAR = (2.0, -1.0)  # factors of the first point: an affine map has the same slopes there
 # Where the line starts and ends, in units of the distance of its two points. The odd numbers keep a kink
 # halfway between the points off the nodes, since sqrt(x * x) has no slope at 0.
@@ -85,6 +85,13 @@ PIECES = 96  # segments of that line
 HALVINGS = 18
 JUMP = 1e-4  # share of a feature's largest slope, or of the spread of its values, that counts as a jump
 ROUNDED = 2 / 3  # epsilon to this power, times the largest value or slope, may be rounding
+ACROSS = 0.44  # epsilon to this power, of the size of a point, is the least step across it: 1e-7 in float64
+STEPS = (
+    1,
+    4,
+    16,
+)  # in units of that: changes of a smooth map grow with them, and those of a jump do not
+ROWS = 64  # points that are looked at together
 
 
 def require_no_kinks(names: Sequence[str]) -> None:
@@ -104,12 +111,18 @@ class _Functions(TorchFunctionMode):
     def __init__(self) -> None:
         super().__init__()
         self.kinked: list[str] = []
+        self.suspects: list[str] = []  # norms that divide by what may be 0
         self.running = ""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         self.running = getattr(func, "__name__", "").strip("_")  # in place or not
         if self.running in KINKED_FUNCTIONS:
             self.kinked.append(self.running)
+        if self.running in NORMS:
+            place, default = NORMS[self.running]
+            given = args[place] if len(args) > place else default
+            if not (kwargs or {}).get("eps", given):
+                self.suspects.append(self.running)
         try:
             return func(*args, **(kwargs or {}))
         finally:
@@ -159,8 +172,9 @@ def layers_with_kinks(f: EvaluatedMap, module: nn.Module | None) -> list[str]:
         operations = stack.enter_context(_Operations(functions))
         f(f.points[:1])
     names = run or functions.kinked
-    if not names and operations.suspects and jumps_on_line(f):
-        names = operations.suspects
+    suspects = [*functions.suspects, *operations.suspects]
+    if not names and suspects and (jumps_on_line(f) or jumps_at_points(f)):
+        names = suspects
     return list(dict.fromkeys(names))
 
 
@@ -213,6 +227,33 @@ def jumps_on_line(f: EvaluatedMap) -> bool:
         if not len(left):
             return False
     return bool((gaps(*ends) > 1).any())
+
+
+def jumps_at_points(f: EvaluatedMap) -> bool:
+    """Whether values, or slopes along one direction, jump at a point itself, which the line may not meet.
+
+    Across a jump they change by as much over a small step as over one 16 times as long. NaN is ignored.
+    """
+    return bool(torch.stack([_jumps_across(f, x).any() for x in f.points.split(ROWS)]).any())
+
+
+def _jumps_across(f: EvaluatedMap, x: Tensor) -> Tensor:
+    """Where values and slopes jump at points (n, d): (2, n, p)."""
+    sizes, largest = x.abs().amax(1, keepdim=True), x.abs().amax()
+    sizes = sizes.where(sizes > 0, largest.where(largest > 0, 1.0))
+    way = sizes * torch.arange(1, x.shape[1] + 1).to(x).sin()
+    step = f.epsilon**ACROSS
+
+    def at(shift: float) -> Tensor:
+        """Values and slopes, (2, n, p)."""
+        return torch.stack(with_slope(f, x + shift * way, way))
+
+    sides = [(at(c * step), at(-c * step)) for c in STEPS]
+    narrow, middle, wide = ((one - other).abs() for one, other in sides)
+    largest = torch.stack(sides[-1]).abs().nan_to_num().amax(0)  # (2, n, p)
+    rounded = largest.amax((1, 2), keepdim=True) * f.epsilon**ROUNDED
+    limits = torch.maximum(JUMP * largest, rounded)
+    return (narrow > limits) & (narrow > wide / 4) & (middle > wide / 4)
 
 
 def piecewise_affine(f: EvaluatedMap) -> bool:

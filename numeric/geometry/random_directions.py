@@ -30,7 +30,7 @@ from numeric.geometry.ricci import (
     require_wide_layer,
     whitening_frame,
 )
-from numeric.inputs import ArrayLike, as_numbers, whole
+from numeric.inputs import ArrayLike, as_numbers, require_seed, whole
 from numeric.models.model import EvaluatedMap, Model, ModelLike
 from numeric.models.repaired_operations import ReplacedOperations
 from numeric.models.saturating_activations import SATURATION_SAFE
@@ -63,7 +63,7 @@ def ricci_estimate(
     (torch.Size([1]), torch.Size([1]))
     """
     probes, opened, x = whole("probes", probes, 2), Model.of(model, layer), as_numbers("x", x)
-    generator = torch.Generator().manual_seed(whole("seed", seed, 0))
+    generator = torch.Generator().manual_seed(require_seed(seed))
     with opened.on(x) as f:
         # before SATURATION_SAFE, whose operations would be suspected
         require_no_kinks(layers_with_kinks(f, opened.module))

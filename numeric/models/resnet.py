@@ -25,7 +25,14 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from analytic.activations.activation import Activation
-from numeric.inputs import InputError, require_float_dtype, require_instance, shown, whole
+from numeric.inputs import (
+    InputError,
+    require_float_dtype,
+    require_instance,
+    require_seed,
+    shown,
+    whole,
+)
 
 __all__ = [
     "Basic",
@@ -384,7 +391,7 @@ def _seeded(
     return ResNet(
         blocks,
         width,
-        generator=torch.Generator().manual_seed(whole("seed", seed, 0)),
+        generator=torch.Generator().manual_seed(require_seed(seed)),
         dtype=dtype,
         activation=activation,
         block=block,

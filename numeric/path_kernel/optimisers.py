@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
-from numeric.inputs import InputError, positive, whole
+from numeric.inputs import InputError, number, positive, whole
 
 __all__ = ["SGDW", "BackwardEuler", "Leapfrog"]
 
@@ -152,9 +152,18 @@ class SGDW(torch.optim.SGD):
         decay: float = 1e-2,
         maximize: bool = False,
     ) -> None:
+        positive("lr", lr, zero=True)
+        positive("momentum", momentum, zero=True)
+        number("dampening", dampening)
+        if nesterov and (not momentum or dampening):
+            raise InputError(
+                f"nesterov was given with momentum = {momentum} and dampening = {dampening}, but "
+                "needs a momentum above 0 and no dampening."
+            )
         super().__init__(params, lr, momentum, dampening, 0.0, nesterov, maximize=maximize)
         self.defaults["decay"] = positive("decay", decay, zero=True)
         for group in self.param_groups:
+            positive("lr", group["lr"], zero=True)
             positive("decay", group.setdefault("decay", decay), zero=True)
 
     @torch.no_grad()

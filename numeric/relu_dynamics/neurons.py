@@ -19,6 +19,7 @@ from numeric.inputs import (
     positive,
     require_float_dtype,
     require_instance,
+    require_seed,
     resolve,
     values_on_a_line,
     whole,
@@ -91,7 +92,7 @@ class Neurons:
         True
         """
         whole("m", m, 1)
-        whole("seed", seed, 0)
+        require_seed(seed)
         if antisymmetric and m % 2:
             raise InputError(
                 f"m = {m} neurons do not make pairs: take {m + 1}, or no antisymmetry."

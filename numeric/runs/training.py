@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
-from numeric.inputs import InputError, resolve, whole
+from numeric.inputs import InputError, require_seed, resolve, whole
 from numeric.progress import progress_bar
 from numeric.runs import random_state
 from numeric.runs.result import Data, Loss, Run, StateDict, StoredSnapshots
@@ -120,7 +120,7 @@ def train(
     wanted = {whole("a step of `at`", number, 0) for number in at} | {0, last}
     if max(wanted) > last:
         raise InputError(f"A snapshot at step {max(wanted)} was asked for, but the last is {last}.")
-    seed = whole("seed", seed, 0)
+    seed = require_seed(seed)
     state = TrainingState(model, loss, data, optimizer, scheduler, step, batch_size, seed, where)
     file = checkpoint(store, state.fingerprint(), SETTINGS, key)
     if file.path is not None and state.has_other_scheduler:
@@ -461,6 +461,10 @@ def _require_data(data: Any, targets: bool) -> Data:
     if len(x) != len(y) or not len(x):
         raise InputError(
             f"{len(x)} inputs and {len(y)} targets were given, but as many are needed, and at least one."
+        )
+    if x.is_meta or y.is_meta:
+        raise InputError(
+            "data must hold numbers, but tensors on the meta device have none: use another."
         )
     if not (x.isfinite().all() and y.isfinite().all()):
         raise InputError("data has entries that are NaN or infinite: remove those examples.")

@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from analytic.splines import Initialisation
-from numeric.inputs import ArrayLike, InputError, positive, require_points
+from numeric.inputs import ArrayLike, InputError, positive, require_finite, require_points
 from numeric.kernels import Kernel
+from numeric.kernels.jets import Jet
 from numeric.splines.law import FilledLaw, filled
 
 __all__ = ["SplineKernel"]
@@ -52,6 +54,33 @@ class SplineKernel(Kernel):
     def diagonal(self, x: ArrayLike) -> Tensor:
         points = _on_a_line(require_points(x)[0])
         return self._evaluated(points, points)
+
+    def jet(self, x: ArrayLike) -> Jet:
+        r"""$k(x,x)$, $E[a(ax-b)_+]$ and the metric $E[a^2 1(ax>b)]$ of the random-feature kernel.
+
+        Where E[c^2] is not 0, the tangent kernel has $E[c^2](1+xy)P(ax>b,\ ay>b)$ beside it, which has a kink
+        at y = x wherever there are knots b/a; points there are refused, as the metric is infinite.
+        """
+        points = _on_a_line(require_points(x)[0])
+        require_finite("x", points)
+        law, at = self.law, points.detach().cpu().double().numpy()
+        active = np.zeros_like(at)
+        if self.readout:
+            if (kinked := law.density(at) > 0).any():
+                raise InputError(
+                    f"The kernel of {law.initialisation.name} has a kink at y = x = {at[kinked][0]:g}, "
+                    "where there are knots, and so no metric: take readout = 0, or points without knots."
+                )
+            active = self.readout * law.initialisation.both.numpy(x=at, y=at, **law.values)
+        drift, metric = (
+            formula.numpy(x=at, **law.values)
+            for formula in (law.initialisation.drift, law.initialisation.metric)
+        )
+        value, drift, metric = (
+            torch.as_tensor(part, dtype=points.dtype, device=points.device)
+            for part in (law.kernel(at, at, self.readout), drift + active * at, metric + active)
+        )
+        return Jet(value, drift[:, None], metric[:, None, None])
 
     def _evaluated(self, x: Tensor, y: Tensor) -> Tensor:
         left, right = (part.detach().cpu().numpy() for part in (x, y))

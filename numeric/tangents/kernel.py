@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from numeric.inputs import ArrayLike, InputError, as_numbers, whole
+from numeric.inputs import ArrayLike, InputError, as_numbers, require_instance, whole
 from numeric.kernels import Jet, Kernel
 from numeric.models import Model, ModelLike
 from numeric.models.memory import GIGABYTE
@@ -55,6 +55,7 @@ def ntk(
     [2.0, 2.0, 2.0]
     """
     whole("memory", memory)
+    require_instance("trace", trace, bool, "True")
     with ExitStack() as stack:
         one = stack.enter_context(differentiation(model, x, parameters, modules, None, memory))
         other = one

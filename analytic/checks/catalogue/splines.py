@@ -21,6 +21,7 @@ HiddenAverage = Callable[..., Any]  # (f, x, y, parameters) -> E[f(ax - b) f(ay 
 PAIRS = (
     ("0.3", "-0.2"), ("0.4", "1.7"), ("-0.8", "0.5"), ("1.1", "2.5"), ("-1.9", "0.1"), ("0.6", "0.6"),
 )  # fmt: skip
+SINGLES = ("0.3", "-0.8", "1.7")
 VALUES: Point = {"A": "1.25", "B": "0.9", "sa": "1.2", "sb": "0.7", "ec2": "0.3"}  # B/A = 0.72
 KNOTS = {  # positions where the density of knots is positive
     "signs": ("0.1", "-0.7"), "uniform": ("0.1", "-0.7", "0.9", "-2.3"),
@@ -137,11 +138,29 @@ def _claims(name: str) -> Iterator[Claim]:
         with mp.workdps(3 * mp.dps + 20):
             return (ramps(x + step, y, **values) - ramps(x - step, y, **values)) / (2 * step)
 
+    def drift(x: Any, **values: Any) -> Any:
+        """A central difference of the average at (x, x), half of the derivative of the diagonal."""
+        step = mpf(10) ** -(mp.dps + 5)
+        with mp.workdps(3 * mp.dps + 20):
+            right, left = (ramps(one, one, **values) for one in (x + step, x - step))
+            return (right - left) / (4 * step)
+
+    def metric(x: Any, **values: Any) -> Any:
+        """A mixed difference of the average: the squared length of a step of the features, over its own."""
+        step = mpf(10) ** -(mp.dps + 5)
+        with mp.workdps(4 * mp.dps + 30):
+            left, right = x - step / 2, x + step / 2
+            ends = ramps(left, left, **values) + ramps(right, right, **values)
+            return (ends - 2 * ramps(left, right, **values)) / step**2
+
     route = "average over the law"
     yield Claim(init.rf, route, ramps, _points(own))
     yield Claim(init.both, route, steps, _points(own))
     yield Claim(init.ntk, route, gradients, _points((*own, "ec2")))
     yield Claim(init.slope, "difference of the average", kernel_slope, _points(own)[1:5])
+    singles = tuple({"x": one, **{key: VALUES[key] for key in own}} for one in SINGLES)
+    yield Claim(init.drift, "difference of the average", drift, singles)
+    yield Claim(init.metric, "mixed difference of the average", metric, singles)
     places = tuple({"u": knot, **{key: VALUES[key] for key in own}} for knot in KNOTS[name])
     for formula, power in ((init.density, 3), (init.knots, 1)):
         yield Claim(formula, "average over slopes", _moment(name, power), places)

@@ -29,7 +29,7 @@ from analytic.expressions.symbols import z
 from analytic.geometry import nngp
 from numeric.estimate import Estimate
 from numeric.experiments.bayes.coefficients import Coefficients, Tally
-from numeric.inputs import InputError, positive, resolve, whole
+from numeric.inputs import InputError, positive, require_seed, resolve, whole
 
 __all__ = ["Problem"]
 
@@ -150,7 +150,7 @@ class Problem:
     ) -> Coefficients:
         """Monte Carlo averages over Gaussian units, in blocks."""
         whole("draws", draws, 2)
-        generator = torch.Generator(resolve(device)).manual_seed(whole("seed", seed, 0))
+        generator = torch.Generator(resolve(device)).manual_seed(require_seed(seed))
         kind = {"generator": generator, "device": generator.device, "dtype": torch.float64}
         size = self._rows()
         tallies = [Tally() for _ in range(4)]

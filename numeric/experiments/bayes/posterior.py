@@ -25,7 +25,7 @@ from torch import Tensor
 from numeric.estimate import Estimate
 from numeric.experiments.bayes.coefficients import Coefficients, Tally
 from numeric.experiments.bayes.dataset import Problem
-from numeric.inputs import InputError, require_instance, resolve, whole
+from numeric.inputs import InputError, require_instance, require_seed, resolve, whole
 from numeric.models.shallow import ShallowNetwork
 from numeric.progress import progress_bar
 
@@ -72,7 +72,7 @@ class PosteriorVolume:
     def __post_init__(self) -> None:
         require_instance("problem", self.problem, Problem, "Problem.one_example(relu, 2, 0.5, 1.0)")
         whole("n", self.n, 1)
-        whole("seed", self.seed, 0)
+        require_seed(self.seed)
         whole("draws", self.draws, 2 * FEWEST)  # since weights make fewer of them effective
         least = max(len(self.problem.inputs), self.problem.d)
         if self.n < least:

@@ -21,6 +21,7 @@ from numeric.inputs import (
     fraction,
     positive,
     require_float_dtype,
+    require_seed,
     resolve,
     values_on_a_line,
     whole,
@@ -160,7 +161,7 @@ class RandomFeatures:
         if not isinstance(self.sampling, Independent | Stratified):
             raise InputError(f"sampling: Independent() or Stratified(), not {self.sampling!r}.")
         whole("m", self.m, 1)
-        whole("seed", self.seed, 0)
+        require_seed(self.seed)
         require_float_dtype(self.dtype)
         _ = self.units  # so that wrong parameters are refused here
 
