@@ -33,6 +33,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--pairs", default="4", metavar="N", help="segments, each between two classes (4)"
     )
     sub.add_argument("--steps", default="64", metavar="N", help="images along each segment (64)")
+    sub.add_argument(
+        "--directions", metavar="N",
+        help="estimate log volumes from N random directions, where a Jacobian is too dear (exact)",
+    )  # fmt: skip
     sub.add_argument("--layer", metavar="NAME", help="whose output is the feature map (the last)")
     sub.add_argument(
         "--output",

@@ -233,6 +233,11 @@ def test_wrong_calls(tmp_path: Path) -> None:
         "no seed": lambda: data.digits(seed=-1),
         "labels of another count": lambda: ImageData.of(byte, [0]),
         "labels out of range": lambda: ImageData.of(byte, [0, 2], ("a", "b")),
+        "a label of 300000 classes": lambda: ImageData.of(byte, [0, 300_000]),
+        "a label of a billion": lambda: ImageData.of(byte, [0, 10**9]),
+        "a label of 62 bits": lambda: ImageData.of(byte, torch.tensor([0, 2**62])),
+        "a label beyond integers": lambda: ImageData.of(byte, [0, 1e300]),
+        "an infinite label": lambda: ImageData.of(byte, [0, float("inf")]),
         "labels below 0": lambda: ImageData.of(byte, [0, -1]),
         "labels that are not whole": lambda: ImageData.of(byte, [0, 0.5]),
         "labels of NaN": lambda: ImageData.of(byte, [0, float("nan")]),
@@ -258,6 +263,17 @@ def test_wrong_calls(tmp_path: Path) -> None:
         "a split of single images": lambda: ImageData.of(byte, [0, 1]).split(),
         "unlike parts": lambda: data.Split.of(digits, ImageData.of(byte, [0, 1])),
     }.items())  # fmt: skip
+
+
+def test_a_subset_may_lack_classes() -> None:
+    """Two images of ImageNet may be of its first and of its last class; names allow for any gap."""
+    byte = np.zeros((2, 4, 4), np.uint8)
+    assert len(ImageData.of(byte, [0, 999]).classes) == 1000
+    with pytest.raises(InputError, match=r"between 0 and 999 .* pass their names"):
+        ImageData.of(byte, [0, 1000])
+    assert len(ImageData.of(byte, [0, 1000], tuple(map(str, range(1001)))).classes) == 1001
+    many = np.zeros((1001, 1, 1), np.uint8)
+    assert len(ImageData.of(many, np.arange(1001)).classes) == 1001
 
 
 def test_a_folder_that_may_not_be_read_is_named(tmp_path: Path, monkeypatch) -> None:

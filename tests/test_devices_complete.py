@@ -20,7 +20,8 @@ PUBLIC = sorted(path for path in ROOM.rglob("__init__.py") if "__all__" in path.
 UNTRIED = {  # public names by why no test of devices calls them, with the room where others have the name
     "returned by calls that are tried, or raised by them": """
         Approach Approaches Coefficient Coefficients Collapse Comparison Conformal Curve Divergence
-        Errors EulerFlow EvaluatedMap Event FewEffectiveDraws Fields FollowedPath Geodesic GeometryMap
+        Errors EstimatedFields EulerFlow EvaluatedMap Event FewEffectiveDraws Fields FollowedPath Geodesic
+        GeometryMap
         Gradients HiddenLayer Interpolation Jet KernelMachine KinkEvent EventKind LogVolume LogVolumeEstimate
         Mean MetricSpectrum NotConverged ParallelNetworks PointwiseGaussian RandomFeatureNetwork
         RankEvent Ray Record Ricci Run SingularGram SlidingFlow SphericalProblem SupportVectorMachine
@@ -55,12 +56,12 @@ ON_HOST = {  # functions whose tensors are numbers of the host, by why they are
         ),
         "experiments/images/command.py": "Settings.run _pairs",
         "experiments/images/interpolation.py": "Hull.of module",
-        "experiments/images/network_fields.py": "_sums_of_features fields",
+        "experiments/images/network_fields.py": "_Work.rows _sums_of_features",
         "experiments/knots.py": "probability_near",
         "experiments/width.py": "WidthSweep WidthSweep.__post_init__",
     },
     "random directions, the same for all devices, moved to where points are": {
-        "geometry/volume_estimate.py": "log_volume_estimate",
+        "geometry/volume_estimate.py": "estimate_each",
     },
     "indices": {
         "geometry/gauss_equation.py": "pairs",

@@ -138,6 +138,13 @@ def fields(device: Device, n: int) -> Any:
     return at.log_singular, at.condition, at.logits, at.log_volume, at.entropy
 
 
+def estimated(device: Device, n: int) -> Any:
+    net = cifar_resnet(8, **F64).to(device)
+    x, options = pictures(device, 2).repeat(n, 1, 1, 1), {"layer": "pool", "progress": False}
+    at = images.estimated_fields(net, x, directions=2, **options)
+    return at.estimate.stderr, at.rank, at.logits, at.log_volume, at.entropy
+
+
 def between(device: Device, n: int) -> Any:
     three = pictures(device, 3)
     hull = images.Hull.of(*three, steps=3 * n)
@@ -172,10 +179,10 @@ CALLS: dict[str, Call] = {
     "KernelRegressor": regressor, "KernelClassifier": classifier, "conditional": gaussian,
     "Combined, Scaled, Tiled": combined, "paper_views": views, "barlow_twins, simclr": losses,
     "TwoViews": self_supervised, "Augmented": augmented, "linear_probe, projector": probe,
-    "OnSphere": on_sphere, "images.fields": fields, "segment, Hull": between,
-    "lines_between, lines_within": changes, "Model": opened, "Ensemble": ensemble,
+    "OnSphere": on_sphere, "images.fields": fields, "images.estimated_fields": estimated,
+    "segment, Hull": between, "lines_between, lines_within": changes, "Model": opened, "Ensemble": ensemble,
 }  # fmt: skip
-HOST = {"images.fields", "TwoViews", "Augmented"}  # tables and losses
+HOST = {"images.fields", "images.estimated_fields", "TwoViews", "Augmented"}  # tables and losses
 DRAWN = {"Ensemble"}
 GROWS = {"TwoViews": 2, "Augmented": 2}  # the loss of every step, so that none diverges unseen
 

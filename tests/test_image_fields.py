@@ -18,6 +18,7 @@ from numeric import data, geometry, models
 from numeric.__main__ import main
 from numeric.experiments import images
 from numeric.experiments.images import network_fields as fields_module
+from numeric.experiments.images import report
 from numeric.experiments.images.network import build
 from numeric.experiments.images.report import Segment
 from numeric.models import ResNet, Weights
@@ -36,6 +37,25 @@ def needs(width, *, depth, seed=0):
 
 def fails():
     raise OSError("no weights here")
+
+def ends():
+    raise SystemExit("a flag is missing")
+
+def ends_in_silence():
+    raise SystemExit
+
+def maps():
+    return nn.Conv2d(1, 4, 3)
+
+def pooled():
+    return nn.Sequential(nn.Conv2d(1, 4, 3), nn.AdaptiveAvgPool2d(1))
+
+def without_aux():
+    return Several(lambda y: {"logits": y, "aux": None})
+
+def rectified():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, 2), nn.ReLU(), nn.Linear(2, 10))
 
 def number():
     return 3
@@ -205,6 +225,7 @@ def test_segments_and_hulls_pass_through_their_images() -> None:
 def run(tmp_path: Path, monkeypatch, capsys) -> Callable[[str], tuple[int, str, str]]:
     """A command line, after `geometry`, to (exit code, stdout, stderr)."""
     (tmp_path / "factories_here.py").write_text(FACTORIES)
+    (tmp_path / "ends_here.py").write_text("raise SystemExit(3)")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.chdir(tmp_path)
 
@@ -251,6 +272,61 @@ def test_the_command_writes_tables_figures_and_a_page(run, tmp_path: Path, monke
     assert (tmp_path / "out" / "geometry.csv").read_text() == before
 
 
+def test_a_classifier_may_keep_pixels_of_size_one(run) -> None:
+    pytest.importorskip("matplotlib")
+    line = "--model factories_here:pooled --pairs 1 --steps 2 --out out"
+    assert run(line)[0] == 0
+
+
+def test_volumes_are_estimated_from_random_directions(run, tmp_path: Path, monkeypatch) -> None:
+    """Within standard errors of the exact ones, told with them, and not computed anew."""
+    pytest.importorskip("matplotlib")
+    line = "--model factories_here:plain --pairs 2 --steps 3 --layer 2 --directions 64 --out out"
+    code, out, err = run(line)
+    assert (code, err) == (0, "")
+    assert "means over 64 random directions" in out
+    with (tmp_path / "out" / "geometry.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    net, test = build("factories_here:plain"), data.digits().test
+    pair = [int(rows[0][name]) for name in ("first", "second")]
+    x = images.segment(*test.inputs(pair), steps=3)
+    exact = geometry.log_volume(net, x, "2", progress=False).value
+    estimate = geometry.log_volume_estimate(net, x, "2", probes=64, progress=False)
+    # Twelve singular values take twelve steps at most, so that there is no bias; 4 is a luck of 1e-4.
+    for row, value, expected, deviation in zip(rows, exact, estimate.value, estimate.stderr):
+        assert abs(float(row["log_volume"]) - expected) < 1e-4
+        assert abs(float(row["standard_error"]) - deviation) < 1e-4
+        assert abs(float(row["log_volume"]) - value) < 4 * deviation
+        assert row["rank"] == "12"
+        assert "condition" not in row
+    page = (tmp_path / "out" / "index.html").read_text("utf-8")
+    assert f"{float(rows[0]['log_volume']):.2f} ± {float(rows[0]['standard_error']):.2f}" in page
+    assert not (tmp_path / "out" / "spectrum.csv").exists()
+    assert "spectrum.csv" not in page
+    monkeypatch.setattr(fields_module, "estimate_each", None)  # nothing is left to compute
+    assert run(line)[0] == 0
+    code, _, err = run(line.replace("64", "32"))
+    assert code == 2
+    assert "another run" in err
+
+
+def test_an_image_that_lacks_rank_is_left_out_of_estimates_and_told() -> None:
+    """Both features answer to one pixel alone where the other is 0."""
+
+    def some(x: Tensor) -> Tensor:
+        first, second = x.flatten(1)[:, 20:22].T
+        return torch.stack([first.sin(), first.sin() + second**3], 1)
+
+    x = some_images(3)
+    x[:, 0, 2, 4:6] = torch.tensor([[0.3, 0.0], [0.3, 0.5], [0.3, 0.7]])
+    found = images.estimated_fields(some, x, directions=4, progress=False)
+    assert found.log_volume.isnan().tolist() == [True, False, False]
+    t, shown = torch.linspace(0, 1, 3), torch.zeros(3, 1, 2, 2)
+    page = report._page([Segment((0, 1), ("a", "b"), t, shown, found)], ("a", "b"), ())
+    assert "At 1 of 3 points the Jacobian lacks rank to rounding" in page
+    assert f"{found.log_volume[1:].max():.2f} ± " in page
+
+
 def test_ranks_that_vary_along_a_segment_are_told() -> None:
     """Volumes of several ranks have several numbers of factors."""
     logs = torch.tensor([[1.0, 0.0, -torch.inf], [1.0, 0.5, 0.0]])
@@ -276,6 +352,15 @@ REFUSED = {
     "--model factories_here:constant": "is no function",
     "--model factories_here:needs": r"needs arguments \(width, depth\)",
     "--model factories_here:fails": "no weights here",
+    "--model factories_here:ends": r"fails \(SystemExit: a flag is missing\)",
+    "--model factories_here:ends_in_silence": r"fails \(SystemExit: no reason given\)",
+    "--model ends_here:plain": r"cannot be imported \(SystemExit: 3\)",
+    "--model factories_here:maps": r"shape \(n, 4, 6, 6\).*--output.*pooling head.*--layer",
+    "--model factories_here:without_aux --output aux": r"is None.*name another output \(logits\)",
+    "--model factories_here:named --output loss": "one row of features for each",
+    "--model factories_here:plain --directions 1": "--directions 1",
+    "--model factories_here:plain --directions few": "--directions few",
+    "--model factories_here:rectified --directions 4": "leave out the directions",
     "--model factories_here:number": "returns a int",
     "--model factories_here:pair": "returns a tuple of 0, 1, but none was named: name one by --output 0",
     "--model factories_here:named --output loose": "returns a dict of logits, loss, but --output loose",

@@ -96,6 +96,21 @@ def test_planes_have_their_images_at_the_corners(digits: Split) -> None:
     np.testing.assert_allclose(film.pictures, shown, atol=1e-6)  # of float32, normalised and back
 
 
+def test_contrast_of_a_plane_is_that_of_points_beside_another_class() -> None:
+    """On a triangle of two intervals a side: one corner is of another class than the other five points."""
+    places = np.array([[0, 0], [0.5, 0], [1, 0], [0.25, 0.433], [0.75, 0.433], [0.5, 0.866]])
+    volume = np.array(
+        [5.0, 3.0, 0.0, 1.0, 0.5, 0.1]
+    )  # the first, and its neighbours: the second and the fourth
+    fields = {
+        7: topic.DrawnFields(volume, np.array([1, 0, 0, 0, 0, 0]), volume),
+        9: topic.DrawnFields(volume, np.zeros(6, int), volume),
+    }
+    film = topic.PlaneFilm(places, places[[0, 2, 5]], fields, np.zeros((3, 2, 2)), ("a", "b", "c"))
+    assert abs(film.contrast(7) - (9 / 3 - 0.6 / 3)) < 1e-12
+    assert math.isnan(film.contrast(9))
+
+
 def test_images_are_those_that_a_network_gets_right_and_too_few_are_refused(digits: Split) -> None:
     sevens = digits.test.of_class(7)
     right = torch.zeros(len(digits.test), dtype=torch.bool)

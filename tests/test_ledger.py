@@ -145,6 +145,9 @@ def test_figures_are_entries_and_stand_where_they_say() -> None:
     last = {"curvature/G.": 34, "curvature/": 6, "univariate-relu/": 9, "exact-path-kernel/": 8}
     expected = {f"{name}{k}" for name, count in last.items() for k in range(1, count + 1)}
     expected |= {"curvature/B.1", "curvature/C.1", "curvature/E.1"}
+    expected |= {f"equivariant-ntk/{data}" for data in ("histology", "QM9", "MNIST")}
+    # A paper without figures is said to be one: output-space-flow speaks of none.
+    assert {one.partition("/")[0] for one in expected} == set(PAPERS) - {"output-space-flow"}
     assert {"/".join(one) for one in numbers} == expected
     folder = Path(__file__).parents[1] / "notebooks"
     for figure in figures():

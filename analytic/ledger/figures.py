@@ -14,10 +14,15 @@ __all__ = ["Figure", "Outcome", "count_figures", "figures"]
 
 
 class Outcome(Enum):
-    """What became of a figure when it was made again."""
+    """What became of a figure when it was made again, at the scale that its note names."""
 
     REPRODUCED = "reproduced"  # what the paper reads from it is seen here too
-    REFUTED = "refuted"  # it is not, for the reason in the note
+    NOT_SEEN = (
+        "not seen at this scale"  # it is not, at a smaller one than the paper's, which may be why
+    )
+    REFUTED = (
+        "refuted"  # it is not so, whatever the scale, or in networks as large on data as theirs
+    )
     NOT_TRIED = "not tried"  # for the reason in the note
 
 

@@ -32,6 +32,7 @@ __all__ = ["ImageData", "Normalisation", "Split"]
 
 BYTE = 255.0  # what one is as a byte
 CHUNK = 1000  # images at a time whose mean and deviation are summed
+UNNAMED = 1000  # classes that labels may number without names, as ImageNet's, even if fewer images are given
 
 
 @dataclass(frozen=True)
@@ -166,7 +167,8 @@ class ImageData:
 
         Labels (n,) are whole numbers from 0 on, `classes` their names (by default the numbers as text), and
         the normalisation is by default the mean and deviation of each channel of these images. Refused are
-        other shapes and values, labels out of range, and images of one class only.
+        other shapes and values, labels out of range, and images of one class only. A subset may lack some
+        classes; without names labels must lie below 1000, or below the number of images if that is larger.
 
         >>> data = ImageData.of([[[0.0, 1.0]], [[1.0, 1.0]]], [0, 1])
         >>> data.shape, data.classes, data.normalisation.mean
@@ -176,11 +178,8 @@ class ImageData:
         numbers = as_numbers("labels", labels, "(n,)")
         if not torch.equal(numbers, numbers.round()):
             raise InputError("Labels must be whole numbers from 0 on, but some are not whole.")
+        names = _numbered(numbers) if classes is None else _require_names(classes)
         numbers = numbers.long()
-        if classes is None:
-            names = tuple(map(str, range(int(numbers.max()) + 1))) if numbers.numel() else ()
-        else:
-            names = _require_names(classes)
         _check_pixels(pixels)
         data = cls(pixels, numbers, names, normalisation or Normalisation.of(pixels))
         if len(numbers.unique()) < 2:
@@ -331,6 +330,23 @@ def _check_labels(labels: Tensor, images: int, classes: int) -> None:
             f"Labels from {low} to {high} were given, but with {classes} classes they must lie between 0 and "
             f"{classes - 1}."
         )
+
+
+def _numbered(labels: Tensor) -> tuple[str, ...]:
+    """The numbers of classes as text; the largest label is looked at before anything is made of it.
+
+    With more classes than images, and more than ImageNet has, labels are codes or damaged rather than numbers
+    of classes, most of which would be empty.
+    """
+    largest = labels.max().item() if labels.numel() else -1
+    most = max(labels.numel(), UNNAMED) - 1
+    if largest > most:
+        raise InputError(
+            f"The label {largest:.15g} was given without names of classes, but labels of {labels.numel()} "
+            f"images must lie between 0 and {most} then: number the classes from 0 on, or pass their names "
+            "as `classes`."
+        )
+    return tuple(map(str, range(int(largest) + 1)))
 
 
 def _require_names(classes: Sequence[str]) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ from numeric.models.repaired_operations import ReplacedOperations
 from numeric.models.saturating_activations import SATURATION_SAFE
 from numeric.progress import progress_bar
 
-__all__ = ["LogVolumeEstimate", "log_volume_estimate"]
+__all__ = ["LogVolumeEstimate", "estimate_each", "log_volume_estimate"]
 
 SHARE = 0.1  # of the standard error, below which more Lanczos steps are of no use
 LEAST = 5  # steps from which it is estimated what more of them would take off
@@ -99,6 +99,26 @@ def log_volume_estimate(
     >>> (result.value.abs() < 1e-9).item(), (result.stderr < 1e-9).item()
     (True, True)
     """
+    result = estimate_each(model, x, layer, probes, steps, seed, memory, progress)
+    if result.deficient.all():
+        raise InputError(
+            f"The Jacobian lacks rank to rounding at all {len(result.value)} points, so that the log of its "
+            "volume is -inf: take log_volume, which adds up the nonzero singular values."
+        )
+    return result
+
+
+def estimate_each(
+    model: ModelLike,
+    x: ArrayLike,
+    layer: str | None,
+    probes: int,
+    steps: int,
+    seed: int,
+    memory: int,
+    progress: bool,
+) -> LogVolumeEstimate:
+    """As `log_volume_estimate`, for points that are some of many: they may all lack rank."""
     probes, steps = whole("probes", probes, 2), whole("steps", steps)
     whole("memory", memory)
     generator = generator_for("log_volume_estimate", whole("seed", seed, 0))
@@ -120,11 +140,6 @@ def log_volume_estimate(
         field.name: torch.cat([getattr(part, field.name) for part in parts]).to(x.device)
         for field in fields(LogVolumeEstimate)
     }
-    if joined["deficient"].all():
-        raise InputError(
-            f"The Jacobian lacks rank to rounding at all {len(x)} points, so that the log of its volume is "
-            "-inf: take log_volume, which adds up the nonzero singular values."
-        )
     numbers = {k: v.to(x.dtype) if v.is_floating_point() else v for k, v in joined.items()}
     return LogVolumeEstimate(**numbers)
 

@@ -74,6 +74,20 @@ class PlaneFilm:
         places, pictures = hull.places.numpy(), as_picture(images, corners)
         return cls(places, CORNERS.numpy(), fields, pictures, names_of(images, rows))
 
+    def contrast(self, epoch: float) -> float:
+        """Mean log volume at points beside one of another predicted class, less that at all others.
+
+        NaN if one class alone is predicted. Neighbours in the lattice are beside each other.
+        """
+        fields = self.fields[epoch]
+        apart = np.linalg.norm(self.places[:, None] - self.places, axis=-1)
+        near = apart < 1.5 * apart[apart > 1e-9].min()  # the next are the root of 3 as far
+        other = fields.prediction[:, None] != fields.prediction
+        beside = (near & other).any(1)
+        if not beside.any() or beside.all():
+            return math.nan
+        return float(fields.volume[beside].mean() - fields.volume[~beside].mean())
+
 
 @dataclass(frozen=True, eq=False)
 class SpectrumFilm:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -13,7 +14,7 @@ from torch import nn
 from numeric.data import ImageData, Normalisation, Split, digits, load
 from numeric.experiments.images.interpolation import segment
 from numeric.experiments.images.network import build, picked
-from numeric.experiments.images.network_fields import fields
+from numeric.experiments.images.network_fields import estimated_fields, fields
 from numeric.experiments.images.report import Segment, require_figures, write
 from numeric.inputs import InputError, generator_for, require_writable
 from numeric.models.memory import GIGABYTE
@@ -33,6 +34,9 @@ class Settings:
     test: ImageData
     pairs: tuple[tuple[int, int], ...]
     steps: int
+    directions: (
+        int | None
+    )  # random ones from which log volumes are estimated, or None for exact volumes
     memory: int
     folder: Path
     statement: tuple[str, ...] = field(default=())  # what was done to the input, a sentence each
@@ -43,6 +47,7 @@ class Settings:
         require_figures()
         pairs, steps = _whole("--pairs", args.pairs, 1), _whole("--steps", args.steps, 2)
         seed, memory = _whole("--seed", args.seed, 0), _positive("--memory", args.memory)
+        directions = None if args.directions is None else _whole("--directions", args.directions, 2)
         requested = _normalisation(args.mean, args.std)
         folder = require_writable(args.out / "index.html").parent
         network = build(args.model).eval()
@@ -71,9 +76,14 @@ class Settings:
             f"Test images: {len(test)} of {args.data or 'digits'}, {len(rows)} of them in pairs."
         )
         said.append(f"Features: the output of {args.layer or 'the whole network'}.")
+        if directions is not None:
+            said.append(
+                f"Log volumes: means over {directions} random directions, with their standard errors. All "
+                "images have the same directions, so that differences along a segment are surer than values."
+            )
         return cls(
-            network, args.layer, args.output, test, chosen, steps, int(memory * GIGABYTE), folder,
-            (f"Network: {args.model}.", *said),
+            network, args.layer, args.output, test, chosen, steps, directions, int(memory * GIGABYTE),
+            folder, (f"Network: {args.model}.", *said),
         )  # fmt: skip
 
     def run(self) -> Path:
@@ -81,11 +91,14 @@ class Settings:
         dtype = next((p.dtype for p in self.network.parameters()), torch.float32)
         classifier = picked(self.network, self.test.inputs([self.pairs[0][0]], dtype), self.output)
         source = classifier if self.layer is None else self.network
+        compute = fields
+        if self.directions is not None:
+            compute = partial(estimated_fields, directions=self.directions)
         names, segments = self.test.classes, []
         for k, rows in enumerate(self.pairs):
             first, second = self.test.inputs(rows, dtype)
             x = segment(first, second, self.steps)
-            pair_fields = fields(
+            pair_fields = compute(
                 source, x, self.layer, classifier=classifier, memory=self.memory,
                 store=self.folder / "runs" / f"pair-{k:03d}.rows",
             )  # fmt: skip

@@ -32,7 +32,7 @@ def build(name: str) -> nn.Module:
         )
     try:
         module = import_module(module_name)
-    except Exception as error:  # a user's module may raise anything
+    except (Exception, SystemExit) as error:  # a user's module may raise anything
         raise InputError(
             f"The module {module_name} cannot be imported ({type(error).__name__}: {_line(error)}): give one "
             "that is installed, or in this folder."
@@ -49,7 +49,7 @@ def build(name: str) -> nn.Module:
     _require_no_arguments(name, factory)
     try:
         network = factory()
-    except Exception as error:  # so may a user's factory
+    except (Exception, SystemExit) as error:  # so may a user's factory
         raise InputError(
             f"{name} fails ({type(error).__name__}: {_line(error)}): try it in Python first."
         ) from None
@@ -88,7 +88,8 @@ class PickedOutput(nn.Module):
 def picked(network: nn.Module, x: Tensor, output: str | None) -> nn.Module:
     """The network itself, or with one of its outputs picked: `output` is a key, or a place from 0 on.
 
-    Refused are a network that returns several outputs if none is named, and names of none.
+    Refused are a network that returns several outputs if none is named, names of none, outputs that are no
+    tensors, and maps of features in the place of classes.
     """
     with torch.no_grad(), evaluation_mode(network):
         try:
@@ -103,24 +104,44 @@ def picked(network: nn.Module, x: Tensor, output: str | None) -> nn.Module:
             raise InputError(
                 f"--output {output} was given, but the network returns a single tensor: leave it out."
             )
-        return network
+        return _require_classes(network, result)
     if isinstance(result, Mapping):
-        keys: dict[str, int | str] = {str(key): key for key in result}
+        outputs: dict[str, tuple[int | str, Any]] = {str(k): (k, v) for k, v in result.items()}
     elif isinstance(result, tuple | list):
-        keys = {str(k): k for k in range(len(result))}
+        outputs = {str(k): (k, value) for k, value in enumerate(result)}
     else:
         raise InputError(
             f"The network returns a {type(result).__name__}, but a tensor is needed: wrap it in a module "
             "that returns one."
         )
-    if output not in keys:
+    if output not in outputs:
         choice = "none was named" if output is None else f"--output {output} was given"
         raise InputError(
-            f"The network returns a {type(result).__name__} of {', '.join(keys)}, but {choice}: name one by "
-            f"--output {next(iter(keys), 'NAME')}."
+            f"The network returns a {type(result).__name__} of {', '.join(outputs)}, but {choice}: name one "
+            f"by --output {next(iter(outputs), 'NAME')}."
         )
-    return PickedOutput(network, keys[output])
+    key, value = outputs[output]
+    if not isinstance(value, Tensor):
+        tensors = [name for name, (_, other) in outputs.items() if isinstance(other, Tensor)]
+        kind = "None" if value is None else f"a {type(value).__name__}"
+        raise InputError(
+            f"--output {output} was given, but this output of the network is {kind}, and a tensor is needed: "
+            f"name another output ({', '.join(tensors) or 'there is none that is a tensor'})."
+        )
+    return _require_classes(PickedOutput(network, key), value)
 
 
-def _line(error: Exception) -> str:
+def _require_classes(classifier: nn.Module, result: Tensor) -> nn.Module:
+    """Maps of features are refused: every pixel of them would count as a class."""
+    if result.ndim > 2 and result.shape[1:].numel() != result.shape[1]:
+        shape = ", ".join(map(str, result.shape[1:]))
+        raise InputError(
+            f"The network predicts by a tensor of shape (n, {shape}), but one "
+            "number for each class is needed, as (n, classes): name another output by --output, or a factory "
+            "that adds a pooling head, and measure this one by --layer."
+        )
+    return classifier
+
+
+def _line(error: BaseException) -> str:
     return (str(error).splitlines() or ["no reason given"])[0].rstrip(".")

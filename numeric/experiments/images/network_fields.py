@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from dataclasses import fields as fields_of
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from numeric import geometry
+from numeric.geometry.volume_estimate import LogVolumeEstimate, estimate_each
 from numeric.inputs import ArrayLike, InputError, as_numbers, generator_for
 from numeric.models.memory import GIGABYTE
 from numeric.models.model import Model, ModelLike
 from numeric.progress import progress_bar
 from numeric.runs.store import GrowingArray, fingerprint
 
-__all__ = ["Fields", "fields"]
+__all__ = ["EstimatedFields", "Fields", "estimated_fields", "fields"]
 
 CHUNK = 16  # images between two writes, or as many as have ENTRIES derivatives, one at least
 ENTRIES = 2**25
+STEPS = 100  # of Lanczos at most, along each random direction
 SUMS = 3  # random ones of the features at each image, by which a change of the model is seen
 
 
@@ -50,8 +54,40 @@ class Fields:
     @property
     def entropy(self) -> Tensor:
         """Of the softmax, in units of the log of the number of classes: from 0 to 1, (n,)."""
-        logs = self.logits.log_softmax(1)
-        return -(logs.exp() * logs).sum(1) / math.log(self.logits.shape[1])
+        return _entropy(self.logits)
+
+
+@dataclass(frozen=True, eq=False)
+class EstimatedFields:
+    """What a classifier is at n images, and what random directions tell of the metric at a layer."""
+
+    estimate: LogVolumeEstimate  # (n,) each
+    logits: Tensor  # (n, classes)
+
+    @property
+    def rank(self) -> Tensor:
+        """Features that respond, or inputs that matter if these are fewer, (n,)."""
+        return self.estimate.rank
+
+    @property
+    def log_volume(self) -> Tensor:
+        """NaN where the Jacobian lacks rank, (n,)."""
+        return self.estimate.value
+
+    @property
+    def prediction(self) -> Tensor:
+        """The class with the largest output, (n,)."""
+        return self.logits.argmax(1)
+
+    @property
+    def entropy(self) -> Tensor:
+        """Of the softmax, in units of the log of the number of classes: from 0 to 1, (n,)."""
+        return _entropy(self.logits)
+
+
+def _entropy(logits: Tensor) -> Tensor:
+    logs = logits.log_softmax(1)
+    return -(logs.exp() * logs).sum(1) / math.log(logits.shape[1])
 
 
 def fields(
@@ -83,29 +119,99 @@ def fields(
     logits = _logits(Model.of(model).body if classifier is None else classifier, x, memory)
     with opened.on(x[:1]) as f:
         size = min(f.count, f.points.shape[1]) + 1  # of a spectrum and its condition number
-        chunk = max(1, min(CHUNK, ENTRIES // (f.count * f.points.shape[1])))
-    rows, file = torch.empty(0, size, dtype=torch.float64), None
-    witness = torch.empty(len(x), 0)
-    if store is not None:
-        witness = torch.cat([_sums_of_features(opened, x, memory), logits], 1)
-        file = GrowingArray(store, _fingerprint(opened, x), (size + witness.shape[1],))
-        stored = torch.from_numpy(file.rows().copy())
-        if len(stored) < len(x):
-            # A chunk that was cut short is computed again: the same chunks give the same bits.
-            stored = stored[: len(stored) // chunk * chunk]
-            file.truncate(len(stored))
-        _require_same(file.path, stored[:, size:], witness, x.dtype)
-        rows = stored[:, :size]
-    with progress_bar(of="images", show=progress, total=len(x), initial=len(rows)) as bar:
-        for start in range(len(rows), len(x), chunk):
-            part = slice(start, start + chunk)
-            spectrum = geometry.spectrum(opened, x[part], memory=memory, progress=False)
-            new = torch.cat([spectrum.log_singular, spectrum.condition[:, None]], 1).double().cpu()
-            if file is not None:
-                file.extend(torch.cat([new, witness[part]], 1))
-            rows = torch.cat([rows, new])
-            bar.update(len(new))
+
+    def compute(part: Tensor) -> Tensor:
+        spectrum = geometry.spectrum(opened, part, memory=memory, progress=False)
+        return torch.cat([spectrum.log_singular, spectrum.condition[:, None]], 1)
+
+    work = _Work(opened, x, logits, memory, store, progress)
+    rows = work.rows(compute, size)
     return Fields(rows[:, :-1], rows[:, -1], logits)
+
+
+def estimated_fields(
+    model: ModelLike,
+    x: ArrayLike,
+    layer: str | None = None,
+    *,
+    directions: int = 16,
+    classifier: ModelLike | None = None,
+    memory: int = GIGABYTE,
+    store: str | Path | None = None,
+    progress: bool = True,
+) -> EstimatedFields:
+    """As `fields`, where a Jacobian is too dear: log volumes estimated from random directions.
+
+    See `geometry.log_volume_estimate`. All images have the same directions. Refused are what `fields` and
+    `geometry.log_volume_estimate` refuse.
+
+    >>> from numeric.models import cifar_resnet
+    >>> net = cifar_resnet(8, dtype=torch.float64)
+    >>> found = estimated_fields(net, torch.rand(2, 3, 8, 8, dtype=torch.float64), layer="pool")
+    >>> found.log_volume.shape, found.estimate.stderr.shape
+    (torch.Size([2]), torch.Size([2]))
+    """
+    x, opened = as_numbers("x", x), Model.of(model, layer)
+    logits = _logits(Model.of(model).body if classifier is None else classifier, x, memory)
+    columns = fields_of(LogVolumeEstimate)
+
+    def compute(part: Tensor) -> Tensor:
+        one = estimate_each(opened, part, None, directions, STEPS, 0, memory, progress=False)
+        return torch.stack([getattr(one, column.name).double() for column in columns], 1)
+
+    work = _Work(opened, x, logits, memory, store, progress)
+    rows = work.rows(compute, len(columns), directions)
+    dtypes = {"deficient": torch.bool, "full": torch.bool, "rank": torch.long, "steps": torch.long}
+    estimate = LogVolumeEstimate(
+        *(row.to(dtypes.get(column.name, row.dtype)) for column, row in zip(columns, rows.T))
+    )
+    if estimate.deficient.all():
+        raise InputError(
+            f"The Jacobian lacks rank to rounding at all {len(x)} images: leave out the directions, so that "
+            "the nonzero singular values are added up."
+        )
+    return EstimatedFields(estimate, logits)
+
+
+@dataclass(frozen=True, eq=False)
+class _Work:
+    """Images, a model opened up to a layer, and where the numbers of each image are stored."""
+
+    opened: Model
+    x: Tensor
+    logits: Tensor
+    memory: int
+    store: str | Path | None
+    progress: bool
+
+    def rows(self, compute: Callable[[Tensor], Tensor], size: int, *settings: int) -> Tensor:
+        """(n, size) in float64 on the host: what is stored, and what `compute` gives of the other images."""
+        x, store = self.x, self.store
+        with self.opened.on(x[:1]) as f:
+            chunk = max(1, min(CHUNK, ENTRIES // (f.count * f.points.shape[1])))
+        rows, file = torch.empty(0, size, dtype=torch.float64), None
+        witness = torch.empty(len(x), 0)
+        if store is not None:
+            sums = _sums_of_features(self.opened, x, self.memory)
+            witness = torch.cat([sums, self.logits], 1)
+            run = _fingerprint(self.opened, x, *settings)
+            file = GrowingArray(store, run, (size + witness.shape[1],))
+            stored = torch.from_numpy(file.rows().copy())
+            if len(stored) < len(x):
+                # A chunk that was cut short is computed again: the same chunks give the same bits.
+                stored = stored[: len(stored) // chunk * chunk]
+                file.truncate(len(stored))
+            _require_same(file.path, stored[:, size:], witness, x.dtype)
+            rows = stored[:, :size]
+        with progress_bar(of="images", show=self.progress, total=len(x), initial=len(rows)) as bar:
+            for start in range(len(rows), len(x), chunk):
+                part = slice(start, start + chunk)
+                new = compute(x[part]).double().cpu()
+                if file is not None:
+                    file.extend(torch.cat([new, witness[part]], 1))
+                rows = torch.cat([rows, new])
+                bar.update(len(new))
+        return rows
 
 
 def _logits(classifier: ModelLike, x: Tensor, memory: int) -> Tensor:
@@ -118,11 +224,11 @@ def _logits(classifier: ModelLike, x: Tensor, memory: int) -> Tensor:
     return logits
 
 
-def _fingerprint(opened: Model, x: Tensor) -> str:
+def _fingerprint(opened: Model, x: Tensor, *settings: int) -> str:
     """Of what can be compared between processes: a printed form has addresses in memory, which cannot."""
     printed = re.sub(r" at 0x[0-9a-fA-F]+", "", repr(opened.body))
     state = {} if opened.module is None else dict(opened.module.state_dict())
-    return fingerprint(printed, state, x, opened.layer)
+    return fingerprint(printed, state, x, opened.layer, *settings)
 
 
 def _sums_of_features(opened: Model, x: Tensor, memory: int) -> Tensor:
