@@ -124,14 +124,18 @@ class Computation:
     def outputs_at(self, s: int) -> Tensor:
         return self.model.functional_call(self.run.parameters(s), self.x.clone()).flatten(1)
 
+    def new_zeros(self, *shape: int) -> Tensor:
+        """Zeros of the dtype of the weights, which points do not have where they are tokens."""
+        return torch.zeros(shape, dtype=self.run.dtype, device=self.x.device)
+
     def fresh(self, what: str) -> State:
         n, k = len(self.x), self.outputs
-        zero = self.x.new_zeros(n, k)
+        zero = self.new_zeros(n, k)
         if what != "attributions":
             return {"points": zero, "decay": zero.clone(), "buffer": None}
         groups = self.choices.groups
         m = len(self.run.x) if groups is None else int(groups.max()) + 1
-        return {"points": self.x.new_zeros(n, k, m), "buffer": None}
+        return {"points": self.new_zeros(n, k, m), "buffer": None}
 
     # One step each, from the last to the first.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
@@ -71,10 +71,11 @@ class Record:
         """The factor of each example's loss in the loss of step s, (|B|,): 1/|B| for a mean, 1 for a sum."""
         start, end = (int(one) for one in self.files.table[step, 1:FIXED])
         factor = 1 / (end - start) if self.files.head.mean else 1.0
-        return torch.full((end - start,), factor, dtype=self._dtype, device=self.x.device)
+        return torch.full((end - start,), factor, dtype=self.dtype, device=self.x.device)
 
     @property
-    def _dtype(self) -> torch.dtype:
+    def dtype(self) -> torch.dtype:
+        """Of the weights, and of outputs."""
         return getattr(torch, self.files.head.dtype)
 
     def model_at(self, step: int) -> nn.Module:
@@ -82,6 +83,15 @@ class Record:
         model = copy.deepcopy(self.model)
         _set(model, self.parameters(step))
         return model
+
+    def require_steps(self, steps: int | Iterable[int]) -> tuple[int, ...]:
+        """One step or several, from 0 to N - 1 and no one twice."""
+        chosen = tuple(steps) if isinstance(steps, Iterable) else (steps,)
+        for step in chosen:
+            self._require_step(step, self.steps - 1)
+        if len(set(chosen)) < len(chosen):
+            raise InputError(f"steps must differ, but {chosen} was given.")
+        return chosen
 
     def _require_step(self, step: int, last: int) -> None:
         if not 0 <= whole("step", step, 0) <= last:
@@ -193,7 +203,7 @@ def require_same_data(files: Files, x: Tensor, y: Tensor) -> None:
 
 def require_same_losses(record: Record) -> None:
     """Refuse a model or loss that computes other numbers, to half the digits, at the first and last step."""
-    digits = torch.finfo(record._dtype).eps ** 0.5
+    digits = torch.finfo(record.dtype).eps ** 0.5
     model = Model.of(record.model)
     written = record.losses.tolist()
     for step in {0, record.steps - 1}:
