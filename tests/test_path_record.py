@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from numeric.inputs import InputError
 from numeric.models import Model
-from numeric.path_kernel import Record, Recorder, load, record
+from numeric.path_kernel import ExactPathKernel, Record, Recorder, load, record
 from numeric.runs import train
 from numeric.runs.store import GrowingArray
 from recorded_runs import OPTIMIZERS, QUIET, gradient, recorded
@@ -307,6 +307,53 @@ def test_what_has_no_exact_path_kernel_is_refused(name: str) -> None:
     with pytest.raises(InputError, match=reason):
         call()
     require_refusals([(name, call)])
+
+
+def clipped(gradient: Tensor) -> Tensor:
+    return gradient.clamp(-0.1, 0.1)
+
+
+def clip(p: Tensor) -> None:
+    p.grad.clamp_(-0.1, 0.1)
+
+
+HOOKS: dict[str, Callable[[nn.Module, torch.optim.Optimizer], Any]] = {
+    "a gradient's": lambda net, made: net[0].weight.register_hook(clipped),
+    "a gradient's, when it is there": lambda net, made: net[
+        0
+    ].weight.register_post_accumulate_grad_hook(clip),
+    "a module's": lambda net, made: net[1].register_full_backward_hook(lambda *_: None),
+    "a module's, before": lambda net, made: net[1].register_full_backward_pre_hook(lambda *_: None),
+    "the optimiser's": lambda net, made: made.register_step_post_hook(lambda *_: None),
+    "the optimiser's, before": lambda net, made: made.register_step_pre_hook(lambda *_: None),
+}
+
+
+@pytest.mark.parametrize("name", HOOKS)
+def test_hooks_that_change_steps_are_refused_before_the_step_and_go_on_without(name: str) -> None:
+    """Clipped gradients put the sums .18 off the outputs, and nothing said so."""
+    net, (x, y) = model(), data()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.3)
+    recorder = Recorder(net, F.cross_entropy, optimizer)
+    rows = torch.arange(8)
+    recorder.step(x[rows], y[rows], rows)
+    hook = HOOKS[name](net, optimizer)
+    before = net[0].weight.detach().clone()
+    with pytest.raises(InputError, match=r"has a hook .* add up to the outputs: remove it"):
+        recorder.step(x[rows], y[rows], rows)
+    assert torch.equal(net[0].weight, before)
+    hook.remove()
+    recorder.step(x[rows], y[rows], rows)
+    run = recorder.record((x, y))
+    assert run.steps == 2
+    assert ExactPathKernel(run, progress=False).residual(x).abs().max() <= 1e-13
+
+
+def test_hooks_of_a_copied_model_are_refused_too() -> None:
+    net = model()
+    net[3].bias.register_hook(clipped)
+    with pytest.raises(InputError, match=r"The parameter '3\.bias' has a hook"):
+        attempt(net)
 
 
 def test_models_in_evaluation_mode_are_recorded_in_it() -> None:

@@ -68,7 +68,8 @@ def record(
 
     Returned is a `Record`. Refused, before anything is trained, are models whose outputs depend on other
     examples or on chance (batch normalisation and dropout in training mode), losses that mix examples,
-    optimisers without a rule, and a record that the disk cannot hold; and afterwards what `train` refuses.
+    optimisers without a rule, hooks that may change gradients or weights, and a record that the disk cannot
+    hold; and afterwards what `train` refuses.
 
     >>> from functools import partial
     >>> x = torch.linspace(-1, 1, 20, dtype=torch.float64)[:, None]
@@ -80,6 +81,8 @@ def record(
     """
     whole("steps", steps)
     _require_loss_function(loss)
+    if isinstance(model, nn.Module):
+        _require_no_hooks(model)  # its copy, which is trained, has those of modules only
     where, folder = resolve(device), RecordFolder(store)
     folder.path.mkdir(parents=True, exist_ok=True)
     x, y = require_pair(data)
@@ -363,6 +366,7 @@ class Recorder:
         yield from ((name, p) for p, name in self._names.items() if p not in moving)
 
     def _require_unmoved(self) -> None:
+        _require_no_hooks(self.model, self.optimizer)
         now = self._versions(set(self._moving))
         changed = [name for name, version in self._fixed.items() if now.get(name) != version]
         for p, last in zip(self._moving, self._split(self._last), strict=True):
@@ -447,6 +451,27 @@ class Recorder:
     def _moment(self, p: nn.Parameter) -> Tensor:
         state: Any = self.optimizer.state[p]
         return state["max_exp_avg_sq"] if "max_exp_avg_sq" in state else state["exp_avg_sq"]
+
+
+def _require_no_hooks(model: nn.Module, optimizer: torch.optim.Optimizer | None = None) -> None:
+    """Refuse hooks by which a step may be another than the optimiser's by the loss's gradient."""
+    hooks_of = {
+        f"The parameter {name!r}": (p._backward_hooks, p._post_accumulate_grad_hooks)
+        for name, p in model.named_parameters()
+    }
+    for name, part in model.named_modules():
+        owner = f"The module {name or type(part).__name__!r}"
+        hooks_of[owner] = (part._backward_hooks, part._backward_pre_hooks)
+    if optimizer is not None:
+        steps = (optimizer._optimizer_step_pre_hooks, optimizer._optimizer_step_post_hooks)
+        hooks_of["The optimiser"] = steps
+    for owner, hooks in hooks_of.items():
+        if any(hooks):
+            raise InputError(
+                f"{owner} has a hook that may change gradients or weights, as clipping does, which no rule "
+                "accounts for, so that attributions would not add up to the outputs: remove it, and look at "
+                "p.grad after the step instead."
+            )
 
 
 def _equal(one: Tensor, other: Tensor) -> bool:
