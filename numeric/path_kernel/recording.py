@@ -455,7 +455,7 @@ class Recorder:
 
 def _require_no_hooks(model: nn.Module, optimizer: torch.optim.Optimizer | None = None) -> None:
     """Refuse hooks by which a step may be another than the optimiser's by the loss's gradient."""
-    hooks_of = {
+    hooks_of: dict[str, tuple[Any, Any]] = {
         f"The parameter {name!r}": (p._backward_hooks, p._post_accumulate_grad_hooks)
         for name, p in model.named_parameters()
     }
@@ -463,8 +463,8 @@ def _require_no_hooks(model: nn.Module, optimizer: torch.optim.Optimizer | None 
         owner = f"The module {name or type(part).__name__!r}"
         hooks_of[owner] = (part._backward_hooks, part._backward_pre_hooks)
     if optimizer is not None:
-        steps = (optimizer._optimizer_step_pre_hooks, optimizer._optimizer_step_post_hooks)
-        hooks_of["The optimiser"] = steps
+        around = (optimizer._optimizer_step_pre_hooks, optimizer._optimizer_step_post_hooks)
+        hooks_of["The optimiser"] = around
     for owner, hooks in hooks_of.items():
         if any(hooks):
             raise InputError(
