@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from numeric.inputs import ArrayLike, InputError
-from numeric.models import ModelLike
+from numeric.models import Model, ModelLike
 from numeric.tangents.differentiated import Differentiation, differentiation
 from numeric.tangents.factored import Gradients, concatenated
 
@@ -134,6 +134,7 @@ def output_map(
     model: ModelLike, x: ArrayLike, memory: int, parameters: Mapping[str, Tensor] | None = None
 ) -> Iterator[OutputMap]:
     """Open a model at points x (N, ...) as a map of its trainable parameters."""
+    Model.of(model).check_points(x)  # a flow has the dtype of its points, which are no tokens
     with differentiation(model, x, parameters, memory=memory) as run:
         yield OutputMap(run, memory)
 

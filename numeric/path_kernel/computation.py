@@ -218,8 +218,8 @@ class Computation:
         if scalar is None or state["buffer"]:
             on_gradient, on_decay = self._pulled_back(s, state)
             if self.counts(s):
-                state["points"] += _product(on_gradient, self._total_gradient(s), self.x)
-                state["decay"] += _product(on_decay, self.run.parameters(s), self.x)
+                state["points"] += _product(on_gradient, self._total_gradient(s), state["points"])
+                state["decay"] += _product(on_decay, self.run.parameters(s), state["decay"])
             return
         if not self.counts(s):
             return
@@ -233,7 +233,7 @@ class Computation:
         if self.run.rule.scalar(s) is None or state["buffer"]:
             _, on_decay = self._pulled_back(s, state)
             if self.counts(s):
-                state["decay"] += _product(on_decay, self.run.parameters(s), self.x)
+                state["decay"] += _product(on_decay, self.run.parameters(s), state["decay"])
         elif self.counts(s) and (step := self._decay_step(s)):
             segment = self.segment(s)
             self._move(segment, self.nodes(segment), step, state["decay"])
@@ -258,7 +258,7 @@ class Computation:
         nodes = self.nodes(segment)
         n, k = len(self.x), self.outputs
         size = sum(value.numel() for value in self.test.leaves.values())
-        needed = COPIES * n * k * size * self.x.element_size()
+        needed = COPIES * n * k * size * self.run.dtype.itemsize
         if needed > self.choices.memory:
             raise InputError(
                 f"memory = {self.choices.memory} bytes was given, but the covectors of {n} points with {k} "

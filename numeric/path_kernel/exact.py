@@ -322,16 +322,7 @@ class ExactPathKernel:
     @contextmanager
     def _open(self, x: ArrayLike) -> Iterator[Computation]:
         model = Model.of(self.run.model)
-        x = as_numbers("x", x)
-        expected = self.run.x.shape[1:]
-        if x.shape[1:] != expected or not x.ndim or not len(x):
-            raise InputError(
-                f"x of shape {tuple(x.shape)} was given, but the record's points are of shape "
-                f"(n, {', '.join(map(str, expected))})."
-            )
-        x = x.to(self.run.x.device, self.run.x.dtype)
-        parameters = self.run.parameters(0)
-        model.check_points(x)
+        x, parameters = self.run.points(x), self.run.parameters(0)
         with evaluation_mode(model), plain_attention(), torch.no_grad():
             outputs = run_or_explain(partial(model.functional_call, parameters), x.clone())
             count = outputs.flatten(1).shape[1]

@@ -63,8 +63,7 @@ def influence(
     torch.Size([5, 1, 20])
     """
     require_instance("record", record, Record, "path_kernel.record(...)")
-    points = as_numbers("x", x).to(record.x)  # dtype and device of the record, as attributions have
-    Model.of(record.model).check_points(points)
+    points = record.points(x)
     whole("memory", memory)
     chosen = range(record.steps) if steps is None else record.require_steps(steps)
     with twice_differentiable():

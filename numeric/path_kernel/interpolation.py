@@ -65,7 +65,7 @@ def interpolation(
     count = whole("count", count, 2)
     x, y = (record.x, record.y) if data is None else data
     model = Model.of(record.model)
-    model.check_points(x)
+    x = record.points(x)
     start, stop = record.parameters(0), record.parameters(record.steps)
     distance = _norm([stop[name] - start[name] for name in start])
     if not distance:
@@ -74,7 +74,7 @@ def interpolation(
         )
     with evaluation_mode(model), torch.no_grad():
         segment = Segment.of(model, start, stop, x)
-        t = torch.linspace(0, 1, count, dtype=x.dtype, device=x.device)
+        t = torch.linspace(0, 1, count, dtype=record.dtype, device=x.device)
         points = torch.arange(len(x), device=x.device)
         rows = [segment.slopes(points, one.expand(len(x)).clone()) for one in t]
         outputs, slopes = (torch.stack(parts) for parts in zip(*rows, strict=True))

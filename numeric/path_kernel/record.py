@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from numeric.inputs import InputError, shown, whole
+from numeric.inputs import ArrayLike, InputError, as_numbers, shown, whole
 from numeric.models import Model
 from numeric.path_kernel.examples import digests
 from numeric.path_kernel.files import FIXED, Files, RecordFolder, outline
@@ -83,6 +83,23 @@ class Record:
         model = copy.deepcopy(self.model)
         _set(model, self.parameters(step))
         return model
+
+    def points(self, x: ArrayLike) -> Tensor:
+        """Points (n, ...) of the shape of the training points, on the same device and of the same dtype."""
+        x = as_numbers("x", x)
+        expected = self.x.shape[1:]
+        if x.shape[1:] != expected or not x.ndim or not len(x):
+            raise InputError(
+                f"x of shape {tuple(x.shape)} was given, but the record's points are of shape "
+                f"(n, {', '.join(map(str, expected))})."
+            )
+        made = x.to(self.x.device, self.x.dtype)
+        if not made.is_floating_point() and (made != x.to(made.device)).any():
+            raise InputError(
+                "x has entries that are no whole numbers, but the record's points are tokens."
+            )
+        Model.of(self.model).check_points(made, tokens=True)
+        return made
 
     def require_steps(self, steps: int | Iterable[int]) -> tuple[int, ...]:
         """One step or several, from 0 to N - 1 and no one twice."""
