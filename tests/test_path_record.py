@@ -140,6 +140,21 @@ def test_weights_are_the_shares_of_examples_in_the_loss(reduction: str) -> None:
             assert torch.allclose(one, other, rtol=1e-12, atol=1e-15)
 
 
+def test_arrays_are_data_as_tensors_are(tmp_path: Path) -> None:
+    """And keep their dtype: classes are whole numbers, and float32 is that of the model."""
+    net, x, y = model().float(), data()[0].float(), data()[1]
+    pair, kind = (x.numpy(), y.numpy()), {"steps": 2, "batch_size": 10} | QUIET
+    make = OPTIMIZERS["steps"][0]
+    run = record(net, F.cross_entropy, make, pair, store=tmp_path / "run", **kind)
+    assert same(run, record(net, F.cross_entropy, make, (x, y), **kind))
+    assert same(run, load(tmp_path / "run", net, F.cross_entropy, pair))
+    recorder = Recorder(net, F.cross_entropy, make(net.parameters()))
+    for step in range(2):
+        rows = run.batch(step)
+        recorder.step(pair[0][rows.numpy()], pair[1][rows.numpy()], rows)
+    assert torch.equal(recorder.record(pair).parameters(2)["3.bias"], run.parameters(2)["3.bias"])
+
+
 def test_one_example_at_a_time_has_weight_one() -> None:
     x, y = data()
     run = record(
@@ -261,6 +276,11 @@ def squared(out: Tensor, y: Tensor) -> Tensor:
     return F.mse_loss(out, F.one_hot(y, 2).to(out))
 
 
+def unlike(out: Tensor, y: Tensor) -> Tensor:
+    """As `mse_loss`, which warns of shapes that differ."""
+    return ((out - y) ** 2).mean()
+
+
 def weighted(out: Tensor, y: Tensor) -> Tensor:
     return F.cross_entropy(out, y, weight=torch.tensor([1.0, 3.0], dtype=torch.float64))
 
@@ -292,7 +312,20 @@ WRONG = {
     "no model": (lambda: attempt(net="network"), "A torch.nn.Module with parameters"),
     "no loss": (lambda: attempt(loss=3), "loss = 3 was given"),
     "no optimiser": (lambda: attempt(make=None), "optimizer = None was given"),
-    "no data": (lambda: attempt(pair=(data()[0], None)), "pair of tensors"),
+    "no data": (lambda: attempt(pair=(data()[0], None)), "targets is no array of numbers"),
+    "no pair": (lambda: attempt(pair=data()[:1]), "pair of tensors"),
+    "classes beyond the outputs": (
+        lambda: attempt(pair=(data()[0], data()[1] + 6)),
+        r"targets of shape \(23,\) and torch\.int64 from 6 to 7 .*out of bounds.* class numbers from 0",
+    ),
+    "targets of another shape": (
+        lambda: attempt(loss=F.mse_loss, pair=(data()[0], data()[0][:, 0])),
+        r"fails on outputs of shape \(23, 2\) and targets of shape \(23,\)",
+    ),
+    "targets that mix": (
+        lambda: attempt(nn.Linear(3, 1).double(), unlike, pair=(data()[0], data()[0][:, 0])),
+        r"Outputs of shape \(23, 1\) and targets of shape \(23,\) mix in the loss.*view\(-1, 1\)",
+    ),
     "no steps": (lambda: attempt(steps=0), "steps"),
     "divergence": (
         lambda: attempt(loss=squared, make=partial(torch.optim.SGD, lr=1e200), steps=9),

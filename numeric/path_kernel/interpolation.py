@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from numeric.inputs import InputError, require_instance, whole
+from numeric.inputs import ArrayLike, InputError, require_instance, whole
 from numeric.models import Model, evaluation_mode
-from numeric.path_kernel.record import Record
+from numeric.path_kernel.record import Record, require_pair
 from numeric.path_kernel.segments import Segment
 
 __all__ = ["Interpolation", "interpolation"]
@@ -38,7 +38,7 @@ class Interpolation:
 
 
 def interpolation(
-    record: Record, data: tuple[Tensor, Tensor] | None = None, count: int = 41
+    record: Record, data: tuple[ArrayLike, ArrayLike] | None = None, count: int = 41
 ) -> Interpolation:
     r"""The model with weights on the line from the first to the last ones, which training did not follow.
 
@@ -63,7 +63,7 @@ def interpolation(
     """
     require_instance("record", record, Record, "path_kernel.record(...)")
     count = whole("count", count, 2)
-    x, y = (record.x, record.y) if data is None else data
+    x, y = (record.x, record.y) if data is None else require_pair(data)
     model = Model.of(record.model)
     x = record.points(x)
     start, stop = record.parameters(0), record.parameters(record.steps)

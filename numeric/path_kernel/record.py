@@ -8,7 +8,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -119,14 +121,14 @@ def load(
     store: str | Path,
     model: nn.Module,
     loss: Loss,
-    data: tuple[Tensor, Tensor],
+    data: tuple[ArrayLike, ArrayLike],
 ) -> Record:
     """Open a record again, with the model, loss and data that it was made with.
 
     store: the folder of the record.
     model: the same modules with weights of any values; it is copied, on its device.
     loss: outputs and targets of a batch -> one number, as when the record was made.
-    data: tensors (x, y), all training points in their order.
+    data: tensors or arrays (x, y), all training points in their order.
 
     Returned is a `Record`. Refused are folders without a record, records with missing steps, other models,
     other data than recorded, and a model or loss that computes other values at the first and last step.
@@ -164,14 +166,18 @@ def require_model(model: object) -> nn.Module:
     return model
 
 
-def require_pair(data: object) -> tuple[Tensor, Tensor]:
-    if not (
-        isinstance(data, tuple | list)
-        and len(data) == 2
-        and all(isinstance(d, Tensor) for d in data)
-    ):
+def require_pair(data: Any) -> tuple[Tensor, Tensor]:
+    """Inputs and targets as tensors; arrays keep their dtype, as whole numbers of classes must."""
+    if not (isinstance(data, tuple | list) and len(data) == 2):
         raise InputError("data must be a pair of tensors (inputs, targets), examples first.")
-    return data[0], data[1]
+    x, y = (_tensor(*part) for part in zip(("inputs", "targets"), data, strict=True))
+    return x, y
+
+
+def _tensor(name: str, part: Any) -> Tensor:
+    if isinstance(part, np.ndarray) and part.dtype.kind in "iuf" and part.dtype.itemsize <= 8:
+        return torch.from_numpy(part.astype(part.dtype.newbyteorder("=")))  # a copy
+    return as_numbers(name, part)
 
 
 def _set(model: nn.Module, parameters: Mapping[str, Tensor]) -> None:

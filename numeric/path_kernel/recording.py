@@ -13,9 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from numeric.inputs import InputError, resolve, shown, whole
+from numeric.inputs import ArrayLike, InputError, resolve, shown, whole
 from numeric.models import Model
-from numeric.path_kernel.examples import digests, is_mean, spread
+from numeric.path_kernel.examples import digests, is_mean, loss_of, spread
 from numeric.path_kernel.files import Files, Head, RecordFolder, outline
 from numeric.path_kernel.record import (
     Record,
@@ -40,7 +40,7 @@ def record(
     model: nn.Module,
     loss: Loss,
     optimizer: Optimizer,
-    data: tuple[Tensor, Tensor],
+    data: tuple[ArrayLike, ArrayLike],
     *,
     steps: int,
     batch_size: int | None = None,
@@ -60,7 +60,7 @@ def record(
         examples.
     optimizer: makes one for given parameters, as `partial(torch.optim.SGD, lr=0.1)` does: SGD, Adam or
         AdamW of torch, Leapfrog or BackwardEuler of this package, with any settings and groups.
-    data: tensors (x, y) with examples along the first axis.
+    data: tensors or arrays (x, y) with examples along the first axis.
     steps, batch_size, seed, key, every, device, progress, scheduler: as `numeric.runs.train` takes them.
     store: a folder for the record, which holds steps + 1 copies of the weights, and as many of second
         moments for Adam. The same call goes on with a record that was interrupted, to the same bits, or
@@ -85,7 +85,7 @@ def record(
         _require_no_hooks(model)  # its copy, which is trained, has those of modules only
     where, folder = resolve(device), RecordFolder(store)
     folder.path.mkdir(parents=True, exist_ok=True)
-    x, y = require_pair(data)
+    data = x, y = require_pair(data)
     modes = [part.training for part in model.modules()] if isinstance(model, nn.Module) else []
     step = _RecordedStep(folder, loss, (x.to(where), y.to(where)), steps, every, modes)
     run = train(
@@ -204,7 +204,7 @@ class Recorder:
             pending.result()
         return self._files
 
-    def step(self, x: Tensor, y: Tensor, index: Tensor) -> Tensor:
+    def step(self, x: ArrayLike, y: ArrayLike, index: Tensor) -> Tensor:
         """Clear the gradients, differentiate the loss of a batch, move the weights, and record it.
 
         x, y: the examples of the batch, (n, ...). index: which of all training points they are, (n,).
@@ -215,6 +215,7 @@ class Recorder:
             raise InputError(
                 f"index = {shown(index)} was given, but a tensor of whole numbers (n,) is needed."
             )
+        x, y = require_pair((x, y))
         if not len(x) == len(y) == len(index):
             raise InputError(
                 f"{len(x)} inputs, {len(y)} targets and {len(index)} indices were given: give as "
@@ -222,7 +223,7 @@ class Recorder:
             )
         return self.recorded(x, y, index, self.new_examples(x, y, index.tolist()))
 
-    def record(self, data: tuple[Tensor, Tensor]) -> Record:
+    def record(self, data: tuple[ArrayLike, ArrayLike]) -> Record:
         """What has been recorded so far, with all training points (x, y), (M, ...) each."""
         return opened(self.files, self.model, self.loss, require_pair(data))
 
@@ -261,7 +262,7 @@ class Recorder:
                 "The optimiser has parameters that are not the model's: make it from the model's own."
             )
         outputs = self.model(x)
-        value = self._require_loss(self.loss(outputs, y))
+        value = loss_of(self.loss, outputs, y)
         slopes = torch.autograd.grad(value, candidates, allow_unused=True)
         self._moving = [p for p, slope in zip(candidates, slopes, strict=True) if slope is not None]
         dtypes = {p.dtype for p in self._moving}
@@ -390,7 +391,7 @@ class Recorder:
     def _move(self, x: Tensor, y: Tensor) -> Tensor:
         def closure() -> Tensor:  # backward Euler evaluates it several times
             self.optimizer.zero_grad()
-            value = self._require_loss(self.loss(self.model(x), y))
+            value = loss_of(self.loss, self.model(x), y)
             value.backward()
             for p in self._moving:
                 if p.grad is None:
@@ -406,14 +407,6 @@ class Recorder:
             raise InputError(
                 f"The loss is {float(value)} after {self.done} steps: training diverged. Lower the learning "
                 "rate, or scale the data or the initial parameters down."
-            )
-        return value
-
-    def _require_loss(self, value: Tensor) -> Tensor:
-        if not isinstance(value, Tensor) or value.ndim or not value.requires_grad:
-            raise InputError(
-                f"The loss gave {shown(value)}, but one number that depends on the parameters is needed: "
-                "take a mean or a sum, and detach nothing."
             )
         return value
 
