@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from numeric.inputs import InputError
 from numeric.models import Model
-from numeric.path_kernel import ExactPathKernel, Record, Recorder, load, record
+from numeric.path_kernel import ExactPathKernel, Record, Recorder, load, record, record_size
 from numeric.runs import train
 from numeric.runs.store import GrowingArray
 from recorded_runs import OPTIMIZERS, QUIET, gradient, recorded
@@ -190,6 +190,9 @@ def test_files_hold_what_they_must_and_no_more(tmp_path: Path) -> None:
     run = record(net, F.cross_entropy, make, (x.float(), y), **kind)
     size = sum(p.numel() for p in net.parameters())
     bytes_of = {path.name: path.stat().st_size for path in (tmp_path / "run").iterdir()}
+    told = record_size(net, make, steps=12)
+    assert told == 4 * size * (13 + 12)
+    assert 0 <= bytes_of["weights"] + bytes_of["moments"] - told < 600
     assert 0 <= bytes_of["weights"] - 13 * 4 * size < 300  # and a line before the rows
     assert 0 <= bytes_of["moments"] - 12 * 4 * size < 300
     assert 0 <= bytes_of["batches"] - 8 * 23 < 300
@@ -228,7 +231,7 @@ def test_what_a_full_disk_could_not_take_is_written_later(
 def test_a_disk_that_is_too_small_is_refused_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    usage = shutil.disk_usage(tmp_path)._replace(free=13 * 2 * 8 * 50 - 1)  # 50 parameters, Adam
+    usage = shutil.disk_usage(tmp_path)._replace(free=(13 + 12) * 8 * 50 - 1)  # 50 parameters, Adam
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
     with pytest.raises(InputError, match=r"12 steps need .* GB at .*make room"):
         recorded("AdamW", store=tmp_path / "run")
@@ -304,6 +307,11 @@ WRONG = {
     "root of a mean": (lambda: attempt(loss=rms), "rms of several examples is neither"),
     "class weights": (lambda: attempt(loss=weighted), "weighted of several examples is neither"),
     "no number": (lambda: attempt(loss=lambda out, y: out), "one number that depends"),
+    "no rule for a size": (
+        lambda: record_size(model(), partial(torch.optim.RMSprop, lr=0.1), steps=3),
+        "RMSprop has no rule",
+    ),
+    "no steps of a size": (lambda: record_size(model(), OPTIMIZERS["Adam"][0], steps=0), "steps"),
     "no rule": (lambda: attempt(make=partial(torch.optim.RMSprop, lr=0.1)), "RMSprop has no rule"),
     "half precision": (
         lambda: attempt(model().bfloat16(), pair=(data()[0].bfloat16(), data()[1])),

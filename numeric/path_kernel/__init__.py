@@ -18,7 +18,7 @@ from numeric.path_kernel.optimisers import SGDW, BackwardEuler, Leapfrog
 from numeric.path_kernel.posterior import posterior
 from numeric.path_kernel.quadrature import GaussLegendre, LeftRiemann
 from numeric.path_kernel.record import Record, load
-from numeric.path_kernel.recording import Recorder, record
+from numeric.path_kernel.recording import Recorder, record, record_size
 from numeric.path_kernel.support_vectors import SupportVectorMachine, support_vectors
 from numeric.path_kernel.tangent_defects import tangent_defects
 from numeric.path_kernel.two_copies import Copy, KernelMachine, TwoCopyKernel
@@ -28,5 +28,5 @@ __all__ = [
     "SGDW", "BackwardEuler", "Copy", "ExactPathKernel", "GaussLegendre", "Interpolation", "KernelMachine",
     "Leapfrog", "LeftRiemann", "Record", "Recorder", "SupportVectorMachine", "Suspects", "Top",
     "TwoCopyKernel", "influence", "influence_function", "interpolation", "load", "mislabelled", "posterior",
-    "record", "retrain", "support_vectors", "tangent_defects",
+    "record", "record_size", "retrain", "support_vectors", "tangent_defects",
 ]  # fmt: skip

@@ -65,7 +65,7 @@ def interpolation(
     count = whole("count", count, 2)
     x, y = (record.x, record.y) if data is None else require_pair(data)
     model = Model.of(record.model)
-    x = record.points(x)
+    x, y = record.points(x), y.to(record.x.device)
     start, stop = record.parameters(0), record.parameters(record.steps)
     distance = _norm([stop[name] - start[name] for name in start])
     if not distance:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -31,7 +31,7 @@ from numeric.runs.result import Loss
 from numeric.runs.store import fingerprint, require_key
 from numeric.runs.training import Optimizer, Scheduler
 
-__all__ = ["Recorder", "record"]
+__all__ = ["Recorder", "record", "record_size"]
 
 DTYPES = {torch.float32: "float32", torch.float64: "float64"}
 
@@ -62,9 +62,10 @@ def record(
         AdamW of torch, Leapfrog or BackwardEuler of this package, with any settings and groups.
     data: tensors or arrays (x, y) with examples along the first axis.
     steps, batch_size, seed, key, every, device, progress, scheduler: as `numeric.runs.train` takes them.
-    store: a folder for the record, which holds steps + 1 copies of the weights, and as many of second
-        moments for Adam. The same call goes on with a record that was interrupted, to the same bits, or
-        does nothing. Without one, the record is in a temporary folder that lives as long as it does.
+    store: a folder for the record, which holds steps + 1 copies of the weights, and for Adam its second
+        moments after each step: `record_size` says how many bytes. The same call goes on with a record
+        that was interrupted, to the same bits, or does nothing. Without one, the record is in a temporary
+        folder that lives as long as it does.
 
     Returned is a `Record`. Refused, before anything is trained, are models whose outputs depend on other
     examples or on chance (batch normalisation and dropout in training mode), losses that mix examples,
@@ -97,6 +98,28 @@ def record(
     trained = run.template
     _set_modes(trained, modes)
     return opened(Files.opened(folder), trained, loss, (x.to(where), y.to(where)))
+
+
+def record_size(model: nn.Module, optimizer: Optimizer, *, steps: int) -> int:
+    """How many bytes a record of so many steps will take on the disk, before anything is trained.
+
+    model, optimizer: as `record` takes them; all parameters that require gradients are taken to move.
+
+    Counted are weights, and second moments where there are any; batches and hashes, of 8 to 24 bytes an
+    example, come on top. Refused are optimisers without a rule.
+
+    >>> from functools import partial
+    >>> record_size(nn.Linear(999, 1000), partial(torch.optim.AdamW, lr=1e-3), steps=1000) / 1e9  # GB
+    8.004
+    """
+    made = optimizer(require_model(model).parameters())
+    optimizer_class(made)
+    moving = [p for group in made.param_groups for p in group["params"] if p.requires_grad]
+    shapes = {str(number): tuple(p.shape) for number, p in enumerate(moving)}
+    head = Head(
+        "", type(made).__name__, (), shapes, _dtype_of(moving), {}, True, whole("steps", steps)
+    )
+    return head.bytes_of(head.steps)
 
 
 class _RecordedStep:
@@ -265,12 +288,6 @@ class Recorder:
         value = loss_of(self.loss, outputs, y)
         slopes = torch.autograd.grad(value, candidates, allow_unused=True)
         self._moving = [p for p, slope in zip(candidates, slopes, strict=True) if slope is not None]
-        dtypes = {p.dtype for p in self._moving}
-        if len(dtypes) != 1 or not dtypes <= set(DTYPES):
-            raise InputError(
-                f"The parameters are {', '.join(sorted(map(str, dtypes)))}, but a record holds one of "
-                "torch.float32 and torch.float64: convert the model by .float() or .double()."
-            )
         self._head = head = self._describe(is_mean(self.loss, outputs.detach(), y))
         self._require_free_folder(head)
         self.folder.path.mkdir(parents=True, exist_ok=True)
@@ -288,7 +305,7 @@ class Recorder:
         settings = [numbers_of(self.kind, group) for group in self.optimizer.param_groups]
         kind, weights = type(self.optimizer).__name__, list(self._moving)
         run = fingerprint("record", kind, [vars(g) for g in groups], settings, described, weights)
-        dtype = DTYPES[self._moving[0].dtype]
+        dtype = _dtype_of(weights)
         return Head(run, kind, groups, shapes, dtype, described, mean, self.planned)
 
     def _groups(self, names: Any) -> list[Group]:
@@ -465,6 +482,16 @@ def _require_no_hooks(model: nn.Module, optimizer: torch.optim.Optimizer | None 
                 "accounts for, so that attributions would not add up to the outputs: remove it, and look at "
                 "p.grad after the step instead."
             )
+
+
+def _dtype_of(moving: Sequence[Tensor]) -> str:
+    dtypes = {p.dtype for p in moving}
+    if len(dtypes) != 1 or not dtypes <= set(DTYPES):
+        raise InputError(
+            f"The parameters are {', '.join(sorted(map(str, dtypes)))}, but a record holds one of "
+            "torch.float32 and torch.float64: convert the model by .float() or .double()."
+        )
+    return DTYPES[dtypes.pop()]
 
 
 def _equal(one: Tensor, other: Tensor) -> bool:
