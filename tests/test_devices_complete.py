@@ -36,7 +36,7 @@ UNTRIED = {  # public names by why no test of devices calls them, with the room 
     "tables of the host: groups, data sets, files, statistics of results": """
         Solution Group RotoTranslations dihedral from_generators p4m product semidirect symmetric wigner
         Molecule molecule_signals read_qm9 CIFAR10 FASHION_MNIST MNIST Download ImageData Normalisation Split
-        cifar10 digits histology idx image_folder load Weights Bias shuffled sinusoid
+        cifar10 digits histology idx image_folder load Weights Bias shuffled sinusoid record_size
     """,
     "a cost, tried with another one": "softmax_fisher",
 }
@@ -89,6 +89,7 @@ ON_HOST = {  # functions whose tensors are numbers of the host, by why they are
     "numbers that were given as lists, and memory that holds none": {
         "inputs.py": "as_numbers",
         "models/memory.py": "keep_memory",
+        "path_kernel/record.py": "_tensor",
         "splines/natural.py": "natural",
     },
     "what scikit-learn found, moved to where its inputs are": {

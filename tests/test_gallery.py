@@ -2,6 +2,8 @@
 
 import base64
 import io
+import json
+import re
 import shutil
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from analytic.ledger.render import headline
 from notebooks.__main__ import main
 from notebooks.report import anatomy, gallery
 from notebooks.running import runner
+from numeric import path_kernel
 
 INDEX = runner.FOLDER / "00_index.py"
 
@@ -67,6 +70,16 @@ def test_every_notebook_has_its_picture_question_verdict_and_link() -> None:
     assert headline() in cell.source
     assert "(../LEDGER.md)" in cell.source
     assert "(../build/report/index.html)" in cell.source
+
+
+def test_documents_quote_the_verdict_of_notebook_12() -> None:
+    """Rank correlations with removal, in the order of path kernel, TracIn, influence function, derivative."""
+    verdicts = json.loads((runner.FOLDER / "gallery" / "verdicts.json").read_text("utf-8"))
+    measured = re.findall(r"0\.\d\d", verdicts["12_accounting_or_counterfactual"])
+    usage = (runner.FOLDER.parent / "USAGE.md").read_text("utf-8")
+    for document in (usage, path_kernel.__doc__ or ""):
+        quoted = document[document.index("Attributions are accounting") :]
+        assert re.findall(r"0\.\d\d", quoted)[:4] == measured
 
 
 def test_pictures_and_verdicts_come_from_what_ran(folder: Path) -> None:

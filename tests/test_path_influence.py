@@ -136,8 +136,10 @@ def test_wrong_calls_are_refused() -> None:
     run = recorded(steps=1)
     with pytest.raises(InputError, match="record must be of class Record"):
         influence(model(), NEW)
-    with pytest.raises(InputError, match=r"\(n, \.\.\.\)"):
+    with pytest.raises(InputError, match=r"points are of shape \(n, 3\)"):
         influence(run, NEW[0])
+    with pytest.raises(InputError, match=r"x of shape \(3, 2\) was given"):
+        influence(run, NEW[:, :2])
     with pytest.raises(InputError, match="22 weights were given"):
         retrain(run, torch.ones(22))
 

@@ -170,6 +170,49 @@ def test_parts_add_up_to_the_whole() -> None:
     assert (kernel.grouped(Y).attributions(TEST) - grouped).abs().max() <= bound
 
 
+def test_influence_and_defects_are_those_of_the_choice() -> None:
+    """Influence of groups and steps adds up to the whole, to rounding; of modules there is none."""
+    run = recorded(perceptron(nn.Tanh), OPTIMISERS["heavy ball"], steps=3)
+    kernel = ExactPathKernel(run, progress=False)
+    whole = kernel.influence(TEST)
+    bound = 1e-13 * whole.abs().sum(2).max()
+    grouped = torch.stack([whole[:, :, c == Y].sum(2) for c in range(3)], 2)
+    assert (kernel.by_class().influence(TEST) - grouped).abs().max() <= bound
+    by_step = [kernel.during(s).influence(TEST) for s in range(3)]
+    assert (sum(by_step) - whole).abs().max() <= bound
+    assert not by_step[2][:, :, [i for i in range(14) if i not in run.batch(2).tolist()]].any()
+    one_class = kernel.during((0, 2)).by_class().influence(TEST).sum(2)
+    assert (one_class - by_step[0].sum(2) - by_step[2].sum(2)).abs().max() <= bound
+    assert not kernel.during(0).during(1).influence(TEST).any()
+    riemann = ExactPathKernel(run, LeftRiemann(1), progress=False)
+    assert torch.equal(riemann.during([2, 0]).defects(TEST), riemann.defects(TEST)[[2, 0]])
+    for of_modules in (kernel.within("0").influence, kernel.within("0").defects):
+        with pytest.raises(InputError, match="no part of it within 0"):
+            of_modules(TEST)
+
+
+def test_the_weight_of_a_point_in_one_step_alone_has_its_influence() -> None:
+    """Central differences of two steps by hand: the error is h^2 times a third derivative."""
+    run = recorded(perceptron(nn.Tanh), partial(SGD, lr=0.3, momentum=0.5), steps=2)
+    h, loss = 1e-4, nn.NLLLoss(reduction="none")
+    first, second = run.batch(0), run.batch(1)
+
+    def outputs(factor: float) -> Tensor:
+        net = run.model_at(0)
+        optimizer = SGD(net.parameters(), lr=0.3, momentum=0.5)
+        for rows, weight in ((first, 1.0), (second, factor)):
+            factors = torch.ones(len(rows), **F64)
+            factors[0] = weight
+            optimizer.zero_grad()
+            (factors * loss(net(X[rows]), Y[rows])).mean().backward()
+            optimizer.step()
+        return net(TEST).detach()
+
+    slope = (outputs(1 + h) - outputs(1 - h)) / (2 * h)
+    exact = ExactPathKernel(run, progress=False).during(1).influence(TEST)[:, :, second[0]]
+    assert (exact - slope).abs().max() <= 1e-6 * slope.abs().max()
+
+
 def test_points_that_training_never_saw_added_nothing() -> None:
     """And a point that was seen in one step alone added what that step says."""
     run = recorded(perceptron(), OPTIMISERS["sgd"], steps=2)

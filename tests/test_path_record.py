@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from numeric.inputs import InputError
 from numeric.models import Model
-from numeric.path_kernel import Record, Recorder, load, record
+from numeric.path_kernel import ExactPathKernel, Record, Recorder, load, record, record_size
 from numeric.runs import train
 from numeric.runs.store import GrowingArray
 from recorded_runs import OPTIMIZERS, QUIET, gradient, recorded
@@ -140,6 +140,21 @@ def test_weights_are_the_shares_of_examples_in_the_loss(reduction: str) -> None:
             assert torch.allclose(one, other, rtol=1e-12, atol=1e-15)
 
 
+def test_arrays_are_data_as_tensors_are(tmp_path: Path) -> None:
+    """And keep their dtype: classes are whole numbers, and float32 is that of the model."""
+    net, x, y = model().float(), data()[0].float(), data()[1]
+    pair, kind = (x.numpy(), y.numpy()), {"steps": 2, "batch_size": 10} | QUIET
+    make = OPTIMIZERS["steps"][0]
+    run = record(net, F.cross_entropy, make, pair, store=tmp_path / "run", **kind)
+    assert same(run, record(net, F.cross_entropy, make, (x, y), **kind))
+    assert same(run, load(tmp_path / "run", net, F.cross_entropy, pair))
+    recorder = Recorder(net, F.cross_entropy, make(net.parameters()))
+    for step in range(2):
+        rows = run.batch(step)
+        recorder.step(pair[0][rows.numpy()], pair[1][rows.numpy()], rows)
+    assert torch.equal(recorder.record(pair).parameters(2)["3.bias"], run.parameters(2)["3.bias"])
+
+
 def test_one_example_at_a_time_has_weight_one() -> None:
     x, y = data()
     run = record(
@@ -175,6 +190,9 @@ def test_files_hold_what_they_must_and_no_more(tmp_path: Path) -> None:
     run = record(net, F.cross_entropy, make, (x.float(), y), **kind)
     size = sum(p.numel() for p in net.parameters())
     bytes_of = {path.name: path.stat().st_size for path in (tmp_path / "run").iterdir()}
+    told = record_size(net, make, steps=12)
+    assert told == 4 * size * (13 + 12)
+    assert 0 <= bytes_of["weights"] + bytes_of["moments"] - told < 600
     assert 0 <= bytes_of["weights"] - 13 * 4 * size < 300  # and a line before the rows
     assert 0 <= bytes_of["moments"] - 12 * 4 * size < 300
     assert 0 <= bytes_of["batches"] - 8 * 23 < 300
@@ -213,7 +231,7 @@ def test_what_a_full_disk_could_not_take_is_written_later(
 def test_a_disk_that_is_too_small_is_refused_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    usage = shutil.disk_usage(tmp_path)._replace(free=13 * 2 * 8 * 50 - 1)  # 50 parameters, Adam
+    usage = shutil.disk_usage(tmp_path)._replace(free=(13 + 12) * 8 * 50 - 1)  # 50 parameters, Adam
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
     with pytest.raises(InputError, match=r"12 steps need .* GB at .*make room"):
         recorded("AdamW", store=tmp_path / "run")
@@ -261,6 +279,11 @@ def squared(out: Tensor, y: Tensor) -> Tensor:
     return F.mse_loss(out, F.one_hot(y, 2).to(out))
 
 
+def unlike(out: Tensor, y: Tensor) -> Tensor:
+    """As `mse_loss`, which warns of shapes that differ."""
+    return ((out - y) ** 2).mean()
+
+
 def weighted(out: Tensor, y: Tensor) -> Tensor:
     return F.cross_entropy(out, y, weight=torch.tensor([1.0, 3.0], dtype=torch.float64))
 
@@ -284,6 +307,11 @@ WRONG = {
     "root of a mean": (lambda: attempt(loss=rms), "rms of several examples is neither"),
     "class weights": (lambda: attempt(loss=weighted), "weighted of several examples is neither"),
     "no number": (lambda: attempt(loss=lambda out, y: out), "one number that depends"),
+    "no rule for a size": (
+        lambda: record_size(model(), partial(torch.optim.RMSprop, lr=0.1), steps=3),
+        "RMSprop has no rule",
+    ),
+    "no steps of a size": (lambda: record_size(model(), OPTIMIZERS["Adam"][0], steps=0), "steps"),
     "no rule": (lambda: attempt(make=partial(torch.optim.RMSprop, lr=0.1)), "RMSprop has no rule"),
     "half precision": (
         lambda: attempt(model().bfloat16(), pair=(data()[0].bfloat16(), data()[1])),
@@ -292,7 +320,20 @@ WRONG = {
     "no model": (lambda: attempt(net="network"), "A torch.nn.Module with parameters"),
     "no loss": (lambda: attempt(loss=3), "loss = 3 was given"),
     "no optimiser": (lambda: attempt(make=None), "optimizer = None was given"),
-    "no data": (lambda: attempt(pair=(data()[0], None)), "pair of tensors"),
+    "no data": (lambda: attempt(pair=(data()[0], None)), "targets must be an array of numbers"),
+    "no pair": (lambda: attempt(pair=data()[:1]), "pair of tensors"),
+    "classes beyond the outputs": (
+        lambda: attempt(pair=(data()[0], data()[1] + 6)),
+        r"targets of shape \(23,\) and torch\.int64 from 6 to 7 .*out of bounds.* class numbers from 0",
+    ),
+    "targets of another shape": (
+        lambda: attempt(loss=F.mse_loss, pair=(data()[0], data()[0][:, 0])),
+        r"fails on outputs of shape \(23, 2\) and targets of shape \(23,\)",
+    ),
+    "targets that mix": (
+        lambda: attempt(nn.Linear(3, 1).double(), unlike, pair=(data()[0], data()[0][:, 0])),
+        r"Outputs of shape \(23, 1\) and targets of shape \(23,\) mix in the loss.*view\(-1, 1\)",
+    ),
     "a seed of 70 bits": (lambda: attempt(seed=2**70), r"seed must be below 2\^64"),
     "progress of text": (lambda: attempt(progress="no"), "progress must be of class bool"),
     "no steps": (lambda: attempt(steps=0), "steps"),
@@ -309,6 +350,53 @@ def test_what_has_no_exact_path_kernel_is_refused(name: str) -> None:
     with pytest.raises(InputError, match=reason):
         call()
     require_refusals([(name, call)])
+
+
+def clipped(gradient: Tensor) -> Tensor:
+    return gradient.clamp(-0.1, 0.1)
+
+
+def clip(p: Tensor) -> None:
+    p.grad.clamp_(-0.1, 0.1)
+
+
+HOOKS: dict[str, Callable[[nn.Module, torch.optim.Optimizer], Any]] = {
+    "a gradient's": lambda net, made: net[0].weight.register_hook(clipped),
+    "a gradient's, when it is there": lambda net, made: net[
+        0
+    ].weight.register_post_accumulate_grad_hook(clip),
+    "a module's": lambda net, made: net[1].register_full_backward_hook(lambda *_: None),
+    "a module's, before": lambda net, made: net[1].register_full_backward_pre_hook(lambda *_: None),
+    "the optimiser's": lambda net, made: made.register_step_post_hook(lambda *_: None),
+    "the optimiser's, before": lambda net, made: made.register_step_pre_hook(lambda *_: None),
+}
+
+
+@pytest.mark.parametrize("name", HOOKS)
+def test_hooks_that_change_steps_are_refused_before_the_step_and_go_on_without(name: str) -> None:
+    """Clipped gradients put the sums .18 off the outputs, and nothing said so."""
+    net, (x, y) = model(), data()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.3)
+    recorder = Recorder(net, F.cross_entropy, optimizer)
+    rows = torch.arange(8)
+    recorder.step(x[rows], y[rows], rows)
+    hook = HOOKS[name](net, optimizer)
+    before = net[0].weight.detach().clone()
+    with pytest.raises(InputError, match=r"has a hook .* add up to the outputs: remove it"):
+        recorder.step(x[rows], y[rows], rows)
+    assert torch.equal(net[0].weight, before)
+    hook.remove()
+    recorder.step(x[rows], y[rows], rows)
+    run = recorder.record((x, y))
+    assert run.steps == 2
+    assert ExactPathKernel(run, progress=False).residual(x).abs().max() <= 1e-13
+
+
+def test_hooks_of_a_copied_model_are_refused_too() -> None:
+    net = model()
+    net[3].bias.register_hook(clipped)
+    with pytest.raises(InputError, match=r"The parameter '3\.bias' has a hook"):
+        attempt(net)
 
 
 def test_models_in_evaluation_mode_are_recorded_in_it() -> None:

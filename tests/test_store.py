@@ -1,5 +1,6 @@
 """The store: identity of a run, arrays that only grow, and room on the disk."""
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -98,3 +99,20 @@ def test_an_array_of_another_run_shape_or_disk_is_refused(tmp_path: Path) -> Non
     with pytest.raises(InputError, match="GB are free"):
         array.require_room(10**18)
     array.require_room(1)
+
+
+def test_what_is_far_behind_the_end_leaves_the_memory_of_the_system(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All but the last rows, and it reads as it was; where the system cannot be asked, it is not."""
+    array = GrowingArray(tmp_path / "rows", "a run", (4,))
+    head, released = array.path.stat().st_size, []
+    monkeypatch.setattr(store, "CACHED", 2 * 32)
+    monkeypatch.setattr(os, "posix_fadvise", lambda _, *of: released.append(of[:2]), raising=False)
+    for k in range(4):
+        array.append(torch.full((4,), float(k)))
+    ends = [head + rows * 32 - 2 * 32 for rows in (1, 2, 3, 4)]
+    assert released == [(0, end) for end in ends if end > 0]
+    monkeypatch.delattr(os, "posix_fadvise")
+    array.append(torch.full((4,), 4.0))
+    assert array.rows()[:, 0].tolist() == [0, 1, 2, 3, 4]

@@ -138,6 +138,7 @@ def output_map(
     Without other `parameters`, where a flow starts, it is refused in a mode in which its outputs depend on
     chance or on other points: inside it is in evaluation mode, where it would be another model.
     """
+    Model.of(model).check_points(x)  # a flow has the dtype of its points, which are no tokens
     if parameters is None:
         Model.of(model).require_separate_examples(x)
     with differentiation(model, x, parameters, memory=memory) as run:

@@ -122,12 +122,15 @@ class Model:
 
     @contextmanager
     def on(
-        self, x: ArrayLike, watched: Callable[[Tensor], Any] | None = None
+        self,
+        x: ArrayLike,
+        watched: Callable[[Tensor], Any] | None = None,
+        tokens: bool = False,
     ) -> Iterator[EvaluatedMap]:
         """Open the map at points x (n, ...): evaluation mode, repaired operations, outputs checked.
 
         Outputs are checked on two points together and then on each alone; `watched` runs the model there, for
-        a caller who watches it run.
+        a caller who watches it run. `tokens` allows whole numbers, by which nothing can be differentiated.
         Refused are points that do not fit, outputs that are no (n, ...) numbers, and maps that are random or
         mix the rows of a batch.
 
@@ -136,7 +139,7 @@ class Model:
         torch.Size([4, 2])
         """
         x = as_numbers("x", x)
-        points = self.check_points(x)
+        points = self.check_points(x, tokens)
         with ExitStack() as stack:
             stack.enter_context(torch.inference_mode(False))
             stack.enter_context(torch.no_grad())
@@ -146,7 +149,8 @@ class Model:
             self._require_layer_runs_once(x)
             run, call = self._on_copies(x.shape[1:])
             outputs = check_outputs(watched or run, points, x.shape[1:])
-            epsilon = max(torch.finfo(dtype).eps for dtype in (points.dtype, outputs.dtype))
+            real = {part.dtype for part in (points, outputs) if part.is_floating_point()}
+            epsilon = max(torch.finfo(dtype).eps for dtype in real)
             yield EvaluatedMap(call, points, outputs.shape[1], epsilon)
 
     def evaluate(
@@ -244,14 +248,15 @@ class Model:
             **dict(module.named_parameters(remove_duplicate=False)),
             **dict(module.named_buffers()),
         }
-        for name, value in parameters.items():
-            if name not in known:
-                raise InputError(f"There is no parameter {name!r}; there are {_listed(known)}.")
-            if not isinstance(value, Tensor) or value.shape != known[name].shape:
-                shape = tuple(value.shape) if isinstance(value, Tensor) else repr(value)
-                raise InputError(
-                    f"The parameter {name!r} has shape {tuple(known[name].shape)}, but {shape} was given."
-                )
+        with torch._C.DisableTorchFunction():  # contexts around are for what the model computes
+            for name, value in parameters.items():
+                if name not in known:
+                    raise InputError(f"There is no parameter {name!r}; there are {_listed(known)}.")
+                if not isinstance(value, Tensor) or value.shape != known[name].shape:
+                    shape = tuple(value.shape) if isinstance(value, Tensor) else repr(value)
+                    raise InputError(
+                        f"The parameter {name!r} has shape {tuple(known[name].shape)}, but {shape} was given."
+                    )
         named = {f"module.{name}": value for name, value in parameters.items()}
         return functional_call(self._around, named, (x,))
 
@@ -269,7 +274,7 @@ class Model:
         >>> Model.of(nn.Linear(2, 3)).require_separate_examples(torch.eye(2))
         """
         x = as_numbers("x", x)
-        points = self.check_points(x)
+        points = self.check_points(x, tokens=True)
         with ExitStack() as stack:
             stack.enter_context(torch.no_grad())
             stack.enter_context(torch.random.fork_rng(devices=[]))
@@ -282,8 +287,10 @@ class Model:
             run, _ = self._on_copies(x.shape[1:])
             check_outputs(run, points, x.shape[1:])
 
-    def check_points(self, x: ArrayLike) -> Tensor:
+    def check_points(self, x: ArrayLike, tokens: bool = False) -> Tensor:
         """Refuse points that do not fit the model, and flatten the others: (n, ...) -> (n, d).
+
+        With `tokens` they may be whole numbers, as those that an embedding takes.
 
         >>> Model.of(torch.sin).check_points([[0.0, 1.0], [2.0, 3.0]]).shape
         torch.Size([2, 2])
@@ -296,7 +303,7 @@ class Model:
             )
         if x.layout != torch.strided:
             raise InputError(f"x is {x.layout}, but points are dense: write x.to_dense().")
-        if not x.dtype.is_floating_point:
+        if not (tokens or x.dtype.is_floating_point):
             raise InputError(f"x is {x.dtype}, but points are real: write x.double().")
         if not torch.isfinite(x).all():
             raise InputError("x has entries that are NaN or infinite: remove those points.")
@@ -305,7 +312,7 @@ class Model:
                 raise InputError(
                     f"x is on {x.device}, but the model on {tensor.device}: move one of them."
                 )
-            if tensor.dtype.is_floating_point and tensor.dtype != x.dtype:
+            if tensor.is_floating_point() and x.is_floating_point() and tensor.dtype != x.dtype:
                 raise InputError(
                     f"x is {x.dtype}, but the model {tensor.dtype}: write model.double() for the sake "
                     "of precision, or convert x."

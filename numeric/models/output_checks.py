@@ -58,6 +58,11 @@ def run_or_explain(run: Callable[..., Any], x: Tensor) -> Any:
         raise
     except Exception as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
+        if not x.is_floating_point():
+            raise InputError(
+                f"The map fails on whole numbers of shape {tuple(x.shape)} ({reason}): if it takes real "
+                "points, write x.double(); if it takes tokens, give those that it has."
+            ) from error
         raise InputError(
             f"The map fails on a batch of shape {tuple(x.shape)} ({reason}): try it there; batch "
             "normalisation inside a function must be put into eval mode by hand."
@@ -144,12 +149,16 @@ def _direction(points: Tensor) -> Tensor:
 
 
 def _two_points(points: Tensor) -> tuple[Tensor, Tensor]:
-    """The first point and the farthest from it, or a neighbour if all are equal.
+    """The first point and the farthest from it, or if all are equal a neighbour, of tokens the first ones.
 
     On equal rows a map that mixes the rows of a batch would go unnoticed.
     """
     one, two = farthest(points)
-    return (one, one * (1 + STEP) + STEP) if torch.equal(one, two) else (one, two)
+    if not torch.equal(one, two):
+        return one, two
+    if one.is_floating_point():
+        return one, one * (1 + STEP) + STEP
+    return one, torch.zeros_like(one)  # whatever takes tokens has a first one
 
 
 def farthest(points: Tensor) -> tuple[Tensor, Tensor]:

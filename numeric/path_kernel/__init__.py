@@ -7,6 +7,11 @@ kernel.during(steps).within(modules).by_class() # parts of it, each again a path
 kernel.top(x, 10), kernel.residual(x)           # a table, and the error, which needs no reference
 kernel.gram(x, y), kernel.kernel(), kernel.machine()    # plain SGD: as a kernel on two copies of the points
 kernel.influence(x)                             # what would have happened otherwise
+
+Attributions are accounting: they say what a point did, and add up. Influence is counterfactual: it says
+what would change without the point. In notebook 12, on digits, attributions rank what leaving points out
+changes with a correlation of 0.28, as TracIn does with 0.28; influence functions with 0.67, the exact
+derivative with 0.95.
 """
 
 from numeric.path_kernel.exact import ExactPathKernel, Top
@@ -18,7 +23,7 @@ from numeric.path_kernel.optimisers import SGDW, BackwardEuler, Leapfrog
 from numeric.path_kernel.posterior import posterior
 from numeric.path_kernel.quadrature import GaussLegendre, LeftRiemann
 from numeric.path_kernel.record import Record, load
-from numeric.path_kernel.recording import Recorder, record
+from numeric.path_kernel.recording import Recorder, record, record_size
 from numeric.path_kernel.support_vectors import SupportVectorMachine, support_vectors
 from numeric.path_kernel.tangent_defects import tangent_defects
 from numeric.path_kernel.two_copies import Copy, KernelMachine, TwoCopyKernel
@@ -28,5 +33,5 @@ __all__ = [
     "SGDW", "BackwardEuler", "Copy", "ExactPathKernel", "GaussLegendre", "Interpolation", "KernelMachine",
     "Leapfrog", "LeftRiemann", "Record", "Recorder", "SupportVectorMachine", "Suspects", "Top",
     "TwoCopyKernel", "influence", "influence_function", "interpolation", "load", "mislabelled", "posterior",
-    "record", "retrain", "support_vectors", "tangent_defects",
+    "record", "record_size", "retrain", "support_vectors", "tangent_defects",
 ]  # fmt: skip

@@ -124,14 +124,18 @@ class Computation:
     def outputs_at(self, s: int) -> Tensor:
         return self.model.functional_call(self.run.parameters(s), self.x.clone()).flatten(1)
 
+    def new_zeros(self, *shape: int) -> Tensor:
+        """Zeros of the dtype of the weights, which points do not have where they are tokens."""
+        return torch.zeros(shape, dtype=self.run.dtype, device=self.x.device)
+
     def fresh(self, what: str) -> State:
         n, k = len(self.x), self.outputs
-        zero = self.x.new_zeros(n, k)
+        zero = self.new_zeros(n, k)
         if what != "attributions":
             return {"points": zero, "decay": zero.clone(), "buffer": None}
         groups = self.choices.groups
         m = len(self.run.x) if groups is None else int(groups.max()) + 1
-        return {"points": self.x.new_zeros(n, k, m), "buffer": None}
+        return {"points": self.new_zeros(n, k, m), "buffer": None}
 
     # One step each, from the last to the first.
 
@@ -214,8 +218,8 @@ class Computation:
         if scalar is None or state["buffer"]:
             on_gradient, on_decay = self._pulled_back(s, state)
             if self.counts(s):
-                state["points"] += _product(on_gradient, self._total_gradient(s), self.x)
-                state["decay"] += _product(on_decay, self.run.parameters(s), self.x)
+                state["points"] += _product(on_gradient, self._total_gradient(s), state["points"])
+                state["decay"] += _product(on_decay, self.run.parameters(s), state["decay"])
             return
         if not self.counts(s):
             return
@@ -229,7 +233,7 @@ class Computation:
         if self.run.rule.scalar(s) is None or state["buffer"]:
             _, on_decay = self._pulled_back(s, state)
             if self.counts(s):
-                state["decay"] += _product(on_decay, self.run.parameters(s), self.x)
+                state["decay"] += _product(on_decay, self.run.parameters(s), state["decay"])
         elif self.counts(s) and (step := self._decay_step(s)):
             segment = self.segment(s)
             self._move(segment, self.nodes(segment), step, state["decay"])
@@ -254,7 +258,7 @@ class Computation:
         nodes = self.nodes(segment)
         n, k = len(self.x), self.outputs
         size = sum(value.numel() for value in self.test.leaves.values())
-        needed = COPIES * n * k * size * self.x.element_size()
+        needed = COPIES * n * k * size * self.run.dtype.itemsize
         if needed > self.choices.memory:
             raise InputError(
                 f"memory = {self.choices.memory} bytes was given, but the covectors of {n} points with {k} "

@@ -55,7 +55,8 @@ class ExactPathKernel:
 
     `during(steps)` and `within(modules)` count only the displacements of some steps, or of some modules'
     parameters; `grouped(labels)` and `by_class()` add up the attributions of groups of points. Each
-    returns an ExactPathKernel, and they compose. Parts add up to the whole.
+    returns an ExactPathKernel, and they compose. Parts add up to the whole. What has no such part says so:
+    `influence` and `defects` refuse a choice of modules.
 
     >>> from functools import partial
     >>> from numeric import path_kernel
@@ -97,14 +98,9 @@ class ExactPathKernel:
 
     def during(self, steps: int | Iterable[int]) -> ExactPathKernel:
         """Count only the gradients and the weight decay of some steps, numbered from 0 to N - 1."""
-        chosen = (steps,) if isinstance(steps, int) else tuple(steps)
-        for step in chosen:
-            if not 0 <= whole("step", step, 0) < self.run.steps:
-                raise InputError(
-                    f"Step {step} was asked for, but the record's steps are 0 to {self.run.steps - 1}."
-                )
-        if not chosen or len(set(chosen)) < len(chosen):
-            raise InputError(f"steps must be one at least, and differ, not {chosen}.")
+        chosen = self.run.require_steps(steps)
+        if not chosen:
+            raise InputError("steps = () was given, but one at least is needed.")
         remaining = chosen if self.steps is None else tuple(s for s in chosen if s in self.steps)
         return replace(self, steps=remaining)
 
@@ -170,7 +166,7 @@ class ExactPathKernel:
         """What weight decay added to each output: (n, ...) -> (n, k)."""
         with self._open(x) as work:
             if not work.decays:
-                return work.x.new_zeros(len(work.x), work.outputs)
+                return work.new_zeros(len(work.x), work.outputs)
             return self._finished("decay", work, store, work.decay_only)["decay"]
 
     def predict(self, x: ArrayLike, store: str | Path | None = None) -> Tensor:
@@ -199,10 +195,16 @@ class ExactPathKernel:
             return rebuilt - work.outputs_at(self.run.steps)
 
     def defects(self, x: ArrayLike) -> Tensor:
-        r"""$\psi_s\,(w_{s+1} - w_s) - (f_{w_{s+1}} - f_{w_s})$ of each step: (n, ...) -> (N, n, k)."""
+        r"""$\psi_s\,(w_{s+1} - w_s) - (f_{w_{s+1}} - f_{w_s})$ of each step: (n, ...) -> (N, n, k).
+
+        After `during(steps)` of these steps, in their order.
+        """
+        self._require_all_modules("A defect compares with the difference of outputs")
+        chosen = range(self.run.steps) if self.steps is None else self.steps
         with self._open(x) as work:
-            steps = progress_bar(range(self.run.steps), of="steps", show=self.progress)
-            return torch.stack([work.nodes(work.segment(s)).defect for s in steps])
+            steps = progress_bar(chosen, of="steps", show=self.progress)
+            defects = [work.nodes(work.segment(s)).defect for s in steps]
+            return torch.stack(defects) if defects else work.new_zeros(0, len(work.x), work.outputs)
 
     def top(self, x: ArrayLike, count: int = 10, store: str | Path | None = None) -> Top:
         """The training points, or groups, that moved each point's largest output most, either way."""
@@ -218,8 +220,17 @@ class ExactPathKernel:
         """What would change if a training point had more weight, (n, ...) -> (n, k, M): see `influence`.
 
         Attributions say what a point did, and influence what would have happened otherwise: they differ.
+        With groups it is the derivative by a weight that the points of a group share, (n, k, G); after
+        `during(steps)` by weights in these steps only.
         """
-        return influence(self.run, x, signals, memory=self.memory, progress=self.progress)
+        self._require_all_modules("The weight of a training point moves all modules at once")
+        derivatives = influence(
+            self.run, x, signals, steps=self.steps, memory=self.memory, progress=self.progress
+        )
+        if self.groups is None:
+            return derivatives
+        sums = derivatives.new_zeros(*derivatives.shape[:2], int(self.groups.max()) + 1)
+        return sums.index_add_(2, self.groups, derivatives)
 
     # As a kernel machine.
 
@@ -241,7 +252,7 @@ class ExactPathKernel:
         other = one if y is None else y if isinstance(y, Copy) else Copy(y, 1)
         with self._open(one.points) as left, self._open(other.points) as right:
             n, k, m = len(left.x), left.outputs, len(right.x)
-            total = left.x.new_zeros(n, m, k, k)
+            total = left.new_zeros(n, m, k, k)
             steps = range(self.run.steps) if self.steps is None else self.steps
             for s in progress_bar(steps, of="steps", show=self.progress):
                 if rate := self.rate(s):
@@ -301,19 +312,17 @@ class ExactPathKernel:
 
     # How it is computed.
 
+    def _require_all_modules(self, why: str) -> None:
+        if self.modules is not None:
+            raise InputError(
+                f"{why}, so that there is no part of it within {', '.join(self.modules)}: ask before "
+                "`within` is chosen."
+            )
+
     @contextmanager
     def _open(self, x: ArrayLike) -> Iterator[Computation]:
         model = Model.of(self.run.model)
-        x = as_numbers("x", x)
-        expected = self.run.x.shape[1:]
-        if x.shape[1:] != expected or not x.ndim or not len(x):
-            raise InputError(
-                f"x of shape {tuple(x.shape)} was given, but the record's points are of shape "
-                f"(n, {', '.join(map(str, expected))})."
-            )
-        x = x.to(self.run.x.device, self.run.x.dtype)
-        parameters = self.run.parameters(0)
-        model.check_points(x)
+        x, parameters = self.run.points(x), self.run.parameters(0)
         with evaluation_mode(model), plain_attention(), torch.no_grad():
             outputs = run_or_explain(partial(model.functional_call, parameters), x.clone())
             count = outputs.flatten(1).shape[1]

@@ -1,4 +1,4 @@
-"""Training examples by the hash of their content, and the weight that each has in the loss of a batch."""
+"""Training examples by the hash of their content, the loss of a batch, and the weight of each in it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor
 from numeric.inputs import InputError, shown
 from numeric.runs.result import Loss
 
-__all__ = ["SIZE", "content", "digests", "is_mean", "spread"]
+__all__ = ["SIZE", "content", "digests", "is_mean", "loss_of", "spread"]
 
 CHECKED = 256  # examples at most whose losses are compared with the loss of all of them
 SIZE = 16  # bytes of a digest
@@ -49,6 +49,28 @@ def _rows(part: Tensor) -> np.ndarray:
     return values.view(torch.uint8).numpy()
 
 
+def loss_of(loss: Loss, outputs: Tensor, targets: Tensor) -> Tensor:
+    """The loss of a batch, one number; a loss that fails is told with the shapes that it fails on."""
+    try:
+        value = loss(outputs, targets)
+    except InputError:  # says already what is wrong
+        raise
+    except Exception as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise InputError(
+            f"The loss fails on outputs of shape {tuple(outputs.shape)} and targets of shape "
+            f"{tuple(targets.shape)} and {targets.dtype} from {targets.min():g} to {targets.max():g} "
+            f"({reason}): give class numbers from 0 to below the number of outputs, or as many targets "
+            "as outputs, as the loss takes them."
+        ) from error
+    if not isinstance(value, Tensor) or value.ndim or not value.requires_grad:
+        raise InputError(
+            f"The loss gave {shown(value)}, but one number that depends on the outputs is needed: take a "
+            "mean or a sum, and detach nothing."
+        )
+    return value
+
+
 def is_mean(loss: Loss, outputs: Tensor, targets: Tensor) -> bool:
     """Whether the loss of a batch is the mean of its examples' losses, else it is their sum.
 
@@ -68,6 +90,11 @@ def is_mean(loss: Loss, outputs: Tensor, targets: Tensor) -> bool:
     for mean, expected in ((True, parts / len(at)), (False, parts)):
         if (whole - expected).abs().amax() <= allowed:
             return mean
+    if outputs.shape != targets.shape and outputs.numel() == targets.numel():
+        raise InputError(
+            f"Outputs of shape {(shape := tuple(outputs.shape))} and targets of shape {tuple(targets.shape)} "
+            f"mix in the loss, each with all others: give targets by .view{(-1, *shape[1:])}."
+        )
     raise InputError(
         f"{getattr(loss, '__name__', type(loss).__name__)} of several examples is neither the sum nor the "
         "mean of their losses one by one, so that no example has a share of its own: give a loss that "
@@ -84,13 +111,7 @@ def spread(part: Tensor) -> Tensor:
 def _slope(loss: Callable[[Tensor, Tensor], Tensor], outputs: Tensor, targets: Tensor) -> Tensor:
     outputs = outputs.clone().requires_grad_()
     with torch.enable_grad():
-        value = loss(outputs, targets)
-    if not isinstance(value, Tensor) or value.ndim or not value.requires_grad:
-        raise InputError(
-            f"The loss gave {shown(value)}, but one number that depends on the outputs is needed: take a "
-            "mean or a sum, and detach nothing."
-        )
-    return torch.autograd.grad(value, outputs)[0]
+        return torch.autograd.grad(loss_of(loss, outputs, targets), outputs)[0]
 
 
 def _moved(outputs: Tensor) -> Tensor:

@@ -68,6 +68,11 @@ class Head:
         """The number of parameters."""
         return sum(int(np.prod(shape, dtype=np.int64)) for shape in self.shapes.values())
 
+    def bytes_of(self, steps: int) -> int:
+        """Bytes of weights and second moments, beside which all else is small."""
+        rows = steps + 1 + steps * self.kind.adaptive
+        return rows * self.size * np.dtype(self.dtype).itemsize
+
     def fields(self) -> dict[str, Any]:
         groups = [{"names": list(g.names), "flags": dict(g.flags)} for g in self.groups]
         shapes = {name: list(shape) for name, shape in self.shapes.items()}
@@ -159,19 +164,13 @@ class Files:
 
     def require_room(self, steps: int) -> None:
         """Refuse before anything is computed if the disk cannot take so many steps."""
-        needed = self.bytes_per_step * (steps + 1)
+        needed = self.head.bytes_of(steps)
         free = shutil.disk_usage(self.folder.path).free
         if needed > free:
             raise InputError(
                 f"{steps} steps need {needed / 1e9:.3g} GB at {self.folder.path}, where {free / 1e9:.3g} GB "
                 "are free: make room, take fewer steps, or name a `store` on another disk."
             )
-
-    @property
-    def bytes_per_step(self) -> int:
-        """Bytes of weights and second moments, beside which all else is small."""
-        arrays = 1 if self.moments is None else 2
-        return arrays * self.head.size * np.dtype(self.head.dtype).itemsize
 
     def truncate(self, steps: int) -> None:
         """Keep the first steps only."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import torch
@@ -27,6 +27,7 @@ def influence(
     x: ArrayLike,
     signals: ArrayLike | None = None,
     *,
+    steps: int | Iterable[int] | None = None,
     memory: int = 2 * GIGABYTE,
     progress: bool = True,
 ) -> Tensor:
@@ -43,6 +44,8 @@ def influence(
     record: the run.
     x: points (n, ...) as the model takes them.
     signals: (n, c, k), combinations of outputs that are looked at instead; None takes all k outputs.
+    steps: those in which the weight of a point changes, from 0 to N - 1; None: in all. Sums over steps are
+        the whole.
     memory: in bytes, for covectors and their products, beside the model and one step of the record: so many
         outputs are followed at a time as fit.
 
@@ -60,22 +63,23 @@ def influence(
     torch.Size([5, 1, 20])
     """
     require_instance("record", record, Record, "path_kernel.record(...)")
-    points = as_numbers("x", x).to(record.x)  # dtype and device of the record, as attributions have
-    Model.of(record.model).check_points(points)
+    points = record.points(x)
     whole("memory", memory)
+    chosen = range(record.steps) if steps is None else record.require_steps(steps)
     with twice_differentiable():
         final = _FinalOutputs(record, points, signals)
         count = final.count
         size = _rows_at_once(record, final, memory)
         result = final.new_zeros(count, len(record.x))
         starts = range(0, count, size)
-        total = len(starts) * record.steps
+        first = min(chosen, default=record.steps)  # before it nothing counts
+        total = len(starts) * (record.steps - first)
         with progress_bar(of="steps", show=progress, total=total) as bar:
             for start in starts:
                 shares = result[start : start + size]
                 adjoint = _Adjoint(record, final.covectors(start, len(shares)))
-                for step in reversed(range(record.steps)):
-                    adjoint.step_back(step, shares)
+                for step in reversed(range(first, record.steps)):
+                    adjoint.step_back(step, shares if step in chosen else None)
                     bar.update(1)
     return result.view(len(points), -1, len(record.x))
 
@@ -146,8 +150,11 @@ class _Adjoint:
     on_square: ByName = field(default_factory=dict)
     on_peak: ByName = field(default_factory=dict)
 
-    def step_back(self, step: int, shares: Tensor) -> None:
-        """Go from the state after a step to that before it; shares (r, M) get the step's derivatives by q."""
+    def step_back(self, step: int, shares: Tensor | None) -> None:
+        """Go from the state after a step to that before it; shares (r, M) get the step's derivatives by q.
+
+        They are None where these do not count.
+        """
         gradient = StepGradient(self.record, step)
         if self.record.rule.kind.gradient_at_end:
             on_gradient = self._implicit(step, gradient)
@@ -156,7 +163,8 @@ class _Adjoint:
         curved, on_shares = gradient.products(on_gradient)
         for name, part in curved.items():
             self.on_weights[name] = self.on_weights[name] + part
-        shares.index_add_(1, gradient.rows, on_shares)
+        if shares is not None:
+            shares.index_add_(1, gradient.rows, on_shares)
 
     def _explicit(self, step: int, gradient: Mapping[str, Tensor]) -> ByName:
         rule = self.record.rule

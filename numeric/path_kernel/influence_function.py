@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from numeric.inputs import ArrayLike, InputError, as_numbers, positive, require_instance, whole
+from numeric.inputs import ArrayLike, InputError, positive, require_instance, whole
 from numeric.models import Model
 from numeric.models.memory import GIGABYTE
 from numeric.path_kernel.record import Record
@@ -52,9 +52,9 @@ def influence_function(
     damping = positive("damping", damping)
     whole("memory", memory)
     parameters = record.parameters(record.steps)
-    points = as_numbers("x", x).to(record.x.device, record.x.dtype)
+    points = record.points(x)
     count = sum(value.numel() for value in parameters.values())
-    if (need := 3 * count**2 * record.x.element_size()) > memory:
+    if (need := 3 * count**2 * record.dtype.itemsize) > memory:
         raise InputError(
             f"The Hessian of {count} parameters needs {need} bytes, but memory = {memory} was given: give "
             "more, or take `influence`, which forms no Hessian."

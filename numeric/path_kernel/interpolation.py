@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from numeric.inputs import InputError, require_instance, whole
+from numeric.inputs import ArrayLike, InputError, require_instance, whole
 from numeric.models import Model, evaluation_mode
-from numeric.path_kernel.record import Record
+from numeric.path_kernel.record import Record, require_pair
 from numeric.path_kernel.segments import Segment
 
 __all__ = ["Interpolation", "interpolation"]
@@ -38,7 +38,7 @@ class Interpolation:
 
 
 def interpolation(
-    record: Record, data: tuple[Tensor, Tensor] | None = None, count: int = 41
+    record: Record, data: tuple[ArrayLike, ArrayLike] | None = None, count: int = 41
 ) -> Interpolation:
     r"""The model with weights on the line from the first to the last ones, which training did not follow.
 
@@ -63,9 +63,9 @@ def interpolation(
     """
     require_instance("record", record, Record, "path_kernel.record(...)")
     count = whole("count", count, 2)
-    x, y = (record.x, record.y) if data is None else data
+    x, y = (record.x, record.y) if data is None else require_pair(data)
     model = Model.of(record.model)
-    model.check_points(x)
+    x, y = record.points(x), y.to(record.x.device)
     start, stop = record.parameters(0), record.parameters(record.steps)
     distance = _norm([stop[name] - start[name] for name in start])
     if not distance:
@@ -74,7 +74,7 @@ def interpolation(
         )
     with evaluation_mode(model), torch.no_grad():
         segment = Segment.of(model, start, stop, x)
-        t = torch.linspace(0, 1, count, dtype=x.dtype, device=x.device)
+        t = torch.linspace(0, 1, count, dtype=record.dtype, device=x.device)
         points = torch.arange(len(x), device=x.device)
         rows = [segment.slopes(points, one.expand(len(x)).clone()) for one in t]
         outputs, slopes = (torch.stack(parts) for parts in zip(*rows, strict=True))

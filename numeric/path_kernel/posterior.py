@@ -79,7 +79,7 @@ def own_blocks(path: ExactPathKernel, x: ArrayLike) -> Tensor:
     [2.0, 2.0]
     """
     with path._open(x) as work:
-        total = work.x.new_zeros(len(work.x), work.outputs, work.outputs)
+        total = work.new_zeros(len(work.x), work.outputs, work.outputs)
         steps = range(path.run.steps) if path.steps is None else path.steps
         for s in progress_bar(steps, of="steps", show=path.progress):
             rate, segment = path.rate(s), work.segment(s)

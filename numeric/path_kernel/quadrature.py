@@ -100,7 +100,7 @@ class LeftRiemann:
     def nodes(self, segment: Segment, count: int = 0) -> Nodes:
         """The same nodes for all points."""
         x = segment.x
-        t = torch.arange(self.count, device=x.device).to(x) / self.count
+        t = torch.arange(self.count, device=x.device).to(segment.outputs_at_start) / self.count
         return _shared(segment, t, torch.full_like(t, 1 / self.count))
 
     def common(self, nodes: Nodes) -> tuple[Tensor, Tensor]:
@@ -125,7 +125,7 @@ def _shared(segment: Segment, t: Tensor, weight: Tensor) -> Nodes:
     _, slopes = segment.slopes(index, t.repeat(n))
     total = torch.einsum("nqk,q->nk", slopes.unflatten(0, (n, q)), weight)
     change = segment.outputs_at_end - segment.outputs_at_start
-    ends = torch.arange(2, device=x.device).to(x)
+    ends = torch.arange(2, device=x.device).to(t)
     return Nodes(index, t.repeat(n), weight.repeat(n), total, total - change, q, q, ends)
 
 
@@ -182,7 +182,7 @@ class _Refinement:
     def run(self, count: int) -> Nodes:
         n, x = len(self.x), self.x
         points = torch.arange(n, device=x.device)
-        zero, none = torch.zeros(n).to(x), torch.full((n,), -1, device=x.device)
+        zero, none = torch.zeros(n).to(self.start), torch.full((n,), -1, device=x.device)
         parts = Parts(points, zero, zero + 1, none, none, zero + torch.inf)
         waiting = {count: parts}
         for _ in range(ROUNDS):
@@ -211,7 +211,7 @@ class _Refinement:
     def _refine(self, parts: Parts, count: int, waiting: dict[int, Parts]) -> None:
         """Accept the parts whose certificate holds, and hand on the others: divided, or to more nodes."""
         self._require_count(parts)
-        places, weights = gauss_legendre(count, self.x)
+        places, weights = gauss_legendre(count, self.start)
         grid = torch.cat([places.new_zeros(1), places, places.new_ones(1)])
         width = parts.right - parts.left
         t = torch.addcmul(parts.left[:, None], width[:, None], grid)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from numeric.inputs import InputError, shown, whole
+from numeric.inputs import ArrayLike, InputError, as_numbers, shown, whole
 from numeric.models import Model
 from numeric.path_kernel.examples import digests
 from numeric.path_kernel.files import FIXED, Files, RecordFolder, outline
@@ -71,10 +73,11 @@ class Record:
         """The factor of each example's loss in the loss of step s, (|B|,): 1/|B| for a mean, 1 for a sum."""
         start, end = (int(one) for one in self.files.table[step, 1:FIXED])
         factor = 1 / (end - start) if self.files.head.mean else 1.0
-        return torch.full((end - start,), factor, dtype=self._dtype, device=self.x.device)
+        return torch.full((end - start,), factor, dtype=self.dtype, device=self.x.device)
 
     @property
-    def _dtype(self) -> torch.dtype:
+    def dtype(self) -> torch.dtype:
+        """Of the weights, and of outputs."""
         return getattr(torch, self.files.head.dtype)
 
     def model_at(self, step: int) -> nn.Module:
@@ -82,6 +85,32 @@ class Record:
         model = copy.deepcopy(self.model)
         _set(model, self.parameters(step))
         return model
+
+    def points(self, x: ArrayLike) -> Tensor:
+        """Points (n, ...) of the shape of the training points, on the same device and of the same dtype."""
+        x = as_numbers("x", x)
+        expected = self.x.shape[1:]
+        if x.shape[1:] != expected or not x.ndim or not len(x):
+            raise InputError(
+                f"x of shape {tuple(x.shape)} was given, but the record's points are of shape "
+                f"(n, {', '.join(map(str, expected))})."
+            )
+        made = x.to(self.x.device, self.x.dtype)
+        if not made.is_floating_point() and (made != x.to(made.device)).any():
+            raise InputError(
+                "x has entries that are no whole numbers, but the record's points are tokens."
+            )
+        Model.of(self.model).check_points(made, tokens=True)
+        return made
+
+    def require_steps(self, steps: int | Iterable[int]) -> tuple[int, ...]:
+        """One step or several, from 0 to N - 1 and no one twice."""
+        chosen = tuple(steps) if isinstance(steps, Iterable) else (steps,)
+        for step in chosen:
+            self._require_step(step, self.steps - 1)
+        if len(set(chosen)) < len(chosen):
+            raise InputError(f"steps must differ, but {chosen} was given.")
+        return chosen
 
     def _require_step(self, step: int, last: int) -> None:
         if not 0 <= whole("step", step, 0) <= last:
@@ -92,14 +121,14 @@ def load(
     store: str | Path,
     model: nn.Module,
     loss: Loss,
-    data: tuple[Tensor, Tensor],
+    data: tuple[ArrayLike, ArrayLike],
 ) -> Record:
     """Open a record again, with the model, loss and data that it was made with.
 
     store: the folder of the record.
     model: the same modules with weights of any values; it is copied, on its device.
     loss: outputs and targets of a batch -> one number, as when the record was made.
-    data: tensors (x, y), all training points in their order.
+    data: tensors or arrays (x, y), all training points in their order.
 
     Returned is a `Record`. Refused are folders without a record, records with missing steps, other models,
     other data than recorded, and a model or loss that computes other values at the first and last step.
@@ -137,14 +166,18 @@ def require_model(model: object) -> nn.Module:
     return model
 
 
-def require_pair(data: object) -> tuple[Tensor, Tensor]:
-    if not (
-        isinstance(data, tuple | list)
-        and len(data) == 2
-        and all(isinstance(d, Tensor) for d in data)
-    ):
+def require_pair(data: Any) -> tuple[Tensor, Tensor]:
+    """Inputs and targets as tensors; arrays keep their dtype, as whole numbers of classes must."""
+    if not (isinstance(data, tuple | list) and len(data) == 2):
         raise InputError("data must be a pair of tensors (inputs, targets), examples first.")
-    return data[0], data[1]
+    x, y = (_tensor(*part) for part in zip(("inputs", "targets"), data, strict=True))
+    return x, y
+
+
+def _tensor(name: str, part: Any) -> Tensor:
+    if isinstance(part, np.ndarray) and part.dtype.kind in "iuf" and part.dtype.itemsize <= 8:
+        return torch.from_numpy(part.astype(part.dtype.newbyteorder("=")))  # a copy
+    return as_numbers(name, part)
 
 
 def _set(model: nn.Module, parameters: Mapping[str, Tensor]) -> None:
@@ -193,7 +226,7 @@ def require_same_data(files: Files, x: Tensor, y: Tensor) -> None:
 
 def require_same_losses(record: Record) -> None:
     """Refuse a model or loss that computes other numbers, to half the digits, at the first and last step."""
-    digits = torch.finfo(record._dtype).eps ** 0.5
+    digits = torch.finfo(record.dtype).eps ** 0.5
     model = Model.of(record.model)
     written = record.losses.tolist()
     for step in {0, record.steps - 1}:

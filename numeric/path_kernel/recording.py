@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -13,9 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from numeric.inputs import InputError, resolve, shown, whole
+from numeric.inputs import ArrayLike, InputError, resolve, shown, whole
 from numeric.models import Model
-from numeric.path_kernel.examples import digests, is_mean, spread
+from numeric.path_kernel.examples import digests, is_mean, loss_of, spread
 from numeric.path_kernel.files import Files, Head, RecordFolder, outline
 from numeric.path_kernel.record import (
     Record,
@@ -31,7 +31,7 @@ from numeric.runs.result import Loss
 from numeric.runs.store import fingerprint, require_key
 from numeric.runs.training import Optimizer, Scheduler
 
-__all__ = ["Recorder", "record"]
+__all__ = ["Recorder", "record", "record_size"]
 
 DTYPES = {torch.float32: "float32", torch.float64: "float64"}
 
@@ -40,7 +40,7 @@ def record(
     model: nn.Module,
     loss: Loss,
     optimizer: Optimizer,
-    data: tuple[Tensor, Tensor],
+    data: tuple[ArrayLike, ArrayLike],
     *,
     steps: int,
     batch_size: int | None = None,
@@ -60,15 +60,17 @@ def record(
         examples.
     optimizer: makes one for given parameters, as `partial(torch.optim.SGD, lr=0.1)` does: SGD, Adam or
         AdamW of torch, Leapfrog or BackwardEuler of this package, with any settings and groups.
-    data: tensors (x, y) with examples along the first axis.
+    data: tensors or arrays (x, y) with examples along the first axis.
     steps, batch_size, seed, key, every, device, progress, scheduler: as `numeric.runs.train` takes them.
-    store: a folder for the record, which holds steps + 1 copies of the weights, and as many of second
-        moments for Adam. The same call goes on with a record that was interrupted, to the same bits, or
-        does nothing. Without one, the record is in a temporary folder that lives as long as it does.
+    store: a folder for the record, which holds steps + 1 copies of the weights, and for Adam its second
+        moments after each step: `record_size` says how many bytes. The same call goes on with a record
+        that was interrupted, to the same bits, or does nothing. Without one, the record is in a temporary
+        folder that lives as long as it does.
 
     Returned is a `Record`. Refused, before anything is trained, are models whose outputs depend on other
     examples or on chance (batch normalisation and dropout in training mode), losses that mix examples,
-    optimisers without a rule, and a record that the disk cannot hold; and afterwards what `train` refuses.
+    optimisers without a rule, hooks that may change gradients or weights, and a record that the disk cannot
+    hold; and afterwards what `train` refuses.
 
     >>> from functools import partial
     >>> x = torch.linspace(-1, 1, 20, dtype=torch.float64)[:, None]
@@ -80,9 +82,11 @@ def record(
     """
     whole("steps", steps)
     _require_loss_function(loss)
+    if isinstance(model, nn.Module):
+        _require_no_hooks(model)  # its copy, which is trained, has those of modules only
     where, folder = resolve(device), RecordFolder(store)
     folder.path.mkdir(parents=True, exist_ok=True)
-    x, y = require_pair(data)
+    data = x, y = require_pair(data)
     modes = [part.training for part in model.modules()] if isinstance(model, nn.Module) else []
     step = _RecordedStep(folder, loss, (x.to(where), y.to(where)), steps, every, modes)
     run = train(
@@ -94,6 +98,28 @@ def record(
     trained = run.template
     _set_modes(trained, modes)
     return opened(Files.opened(folder), trained, loss, (x.to(where), y.to(where)))
+
+
+def record_size(model: nn.Module, optimizer: Optimizer, *, steps: int) -> int:
+    """How many bytes a record of so many steps will take on the disk, before anything is trained.
+
+    model, optimizer: as `record` takes them; all parameters that require gradients are taken to move.
+
+    Counted are weights, and second moments where there are any; batches and hashes, of 8 to 24 bytes an
+    example, come on top. Refused are optimisers without a rule.
+
+    >>> from functools import partial
+    >>> record_size(nn.Linear(999, 1000), partial(torch.optim.AdamW, lr=1e-3), steps=1000) / 1e9  # GB
+    8.004
+    """
+    made = optimizer(require_model(model).parameters())
+    optimizer_class(made)
+    moving = [p for group in made.param_groups for p in group["params"] if p.requires_grad]
+    shapes = {str(number): tuple(p.shape) for number, p in enumerate(moving)}
+    head = Head(
+        "", type(made).__name__, (), shapes, _dtype_of(moving), {}, True, whole("steps", steps)
+    )
+    return head.bytes_of(head.steps)
 
 
 class _RecordedStep:
@@ -201,7 +227,7 @@ class Recorder:
             pending.result()
         return self._files
 
-    def step(self, x: Tensor, y: Tensor, index: Tensor) -> Tensor:
+    def step(self, x: ArrayLike, y: ArrayLike, index: Tensor) -> Tensor:
         """Clear the gradients, differentiate the loss of a batch, move the weights, and record it.
 
         x, y: the examples of the batch, (n, ...). index: which of all training points they are, (n,).
@@ -212,6 +238,7 @@ class Recorder:
             raise InputError(
                 f"index = {shown(index)} was given, but a tensor of whole numbers (n,) is needed."
             )
+        x, y = require_pair((x, y))
         if not len(x) == len(y) == len(index):
             raise InputError(
                 f"{len(x)} inputs, {len(y)} targets and {len(index)} indices were given: give as "
@@ -219,7 +246,7 @@ class Recorder:
             )
         return self.recorded(x, y, index, self.new_examples(x, y, index.tolist()))
 
-    def record(self, data: tuple[Tensor, Tensor]) -> Record:
+    def record(self, data: tuple[ArrayLike, ArrayLike]) -> Record:
         """What has been recorded so far, with all training points (x, y), (M, ...) each."""
         return opened(self.files, self.model, self.loss, require_pair(data))
 
@@ -258,15 +285,9 @@ class Recorder:
                 "The optimiser has parameters that are not the model's: make it from the model's own."
             )
         outputs = self.model(x)
-        value = self._require_loss(self.loss(outputs, y))
+        value = loss_of(self.loss, outputs, y)
         slopes = torch.autograd.grad(value, candidates, allow_unused=True)
         self._moving = [p for p, slope in zip(candidates, slopes, strict=True) if slope is not None]
-        dtypes = {p.dtype for p in self._moving}
-        if len(dtypes) != 1 or not dtypes <= set(DTYPES):
-            raise InputError(
-                f"The parameters are {', '.join(sorted(map(str, dtypes)))}, but a record holds one of "
-                "torch.float32 and torch.float64: convert the model by .float() or .double()."
-            )
         self._head = head = self._describe(is_mean(self.loss, outputs.detach(), y))
         self._require_free_folder(head)
         self.folder.path.mkdir(parents=True, exist_ok=True)
@@ -284,7 +305,7 @@ class Recorder:
         settings = [numbers_of(self.kind, group) for group in self.optimizer.param_groups]
         kind, weights = type(self.optimizer).__name__, list(self._moving)
         run = fingerprint("record", kind, [vars(g) for g in groups], settings, described, weights)
-        dtype = DTYPES[self._moving[0].dtype]
+        dtype = _dtype_of(weights)
         return Head(run, kind, groups, shapes, dtype, described, mean, self.planned)
 
     def _groups(self, names: Any) -> list[Group]:
@@ -363,6 +384,7 @@ class Recorder:
         yield from ((name, p) for p, name in self._names.items() if p not in moving)
 
     def _require_unmoved(self) -> None:
+        _require_no_hooks(self.model, self.optimizer)
         now = self._versions(set(self._moving))
         changed = [name for name, version in self._fixed.items() if now.get(name) != version]
         for p, last in zip(self._moving, self._split(self._last), strict=True):
@@ -386,7 +408,7 @@ class Recorder:
     def _move(self, x: Tensor, y: Tensor) -> Tensor:
         def closure() -> Tensor:  # backward Euler evaluates it several times
             self.optimizer.zero_grad()
-            value = self._require_loss(self.loss(self.model(x), y))
+            value = loss_of(self.loss, self.model(x), y)
             value.backward()
             for p in self._moving:
                 if p.grad is None:
@@ -402,14 +424,6 @@ class Recorder:
             raise InputError(
                 f"The loss is {float(value)} after {self.done} steps: training diverged. Lower the learning "
                 "rate, or scale the data or the initial parameters down."
-            )
-        return value
-
-    def _require_loss(self, value: Tensor) -> Tensor:
-        if not isinstance(value, Tensor) or value.ndim or not value.requires_grad:
-            raise InputError(
-                f"The loss gave {shown(value)}, but one number that depends on the parameters is needed: "
-                "take a mean or a sum, and detach nothing."
             )
         return value
 
@@ -447,6 +461,37 @@ class Recorder:
     def _moment(self, p: nn.Parameter) -> Tensor:
         state: Any = self.optimizer.state[p]
         return state["max_exp_avg_sq"] if "max_exp_avg_sq" in state else state["exp_avg_sq"]
+
+
+def _require_no_hooks(model: nn.Module, optimizer: torch.optim.Optimizer | None = None) -> None:
+    """Refuse hooks by which a step may be another than the optimiser's by the loss's gradient."""
+    hooks_of: dict[str, tuple[Any, Any]] = {
+        f"The parameter {name!r}": (p._backward_hooks, p._post_accumulate_grad_hooks)
+        for name, p in model.named_parameters()
+    }
+    for name, part in model.named_modules():
+        owner = f"The module {name or type(part).__name__!r}"
+        hooks_of[owner] = (part._backward_hooks, part._backward_pre_hooks)
+    if optimizer is not None:
+        around = (optimizer._optimizer_step_pre_hooks, optimizer._optimizer_step_post_hooks)
+        hooks_of["The optimiser"] = around
+    for owner, hooks in hooks_of.items():
+        if any(hooks):
+            raise InputError(
+                f"{owner} has a hook that may change gradients or weights, as clipping does, which no rule "
+                "accounts for, so that attributions would not add up to the outputs: remove it, and look at "
+                "p.grad after the step instead."
+            )
+
+
+def _dtype_of(moving: Sequence[Tensor]) -> str:
+    dtypes = {p.dtype for p in moving}
+    if len(dtypes) != 1 or not dtypes <= set(DTYPES):
+        raise InputError(
+            f"The parameters are {', '.join(sorted(map(str, dtypes)))}, but a record holds one of "
+            "torch.float32 and torch.float64: convert the model by .float() or .double()."
+        )
+    return DTYPES[dtypes.pop()]
 
 
 def _equal(one: Tensor, other: Tensor) -> bool:

@@ -59,7 +59,9 @@ def rows_have_rules(model: Model, parameters: Parameters, x: Tensor) -> bool:
     rows = x[:1].expand(2, *x.shape[1:])
     try:
         both = torch.arange(2, device=x.device)
-        with RowParameters(parameters, parameters, both.to(x), Rows(rows, both, {})) as mode:
+        with RowParameters(
+            parameters, parameters, both.to(next(iter(parameters.values()))), Rows(rows, both, {})
+        ) as mode:
             doubled = model.functional_call(parameters, mode.batch).flatten(1)[1]
     except NoRowRule:
         return False
@@ -67,7 +69,7 @@ def rows_have_rules(model: Model, parameters: Parameters, x: Tensor) -> bool:
     twice = {name: 2 * value for name, value in parameters.items()}
     expected = model.functional_call(twice, rows.clone()).flatten(1)[1]
     size = torch.maximum(doubled.abs(), expected.abs()).amax()
-    return bool((doubled - expected).abs().amax() <= torch.finfo(x.dtype).eps ** 0.5 * size)
+    return bool((doubled - expected).abs().amax() <= torch.finfo(expected.dtype).eps ** 0.5 * size)
 
 
 @dataclass(frozen=True, eq=False)

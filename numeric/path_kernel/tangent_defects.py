@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from numeric.inputs import ArrayLike, as_numbers, require_instance
+from numeric.inputs import ArrayLike, require_instance
 from numeric.models import Model
 from numeric.models.memory import GIGABYTE
 from numeric.path_kernel.record import Record
@@ -40,7 +40,7 @@ def tangent_defects(record: Record, x: ArrayLike, at: int = 0, *, memory: int = 
     """
     require_instance("record", record, Record, "path_kernel.record(...)")
     model = Model.of(record.model)
-    points = as_numbers("x", x).to(record.x.device, record.x.dtype)
+    points = record.points(x)
     moved = gradients(record.model, points, parameters=record.parameters(at))
     size = max(1, memory // (16 * sum(v.numel() for v in record.parameters(0).values())))
     defects = []

@@ -148,7 +148,7 @@ def gram_of_step(left: Computation, right: Computation, copy: int, other: int, s
         return gram.permute(1, 0, 3, 2) if copy else gram
     both = replace(left, x=torch.cat([left.x, right.x]), last={}, guess=[0])
     segment = both.segment(s)
-    total = left.x.new_zeros(())
+    total = left.new_zeros()
     for t, weight in zip(
         *(v.tolist() for v in both.choices.quadrature.common(both.nodes(segment))), strict=True
     ):

@@ -11,6 +11,7 @@ import time
 import zipfile
 from collections.abc import Callable
 from functools import partial
+from io import BufferedWriter
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from numeric.inputs import InputError, require_writable
 __all__ = ["Checkpoint", "GrowingArray", "checkpoint", "fingerprint", "require_key"]
 
 PAUSE = 5.0  # seconds between two writes of a checkpoint that come when they are due
+CACHED = 32 * 2**20  # bytes at the end of an array that stay in the memory of the system
 
 
 def fingerprint(*settings: object) -> str:
@@ -242,6 +244,7 @@ class GrowingArray:
             self.truncate(len(self))
             with self.path.open("ab") as file:
                 file.write(np.ascontiguousarray(values, self.dtype).data)
+                _release(file)
         except OSError as error:
             raise OSError(
                 f"{self.path} could not be written ({error}). The rows before are whole."
@@ -261,6 +264,16 @@ class GrowingArray:
         return np.memmap(
             self.path, self.dtype, "r", offset=len(self._head), shape=(count, *self.shape)
         )
+
+
+def _release(file: BufferedWriter) -> None:
+    """Let the system write what is before the last rows, and take its memory for the next.
+
+    Else all of a long run stays in memory, new pages of which take several times as long as used ones.
+    """
+    behind = file.tell() - CACHED
+    if behind > 0 and hasattr(os, "posix_fadvise"):
+        os.posix_fadvise(file.fileno(), 0, behind, os.POSIX_FADV_DONTNEED)
 
 
 def _on_host(values: Tensor | np.ndarray) -> np.ndarray:

@@ -81,6 +81,8 @@ def differentiation(
 ) -> Iterator[Differentiation]:
     """Open a model at points x (n, ...), to be differentiated by its trainable parameters.
 
+    Points may be a tensor of whole numbers, for a model that takes tokens.
+
     Inside, `run.gradients(points, signals)` may be called many times, also `run.at(parameters)` at other
     values; `signals` is the number of signals for which `memory` is planned, by default that of the outputs.
     `parameters` replaces some values, and `modules` chooses whose parameters count, by default all.
@@ -97,16 +99,20 @@ def differentiation(
     model, x = Model.of(model), as_numbers("x", x)
     everything, chosen = model.parameters(trainable=False), model.parameters(modules=modules)
     fixed = {name: value.detach() for name, value in everything.items() if name not in chosen}
-    points, traces = model.check_points(x), []
+    points, traces = model.check_points(x, tokens=True), []
     run = Differentiation(model, points, x.shape[1:], 0, _leaves(chosen), fixed)
     run = run.at(parameters or {})
 
     def watched(batch: Tensor) -> Any:
+        if (
+            len(traces) == 2
+        ):  # of two points, and of the first: that of the second tells nothing new
+            return run._call(run.leaves, batch)
         outputs, uses = run.record(batch)
         traces.append((outputs, uses))
         return outputs
 
-    with model.on(x, watched) as f:
+    with model.on(x, watched, tokens=True) as f:
         run = replace(run, outputs=f.count)
         two, one = (Trace.of(outputs, uses) for outputs, uses in traces[:2])
         yield run.with_rules(one, two, signals or f.count, memory)
@@ -128,6 +134,12 @@ class Differentiation:
     peak: int = 0  # bytes needed at one point
     gradient_bytes: int = 0  # bytes of the gradients at one point
 
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of outputs and signals: that of the points, or of the parameters where the points are tokens."""
+        points, leaf = self.points, next(iter(self.leaves.values()))
+        return points.dtype if points.is_floating_point() else leaf.dtype
+
     def at(self, parameters: Mapping[str, Tensor]) -> Differentiation:
         """The same with other values of parameters, by name."""
         if not isinstance(parameters, Mapping):
@@ -138,11 +150,11 @@ class Differentiation:
             if not isinstance(value, Tensor):
                 raise InputError(f"The parameter {name!r} must be a tensor, not {shown(value)}.")
             if value.is_floating_point() and (
-                value.dtype != self.points.dtype or value.device != self.points.device
+                value.dtype != self.dtype or value.device != self.points.device
             ):
                 raise InputError(
                     f"The parameter {name!r} is {value.dtype} on {value.device} and x is "
-                    f"{self.points.dtype} on {self.points.device}: convert one of them."
+                    f"{self.dtype} on {self.points.device}: convert one of them."
                 )
         chosen = {k: parameters[k] for k in self.leaves if k in parameters}
         others = {k: v.detach() for k, v in parameters.items() if k not in self.leaves}
@@ -153,7 +165,7 @@ class Differentiation:
     def gradients(self, points: Tensor, signals: Tensor | None = None) -> Gradients:
         """The gradients at points (n, d) of signals (n, c, k), by default of all outputs."""
         if signals is None:
-            one = torch.eye(self.outputs, device=points.device, dtype=points.dtype)
+            one = torch.eye(self.outputs, device=points.device, dtype=self.dtype)
             signals = one.expand(len(points), -1, -1)
         run = self.trace(points)
         ruled = [name for name in self.leaves if name not in self.fallbacks]
@@ -219,7 +231,8 @@ class Differentiation:
         if not rules.measured and rules.peak * len(self.points) > memory // 2:
             first = self.points[:1]
             with Meter() as meter:
-                gradients = ruled.gradients(first, first.new_ones(1, signals, self.outputs))
+                ones = first.new_ones(1, signals, self.outputs, dtype=self.dtype)
+                gradients = ruled.gradients(first, ones)
             rules = replace(rules, peak=meter.peak, gradient_bytes=gradients.bytes, measured=True)
             ruled = replace(ruled, peak=meter.peak, gradient_bytes=gradients.bytes)
         cached[key] = rules
@@ -290,9 +303,9 @@ class Differentiation:
             raise InputError(
                 f"signals must be a tensor of shape (n, c, k) = ({n}, c, {k}), but {actual} was given."
             )
-        if signals.dtype != self.points.dtype or signals.device != self.points.device:
+        if signals.dtype != self.dtype or signals.device != self.points.device:
             raise InputError(
-                f"signals are {signals.dtype} on {signals.device} and x is {self.points.dtype} on "
+                f"signals are {signals.dtype} on {signals.device} and outputs {self.dtype} on "
                 f"{self.points.device}: convert one of them."
             )
         return signals.detach()

@@ -38,7 +38,8 @@ def ntk(
 
     $$\Theta_{ab}(x_i, y_j) = \nabla_\theta f_a(x_i) \cdot \nabla_\theta f_b(y_j)$$
 
-    x (n, ...) and y (m, ...) are points as the model takes them; y = None is y = x. The gradients are by the
+    x (n, ...) and y (m, ...) are points as the model takes them, tensors of whole numbers where these are
+    tokens; y = None is y = x. The gradients are by the
     parameters that require gradients, of all layers or of `modules`, at the model's own values or at
     `parameters`, other values by name. `memory` is a budget in bytes beside the points and the result; where
     it is short, gradients are computed again for each block of points.
@@ -159,7 +160,7 @@ def _in_blocks(
 ) -> tuple[Tensor, set[str]]:
     """The kernel, and the parameters without a rule."""
     n, m, k = len(one.points), len(other.points), one.outputs
-    result = one.points.new_empty((n, m) if trace else (n, m, k, k))
+    result = one.points.new_empty((n, m) if trace else (n, m, k, k), dtype=one.dtype)
     without: set[str] = set()
     for r in blocks[0]:
         left = _gradients(one, r, memory)

@@ -39,6 +39,7 @@ from notebooks.topics.path_kernel.retrainings import (
     TRACIN,
     Retrainings,
     accounts,
+    leave_one_out_by_damping,
     retrainings,
     scores_of,
 )
@@ -60,7 +61,7 @@ __all__ = [
     "Agreement", "AttributionMap", "Data", "KernelValues", "Line", "Misalignment", "PlaneMaps",
     "Retrainings", "Square", "TopAttributions", "WeighedPoint", "WrongLabels", "accounts", "agreement",
     "attribution_map", "convolutional", "digits", "drawn", "exact", "from_data", "gaussians",
-    "kernel_values", "line_of", "machine_maps", "misalignment", "perceptron", "plane_maps",
-    "posterior_maps", "retrainings", "run_in_plane", "scores_of", "top_attributions", "trained",
+    "kernel_values", "leave_one_out_by_damping", "line_of", "machine_maps", "misalignment", "perceptron",
+    "plane_maps", "posterior_maps", "retrainings", "run_in_plane", "scores_of", "top_attributions", "trained",
     "weighed_point", "wrong_labels",
 ]  # fmt: skip

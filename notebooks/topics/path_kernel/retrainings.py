@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from notebooks.topics.path_kernel.runs import exact
 from notebooks.topics.statistics import Array
-from numeric.inputs import generator_for
+from numeric.inputs import InputError, generator_for
 from numeric.path_kernel import LeftRiemann, Record, influence, influence_function, retrain
 
 PATH, TRACIN, DERIVATIVE = "path kernel", "TracIn", "exact derivative"
@@ -65,6 +65,21 @@ def scores_of(run: Record, x: Tensor, damping: float) -> dict[str, Array]:
         f"influence function, λ = {damping:g}": function[:, 0].numpy(),
         DERIVATIVE: both[DERIVATIVE],
     }
+
+
+def leave_one_out_by_damping(
+    run: Record, x: Tensor, truth: Retrainings, dampings: Sequence[float]
+) -> dict[float, float | None]:
+    """The mean rank correlation of influence functions with removal; None where the Hessian is indefinite."""
+    found: dict[float, float | None] = {}
+    for damping in dampings:
+        try:
+            scores = influence_function(run, x, _signals(run, x), damping=damping)[:, 0].numpy()
+        except InputError:
+            found[damping] = None
+        else:
+            found[damping] = float(_ranks(-scores[:, truth.left_out], truth.without).mean())
+    return found
 
 
 def _predicted(run: Record, x: Tensor) -> tuple[Tensor, Tensor]:
