@@ -14,6 +14,7 @@ from torch import Tensor
 from analytic.activations import erf, monomial, relu
 from numeric.estimate import Estimate
 from numeric.infinite import (
+    NTK,
     AveragePool,
     Convolution,
     Dense,
@@ -30,6 +31,8 @@ from numeric.infinite import (
     assert_invariant,
     gradient_flow,
 )
+from numeric.infinite.composition.finite import Draw
+from numeric.infinite.composition.signal import Scales, Signal
 from numeric.infinite.groups import Action, cyclic
 from numeric.infinite.spheres import (
     Molecule,
@@ -226,28 +229,38 @@ def rectified(k: Tensor, theta: Tensor) -> tuple[Tensor, Tensor]:
     return kernel, (math.pi - angle) / (2 * math.pi) * theta
 
 
+def lifted(x: Tensor, B: int) -> Tensor:
+    """Inner products of the rotated signals, for all pairs of nodes, over the number of channels."""
+    D, L = wigners(B), math.isqrt(x.shape[2])
+    parts = [torch.einsum("nca,xab->nxcb", x[..., l * l : (l + 1) ** 2], D[l]) for l in range(L)]
+    turned = torch.cat(parts, 3).flatten(2)
+    return torch.einsum("nxf,myf->nxmy", turned, turned) / x.shape[1]
+
+
+def convolved(k: Tensor, B: int, limit: int) -> Tensor:
+    """Sums over a filter between rotations of k at all pairs of nodes."""
+    grid, D, total = RotationGrid(B), wigners(B), torch.zeros_like(k)
+    for l in range(limit):
+        A = (2 * l + 1) ** 0.5 * D[l] * grid.weights[:, None, None]
+        inner = torch.einsum("nxmy,xab,ycb->nmac", k, A, A)
+        total += torch.einsum("nmac,xad,ycd->nxmy", inner, D[l], D[l])
+    return total
+
+
+def wigners(B: int) -> list[Tensor]:
+    return [wigner(RotationGrid(B).rotations.matrices, l) for l in range(B)]
+
+
 def whole_tensor(
     x: Tensor, B: int, act: object, limit: int, w: float, b: float
 ) -> tuple[Tensor, Tensor]:
     """NNGP and NTK of two convolutions with activations and a pool, on all pairs of rotations of a grid."""
-    grid, c, L = RotationGrid(B), x.shape[1], math.isqrt(x.shape[2])
-    D = [wigner(grid.rotations.matrices, l) for l in range(B)]
-    parts = [torch.einsum("nca,xab->nxcb", x[..., l * l : (l + 1) ** 2], D[l]) for l in range(L)]
-    turned = torch.cat(parts, 3).flatten(2)
-    k = w * w / c * torch.einsum("nxf,myf->nxmy", turned, turned) + b * b
-
-    def convolved(k: Tensor) -> Tensor:
-        total = torch.zeros_like(k)
-        for l in range(limit):
-            A = (2 * l + 1) ** 0.5 * D[l] * grid.weights[:, None, None]
-            inner = torch.einsum("nxmy,xab,ycb->nmac", k, A, A)
-            total += torch.einsum("nmac,xad,ycd->nxmy", inner, D[l], D[l])
-        return w * w * total
-
+    k = w * w * lifted(x, B) + b * b
     k, theta = act(k, k)
-    k, theta = convolved(k) + b * b, convolved(theta)
-    k, theta = act(k, k + theta)
-    return tuple(torch.einsum("nxmy,x,y->nm", t, grid.weights, grid.weights) for t in (k, theta))
+    k, theta = (w * w * convolved(part, B, limit) for part in (k, theta))
+    k, theta = act(k + b * b, k + b * b + theta)
+    weights = RotationGrid(B).weights
+    return tuple(torch.einsum("nxmy,x,y->nm", t, weights, weights) for t in (k, theta))
 
 
 @pytest.mark.parametrize("limit", [None, 2], ids=["no limit", "limit 2"])
@@ -272,6 +285,34 @@ def test_one_rotation_stands_for_the_whole_tensor(limit: int | None) -> None:
     coarse, fine = (difference(B, relu, rectified) for B in (2, 4))
     assert fine < 2e-3
     assert fine < coarse / 4
+
+
+def test_finite_layers_are_linear_maps_with_these_kernels() -> None:
+    """Products of derivatives by the weights of one output, at all pairs of nodes, are the whole tensor.
+
+    The first layer takes coefficients to nodes, the second nodes to nodes; a linear layer's tangent kernel is
+    exact at any width.
+    """
+    x, w, b = signals(2, 2, 4), 1.4, 0.3
+    lift, between = S2Convolution(3), SO3Convolution(2)
+    signal = Signal((4,), 2)
+    draw = Draw(2, Scales(w, b, NTK()), torch.Generator().manual_seed(0), torch.float64)
+
+    def products(module: torch.nn.Module, h: Tensor) -> Tensor:
+        def outputs(parameters: dict[str, Tensor]) -> Tensor:
+            return torch.func.functional_call(module, parameters, (h,))[:, 0]
+
+        parts = torch.func.jacrev(outputs)(dict(module.named_parameters())).values()
+        rows = torch.cat([part.flatten(2) for part in parts], 2)  # (n, nodes, weights)
+        return torch.einsum("nxw,myw->nxmy", rows, rows)
+
+    k = w * w * lifted(x, 3) + b * b
+    found = products(lift.finite(signal, 2, 1, draw), x)
+    torch.testing.assert_close(found, k, rtol=0, atol=64 * EPS * k.abs().max().item())
+    h = signals(2, 3, RotationGrid(3).order, seed=1)  # channels at the nodes
+    k = w * w * convolved(torch.einsum("ncx,mcy->nxmy", h, h) / 3, 3, 2) + b * b
+    found = products(between.finite(lift.after(signal), 3, 1, draw), h)
+    torch.testing.assert_close(found, k, rtol=0, atol=256 * EPS * k.abs().max().item())
 
 
 EXACT = [S2Convolution(5), SQUARE, SO3Convolution(), SQUARE, GroupPool(), Dense()]
@@ -497,6 +538,7 @@ def on(*layers: object, x: Tensor = X, **more: object) -> Tensor:
         (lambda: Rotations(2 * torch.eye(3)[None]), "orthogonal"),
         (lambda: Rotations(torch.eye(3)), r"\(k, 3, 3\)"),
         (lambda: Rotations.random(0), "count"),
+        (lambda: Rotations.random(2).act(2, torch.ones(2, 1, 9)), "g = 2 .* 0 to 1"),
         (lambda: Rotations.random(2).act(0, torch.ones(2, 9)), "band_limit"),
         (lambda: Molecule("H", [1], [[0, 0, 0]], 1.0), "two atoms"),
         (lambda: Molecule("H2", [1, 1], [[0, 0, 0], [0, 0, 0]], 1.0), "no two atoms"),
