@@ -1,10 +1,13 @@
 """Panels: sliders draw what the catalogue says, and frames need no kernel."""
 
+import builtins
 import math
 import re
 import threading
 import time
+from functools import partial
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -321,6 +324,66 @@ def test_a_defect_is_told_and_what_comes_after_it_is_computed(
     assert worker.wait(20)
     assert [type(defect) for defect in defects] == [ZeroDivisionError]
     assert results == [1]
+
+
+def test_a_stop_gives_up_what_is_computed_and_says_nothing_of_what_is_drawn() -> None:
+    """The button is told late that all is done, so that a stop may come when the picture is new."""
+    started, drawing, drawn = threading.Event(), threading.Event(), threading.Event()
+
+    def compute(sigma: float) -> float:
+        while sigma == 2:  # for ever, unless stopped
+            started.set()
+            time.sleep(0.001)
+        return sigma
+
+    def draw(axes: object, sigma: float) -> panels.Caption:
+        drawing.set()
+        assert sigma != 3 or drawn.wait(20)
+        return panels.Caption("", f"sigma = {sigma}")
+
+    panel = panels.Panel(compute, panels.Look(draw, (panels.sigma,), ("one",), heavy=True))
+    panel._ipython_display_()  # from now on live
+    stop, worker = partial(panel._on_message, None, {"stop": True}, None), panel._worker
+    panel.widgets["sigma"].value = 2.0
+    assert started.wait(20)
+    stop()
+    assert worker.wait(20)
+    assert panel.message == "Stopped: the picture shows the setting before."
+    assert panel.numbers == "sigma = 1.0"
+    drawing.clear()
+    panel.widgets["sigma"].value = 3.0
+    assert drawing.wait(20)
+    stop()  # while it is drawn
+    drawn.set()
+    assert worker.wait(20)
+    stop()  # and after it
+    assert (panel.message, panel.numbers) == ("", "sigma = 3.0")
+
+
+def test_an_import_is_not_stopped_halfway(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would leave a module behind that has no end, for all that comes after."""
+    started, stopped = threading.Event(), threading.Event()
+    module = "STARTED.set()\nassert STOPPED.wait(20)\nlen(str(1))\nEND = 7\n"
+    (tmp_path / "a_slow_module.py").write_text(f"from builtins import STARTED, STOPPED\n{module}")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(builtins, "STARTED", started, raising=False)
+    monkeypatch.setattr(builtins, "STOPPED", stopped, raising=False)
+    results: list[int] = []
+
+    def compute(values: int) -> int:
+        import a_slow_module
+
+        return a_slow_module.END + values
+
+    worker = Worker(compute, lambda values, result: results.append(result), lambda: None)
+    worker.ask(0)
+    assert started.wait(20)
+    assert worker.stop()
+    stopped.set()
+    assert worker.wait(20)
+    worker.ask(1)
+    assert worker.wait(20)
+    assert results == [8]
 
 
 def test_a_page_that_changes_its_width_waits_until_a_picture_is_drawn() -> None:

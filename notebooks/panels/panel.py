@@ -308,9 +308,9 @@ class Panel:
         if "reset" in content:
             self.reset()
         if "stop" in content and self._worker:
-            self._worker.stop()
             self._tell_films(stopped=True)
-            self._say("Stopped: the picture shows the setting before.")
+            if self._worker.stop():  # else the result has come already
+                self._say("Stopped: the picture shows the setting before.")
         if "point" in content and self._look.point:
             self.drag(content["point"], bool(content.get("moving")))
             self.picture.send({"drawn": True})  # the page may send the next place
