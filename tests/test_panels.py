@@ -6,7 +6,7 @@ import re
 import threading
 import time
 from functools import partial
-from itertools import pairwise
+from itertools import combinations, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -85,7 +85,7 @@ def test_a_panel_opens_at_the_parameters_of_a_notebook() -> None:
     panel.reset()
     assert panel.values["sigma"] == 0.15
     frames = read_frames(panel, every=8)
-    assert "sigma = 0.15" in [frame["label"] for frame in frames["sigma"]]
+    assert f"{panels.sigma.title} = 0.15" in [frame["label"] for frame in frames["sigma"]]
 
 
 @pytest.mark.parametrize(
@@ -265,6 +265,25 @@ def test_frames_have_a_menu_for_a_choice_and_sliders_show_their_value(panel: pan
     assert 'aria-label="ζ, bias std"' in page
 
 
+def test_letters_have_their_index_below_in_frames(panel: panels.Panel) -> None:
+    slider = panels.Slider("s", "s_w", 1.0, 3.0, 0.5, 1.5, "weight std")
+    look = panels.Look(lambda axes, arrays: panels.Caption("x", "1 < 2"), (slider,), ("one",))
+    one = panels.Panel(lambda s: s, look)
+    labels = [frame["label"] for frame in read_frames(one)["s"]]
+    assert "s<sub>w</sub>, weight std = 2.5" in labels
+    assert ">s<sub>w</sub>, weight std</span>" in one.frames()
+
+
+def test_titles_stay_in_their_figure_and_off_each_other() -> None:
+    titles = ("what training points added at ★", "error of rebuilt outputs", "third")
+    for width in (240, 390, 700, 1200):
+        canvas = Canvas(titles, width, 1.0, dark=False)
+        canvas.png()
+        boxes = [axes.title.get_window_extent() for axes in canvas.axes]
+        assert all(box.x0 >= 0 and box.x1 <= canvas.width for box in boxes), width
+        assert not any(one.overlaps(other) for one, other in combinations(boxes, 2)), width
+
+
 def test_only_the_newest_values_are_computed_and_stale_work_is_stopped() -> None:
     begun, finished, results = [], [], []
     started, rest = threading.Event(), threading.Event()
@@ -361,19 +380,27 @@ def test_a_stop_gives_up_what_is_computed_and_says_nothing_of_what_is_drawn() ->
 
 
 def test_an_import_is_not_stopped_halfway(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It would leave a module behind that has no end, for all that comes after."""
+    """It would leave a package without its modules behind, for all that comes after."""
     started, stopped = threading.Event(), threading.Event()
-    module = "STARTED.set()\nassert STOPPED.wait(20)\nlen(str(1))\nEND = 7\n"
-    (tmp_path / "a_slow_module.py").write_text(f"from builtins import STARTED, STOPPED\n{module}")
+    lines = (
+        "from builtins import STARTED, STOPPED",
+        "import slow_package.part",
+        "STARTED.set()",
+        "assert STOPPED.wait(20)",
+        "END = slow_package.part.END",
+    )
+    (tmp_path / "slow_package").mkdir()
+    (tmp_path / "slow_package" / "__init__.py").write_text("\n".join(lines))
+    (tmp_path / "slow_package" / "part.py").write_text("END = 7")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(builtins, "STARTED", started, raising=False)
     monkeypatch.setattr(builtins, "STOPPED", stopped, raising=False)
     results: list[int] = []
 
     def compute(values: int) -> int:
-        import a_slow_module
+        import slow_package
 
-        return a_slow_module.END + values
+        return slow_package.END + values
 
     worker = Worker(compute, lambda values, result: results.append(result), lambda: None)
     worker.ask(0)
