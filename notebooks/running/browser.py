@@ -275,7 +275,6 @@ def screenshot(notebook: Path, target: Path) -> None:
         lab.page.mouse.move(0, 0)
         lab.page.wait_for_timeout(1000)  # until formulas are set
         picture = Image.open(io.BytesIO(panel.screenshot())).convert("RGB")
-    target.parent.mkdir(parents=True, exist_ok=True)
     picture.quantize(256, dither=Image.Dither.NONE).save(target, "png", optimize=True)
 
 
