@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.colors import to_hex
 
 from analytic import catalogue
 from analytic.expressions.arguments import InputError
@@ -173,6 +174,15 @@ def test_the_last_curve_stays_as_a_ghost_until_the_next_move(panel: panels.Panel
     panel.picture.ghost = True
     panel.reset()
     assert panel.picture.value == plain
+
+
+def test_a_ghost_takes_the_colours_of_the_page(panel: panels.Panel) -> None:
+    panel.reset()
+    panel.move(sigma=2.0)
+    for dark in (True, False):
+        panel.picture.dark = dark
+        line, ghost = panel.figure.axes[0].lines[0], panel.figure.artists[0]
+        assert to_hex(ghost.get_edgecolor()[0]) == to_hex(line.get_color())
 
 
 def test_axes_are_locked_and_logarithmic_on_demand(panel: panels.Panel) -> None:

@@ -143,8 +143,10 @@ class Canvas:
             ghost.remove()
         self._ghosts = []
         look = GHOST | {"alpha": FAINT_ON_DARK if self.dark else FAINT}
-        for axes, colour, data in curves:
-            ghost = LineCollection([data], colors=[colour], transform=axes.transData, **look)
+        for axes, colour, data in curves:  # perhaps drawn on a page of another theme
+            ghost = LineCollection(
+                [data], colors=[_on_ground(colour, self.dark)], transform=axes.transData, **look
+            )
             self.figure.add_artist(ghost)
             ghost.set_clip_box(axes.bbox)
             self._ghosts.append(ghost)
@@ -323,6 +325,12 @@ def _lighten(artist: Any) -> None:
         artist.set_color(ON_DARK[old])
     if hasattr(artist, "get_markeredgecolor") and artist.get_markeredgecolor() in ON_DARK:
         artist.set_markeredgecolor(ON_DARK[artist.get_markeredgecolor()])
+
+
+def _on_ground(colour: Any, dark: bool) -> str:
+    """The same colour of the suite as it is on a dark ground, or on a light one."""
+    table = ON_DARK if dark else {there: here for here, there in ON_DARK.items()}
+    return table.get(to_hex(colour), to_hex(colour))
 
 
 def is_dark(figure: Figure) -> bool:

@@ -67,6 +67,7 @@ WITHIN = """([argument, what, most]) => Promise.race([
   new Promise((_, fail) => setTimeout(() => fail(new Error(`${what} was not done within ${most} ms`)), most)),
 ])"""
 PICTURE = "() => document.querySelector('img.widget-image')?.src ?? null"
+WORDS = "() => document.querySelector('img.widget-image')?.alt ?? null"
 ENDS = "one => [Number(one.value), Number(one.min), Number(one.max)]"
 PRESS_AND_TIME = """async ([handle, key]) => {
   const image = document.querySelector('img.widget-image'), before = image.src;
@@ -175,14 +176,21 @@ class LabPage:
 
     def press(self, position: int) -> None:
         """Move a slider by one step and wait until the figure has changed."""
-        before, slider = self.picture(), self.slider(position)
-        slider.press(onwards(slider))
-        self.wait_for_change(before)
+        slider = self.slider(position)
+        with self.other_setting():
+            slider.press(onwards(slider))
 
     def choose(self, value: str) -> None:
-        before = self.picture()
-        self.page.locator(".widget-dropdown select").first.select_option(value)
-        self.wait_for_change(before)
+        menu = self.page.locator(".widget-dropdown select").first
+        with self.other_setting():
+            menu.select_option(value)
+
+    @contextmanager
+    def other_setting(self) -> Iterator[None]:
+        """Until the figure is of another setting; one of another width only has the same words."""
+        before = self.page.evaluate(WORDS)
+        yield
+        self.page.wait_for_function(f"(b) => ({WORDS})() !== b", arg=before)
 
     def redraw_milliseconds(self, slider: Any, presses: int = 9) -> list[float]:
         """From the press of an arrow key on a slider to the changed picture, timed inside the page.
