@@ -26,7 +26,7 @@ device = "auto"
 activation = "erf"  # or monomial, relu_power, sine, cosine, exponential, gaussian, gelu, elu, snake
 sigma, zeta, xi = 1.0, 1.0, 1.0  # standard deviations of weights, biases and the readout
 q = 2  # degree of monomials
-d = 2  # inputs; a line has no curvature, and the evidence then takes a plane
+d = 2  # inputs; evidence takes 2 to 4: a line has no curvature, and differences in many dimensions take hours
 
 # %%
 from functools import partial
@@ -99,7 +99,7 @@ open_panel(both_rays, PANEL, globals())
 # numbers into the textbook definition of the Riemann tensor. A filled dot marks $R(0)$.
 
 # %%
-setting = {"d": max(d, 2), "sigma": sigma, "zeta": zeta, "xi": xi}
+setting = {"d": min(max(d, 2), 4), "sigma": sigma, "zeta": zeta, "xi": xi}
 where = {"quick": (0, 0.2, 0.4, 0.7, 1, 2, 3, 4, 5), "full": tuple(np.linspace(0, 5, 26))}[profile]
 where = where if zeta else where[1:]  # without biases a metric may vanish at the origin
 shown = ntk.shown(activation, q)
@@ -313,4 +313,6 @@ for label, at_origin in list(origins.items())[:1]:
     print(f"Where the NNGP is flat, the NTK of {label} has R(0) = {at_origin:.4f}.")
     record(ricci_at_origin=at_origin)
 print(f"The ReLU's gradients part as |x - y|^{gradients['ReLU'] / 2:.2f}: they have no metric.")
+if d > setting["d"]:
+    print(f"The geometry of {d} inputs is judged by that of {setting['d']}.")
 record(off=off, worst_sigmas=errors, relu_slope=gradients["ReLU"])

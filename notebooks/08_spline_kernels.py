@@ -25,7 +25,7 @@ device = "auto"
 law = "uniform"  # of hidden units in Figure 4; or signs, gaussian, onesided
 A, B = 1.0, 1.0  # ranges of slopes and biases, or their standard deviations
 m = 300  # units
-ridge = -9.0  # its decimal logarithm
+ridge = 1e-9
 
 # %%
 import numpy as np
@@ -136,8 +136,9 @@ save(figures.figure_slices(slices, allowed), "08-figure-3")
 wave = np.linspace(-0.9, 0.9, 10)
 square = np.sign(np.cos(2.5 * np.pi * wave))
 chosen = splines.Setting.of(law, A, B)
-spline = splines.natural(wave, square)
-limit = chosen.interpolant(wave, square, ridge=10**ridge).predict
+placed = wave + 1 if law == "onesided" else wave  # such units see nothing to the left of 0
+spline = splines.natural(placed, square)
+limit = chosen.interpolant(placed, square, ridge=ridge).predict
 shown = sorted(
     {100, m, 3_000}
 )  # with a few dozen, some gap between data has no knot and no fit exists
@@ -145,19 +146,21 @@ shown = sorted(
 
 def network(count, sampling, seed):
     hidden = RandomFeatures(chosen.initialisation, chosen.values, count, seed, sampling, device)
-    fitted = hidden.fit(wave, square, 10**ridge)
+    fitted = hidden.fit(placed, square, ridge)
     return lambda x: fitted.predict(x).cpu().numpy()
 
 
 curves = {f"network, m = {count}": network(count, Independent(), seed) for count in shown}
-approaches = {}
+approaches, gaps = {}, []  # from the spline, and of units on a grid from the kernel's interpolant
 for sampling, label, widths in (
     (Independent(), "independent units", [2**k for k in range(7, 14)]),
     (Stratified(), "units on a grid", [2**k for k in range(5, 14)]),
 ):
-    far = [splines.largest_distance(network(k, sampling, seed), spline, wave) for k in widths]
+    fits = [network(k, sampling, seed) for k in widths]
+    far = [splines.largest_distance(one, spline, placed) for one in fits]
+    gaps = [splines.largest_distance(one, limit, placed) for one in fits]
     approaches[label] = PowerLaw.fit(widths, far)
-fit = splines.fit((wave, square), curves, limit, spline, approaches)
+fit = splines.fit((placed, square), curves, limit, spline, approaches)
 save(figures.figure_fit(fit), "08-figure-4")
 
 # %% [markdown]
@@ -320,9 +323,13 @@ shortest = hidden.fit(five, heights).coefficients
 trained = hidden.train(five, heights, 3_000, momentum=0.97, progress=False).coefficients
 assert (trained - shortest).norm() < 1e-9 * shortest.norm(), (trained - shortest).norm()
 
-# Figure 4: what the networks reach is the kernel's interpolant, not the spline.
+# Figure 4: what the networks reach is the kernel's interpolant, as m^-2 for many units on a grid, and less fast
+# for fewer. It is not the spline, where they are near enough to tell the one from the other.
+assert gaps[-1] < gaps[-3] / 8, gaps
 reached = approaches["units on a grid"].y[-1]
-assert abs(reached / fit.limit - 1) < 1e-2, (reached, fit.limit)
+told_apart = gaps[-1] < 1e-2 * fit.limit
+assert not told_apart or abs(reached / fit.limit - 1) < 1e-2, (reached, fit.limit)
+assert told_apart or (law, A, B, ridge) != ("uniform", 1, 1, 1e-9)
 assert (law, A, B) != ("uniform", 1, 1) or fit.limit > 2.5e-3, fit.limit
 
 # Distances: a known value, and laws whose next order is a share of |x|/B, at most 1/8, at one end.
@@ -400,6 +407,11 @@ assert all(abs(slope + 2) < 0.1 for slope in grids.values()), grids
 assert len(messages) == len(calls), messages
 
 print(f"The closed forms match {many} units within {errors:.1f} of {allowed:.1f} standard errors.")
+if not told_apart:
+    print(
+        f"Units on a grid are {gaps[-1]:.1e} from the interpolant of Figure 4, which lies {fit.limit:.1e} from"
+    )
+    print("the spline: too few to tell these apart, so that this is not judged.")
 print(f"At B = 1 the interpolant is {known:.2e} from the natural spline; that falls")
 one, other = generic[r"$a = \pm1$"], even[r"$a = \pm1$"]
 print(f"as B^{one:.2f}, and as B^{other:.2f} for even data.")

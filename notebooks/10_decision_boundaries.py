@@ -26,7 +26,7 @@ device = "auto"
 store = ""  # a folder that stores trained networks, so that the next run need not train them again
 task = "xor"  # of Play; or sinusoid, your points
 n = 10  # units of the first film and Play
-rate = -1.0  # decimal logarithm of the learning rate of Play
+rate = 0.1  # learning rate of Play
 step = 300  # of the training of Play
 
 # %%

@@ -193,6 +193,9 @@ def _screenshot(args: argparse.Namespace) -> int:
     from notebooks.running import browser, runner
 
     (path,) = runner.find([args.name], args.folder)
+    if args.file.is_dir():
+        raise InputError(f"{args.file} is a folder: give a FILE in it, such as panel.png.")
+    runner.check_room(args.file.absolute().parent, "FILE")
     browser.screenshot(path, args.file)
     print(f"picture of {path.stem} written to {args.file}")
     return 0

@@ -26,7 +26,7 @@ def shown(panel: panels.Panel, axes: int) -> np.ndarray:
 
 
 def test_the_panel_shows_the_geometry_of_a_trained_network(panel: panels.Panel) -> None:
-    panel.move(step=120, n=7, rate=-0.5)
+    panel.move(step=120, n=7, rate=10**-0.5)
     x, y = xor().data(0)
     net = perceptron(7)
     optimizer = torch.optim.Adam(net.parameters(), lr=10**-0.5)
@@ -53,7 +53,7 @@ def test_two_units_are_flat_in_the_panel(panel: panels.Panel) -> None:
 
 def test_every_control_changes_the_picture_and_reset_undoes_it(panel: panels.Panel) -> None:
     moved = [[0.2, -1.0, 0], *map(list, figures.EIGHT[1:])]
-    moves = {"step": 50, "n": 4, "rate": -1.5, "task": boundaries.OWN, "points": moved}
+    moves = {"step": 50, "n": 4, "rate": 0.03, "task": boundaries.OWN, "points": moved}
     check_moves(panel, moves)
 
 
@@ -108,7 +108,7 @@ def test_a_network_that_learned_nothing_says_so(panel: panels.Panel) -> None:
 
 def test_a_refusal_is_told_and_leaves_no_picture(panel: panels.Panel) -> None:
     axes = panel.figure.axes[:2]
-    network = boundaries.trained_network("xor", 300, 5, 300.0, figures.EIGHT)
+    network = boundaries.trained_network("xor", 300, 5, 1e300, figures.EIGHT)
     computed = figures.draw_network(axes, network).numbers
     assert "Units are saturated" in computed
     assert np.isnan(shown(panel, 0)).all()

@@ -92,7 +92,9 @@ def test_progress_goes_equal_ways_of_the_residuals() -> None:
 def test_frames_show_every_delta(panel: panels.Panel) -> None:
     frames = read_frames(panel)
     ticks = dynamics.DELTAS
-    assert [frame["label"] for frame in frames["delta"]] == [f"delta = {d:g}" for d in ticks]
+    assert [frame["label"] for frame in frames["delta"]] == [
+        f"δ, invariant of a neuron = {d:g}" for d in ticks
+    ]
     assert len({frame["picture"] for frame in frames["delta"]}) == len(ticks)
 
 

@@ -166,7 +166,7 @@ def test_frames_walk_the_first_weight_through_flatness(panel: panels.Panel) -> N
     assert len({frame["picture"] for frame in frames["w"]}) == len(figures.WEIGHTS.tour)
     (flat,) = [frame for frame in frames["w"] if frame["numbers"].endswith("everywhere")]
     assert "R = 0; R = 0 everywhere" in flat["numbers"]
-    assert flat["label"].startswith("w = (0.5, 0.866)")
+    assert flat["label"].startswith("weights = (0.5, 0.866)")
 
 
 def test_figures_show_every_network_and_every_point() -> None:

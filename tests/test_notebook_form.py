@@ -71,6 +71,12 @@ def _bound(tree: ast.AST) -> Iterator[str]:
             yield from _bound(node)
 
 
+def test_parameters_are_plain_numbers_where_sliders_move_by_factors(source: runner.Source) -> None:
+    """A name would mean a number here and its logarithm there."""
+    controls = [one for panel in twins(source) for one in movable(panel)]
+    assert not [one.name for one in controls if one.title.startswith(("log", "ln"))]
+
+
 def test_play_runs_alone_and_starts_at_parameters(source: runner.Source) -> None:
     """After -p with values that sliders show elsewhere; browser tests begin at the defaults."""
     controls = {one.name: one for panel in twins(source) for one in movable(panel)}

@@ -55,3 +55,25 @@ def test_verdicts_hold_on_real_images(
     parameters = {key: str(REAL / folder) for key, folder in folders.items()}
     (outcome,) = runner.run([name], parameters, 1, tmp_path)
     assert outcome.error is None, outcome.error
+
+
+ELSEWHERE = {  # settings at ends of sliders, of notebooks that take seconds
+    "01": {"activation": "monomial", "q": 10, "sigma": 0.1, "zeta": 3.0, "d": 1},
+    "03": {"activation": "sine", "sigma": 3.0, "zeta": 0.0, "xi": 0.0, "depth": 10, "d": 3},
+    "06": {"b": 0.0},
+    "07": {"rounds": 0, "iterations": 0, "components": 8, "ridge": 1.0, "bandwidth": 1.0},
+    "08": {"A": 0.2, "B": 8.0, "m": 10},
+    "11": {"nodes": 100, "rate": 0.01, "step": 1, "x1": -1.0},
+    "14": {"architecture": "S3", "width": 4, "draws": 100},
+}
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_verdicts_hold_at_the_ends_of_sliders(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What -p accepts shall not fail in the middle of a notebook."""
+    monkeypatch.setenv("KERNEL_GEOMETRY_FRAMES", "1000")
+    (outcome,) = runner.run([name], ELSEWHERE[name], 1, tmp_path)
+    assert outcome.error is None, outcome.error

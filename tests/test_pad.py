@@ -193,7 +193,7 @@ def test_frames_hold_every_stop_with_a_readable_label(panel: Panel) -> None:
     page = panel.frames()
     frames = json.loads(re.search(r"const frames = (\{.*?\}), root", page, re.DOTALL)[1])
     labels = [frame["label"] for frame in frames["p"]]
-    assert labels[0] == "p = (-2, 0.5) (-1, 0.25)"
+    assert labels[0] == "points = (-2, 0.5) (-1, 0.25)"
     assert len(set(labels)) == len(labels) == len(handles().stops())
     assert len({frame["picture"] for frame in frames["p"]}) == len(labels)
 

@@ -1,13 +1,17 @@
 """Panels: sliders draw what the catalogue says, and frames need no kernel."""
 
+import builtins
 import math
 import re
 import threading
 import time
-from itertools import pairwise
+from functools import partial
+from itertools import combinations, pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.colors import to_hex
 
 from analytic import catalogue
 from analytic.expressions.arguments import InputError
@@ -82,7 +86,7 @@ def test_a_panel_opens_at_the_parameters_of_a_notebook() -> None:
     panel.reset()
     assert panel.values["sigma"] == 0.15
     frames = read_frames(panel, every=8)
-    assert "sigma = 0.15" in [frame["label"] for frame in frames["sigma"]]
+    assert f"{panels.sigma.title} = 0.15" in [frame["label"] for frame in frames["sigma"]]
 
 
 @pytest.mark.parametrize(
@@ -170,6 +174,15 @@ def test_the_last_curve_stays_as_a_ghost_until_the_next_move(panel: panels.Panel
     panel.picture.ghost = True
     panel.reset()
     assert panel.picture.value == plain
+
+
+def test_a_ghost_takes_the_colours_of_the_page(panel: panels.Panel) -> None:
+    panel.reset()
+    panel.move(sigma=2.0)
+    for dark in (True, False):
+        panel.picture.dark = dark
+        line, ghost = panel.figure.axes[0].lines[0], panel.figure.artists[0]
+        assert to_hex(ghost.get_edgecolor()[0]) == to_hex(line.get_color())
 
 
 def test_axes_are_locked_and_logarithmic_on_demand(panel: panels.Panel) -> None:
@@ -262,6 +275,25 @@ def test_frames_have_a_menu_for_a_choice_and_sliders_show_their_value(panel: pan
     assert 'aria-label="ζ, bias std"' in page
 
 
+def test_letters_have_their_index_below_in_frames(panel: panels.Panel) -> None:
+    slider = panels.Slider("s", "s_w", 1.0, 3.0, 0.5, 1.5, "weight std")
+    look = panels.Look(lambda axes, arrays: panels.Caption("x", "1 < 2"), (slider,), ("one",))
+    one = panels.Panel(lambda s: s, look)
+    labels = [frame["label"] for frame in read_frames(one)["s"]]
+    assert "s<sub>w</sub>, weight std = 2.5" in labels
+    assert ">s<sub>w</sub>, weight std</span>" in one.frames()
+
+
+def test_titles_stay_in_their_figure_and_off_each_other() -> None:
+    titles = ("what training points added at ★", "error of rebuilt outputs", "third")
+    for width in (240, 390, 700, 1200):
+        canvas = Canvas(titles, width, 1.0, dark=False)
+        canvas.png()
+        boxes = [axes.title.get_window_extent() for axes in canvas.axes]
+        assert all(box.x0 >= 0 and box.x1 <= canvas.width for box in boxes), width
+        assert not any(one.overlaps(other) for one, other in combinations(boxes, 2)), width
+
+
 def test_only_the_newest_values_are_computed_and_stale_work_is_stopped() -> None:
     begun, finished, results = [], [], []
     started, rest = threading.Event(), threading.Event()
@@ -321,6 +353,74 @@ def test_a_defect_is_told_and_what_comes_after_it_is_computed(
     assert worker.wait(20)
     assert [type(defect) for defect in defects] == [ZeroDivisionError]
     assert results == [1]
+
+
+def test_a_stop_gives_up_what_is_computed_and_says_nothing_of_what_is_drawn() -> None:
+    """The button is told late that all is done, so that a stop may come when the picture is new."""
+    started, drawing, drawn = threading.Event(), threading.Event(), threading.Event()
+
+    def compute(sigma: float) -> float:
+        while sigma == 2:  # for ever, unless stopped
+            started.set()
+            time.sleep(0.001)
+        return sigma
+
+    def draw(axes: object, sigma: float) -> panels.Caption:
+        drawing.set()
+        assert sigma != 3 or drawn.wait(20)
+        return panels.Caption("", f"sigma = {sigma}")
+
+    panel = panels.Panel(compute, panels.Look(draw, (panels.sigma,), ("one",), heavy=True))
+    panel._ipython_display_()  # from now on live
+    stop, worker = partial(panel._on_message, None, {"stop": True}, None), panel._worker
+    panel.widgets["sigma"].value = 2.0
+    assert started.wait(20)
+    stop()
+    assert worker.wait(20)
+    assert panel.message == "Stopped: the picture shows the setting before."
+    assert panel.numbers == "sigma = 1.0"
+    drawing.clear()
+    panel.widgets["sigma"].value = 3.0
+    assert drawing.wait(20)
+    stop()  # while it is drawn
+    drawn.set()
+    assert worker.wait(20)
+    stop()  # and after it
+    assert (panel.message, panel.numbers) == ("", "sigma = 3.0")
+
+
+def test_an_import_is_not_stopped_halfway(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would leave a package without its modules behind, for all that comes after."""
+    started, stopped = threading.Event(), threading.Event()
+    lines = (
+        "from builtins import STARTED, STOPPED",
+        "import slow_package.part",
+        "STARTED.set()",
+        "assert STOPPED.wait(20)",
+        "END = slow_package.part.END",
+    )
+    (tmp_path / "slow_package").mkdir()
+    (tmp_path / "slow_package" / "__init__.py").write_text("\n".join(lines))
+    (tmp_path / "slow_package" / "part.py").write_text("END = 7")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(builtins, "STARTED", started, raising=False)
+    monkeypatch.setattr(builtins, "STOPPED", stopped, raising=False)
+    results: list[int] = []
+
+    def compute(values: int) -> int:
+        import slow_package
+
+        return slow_package.END + values
+
+    worker = Worker(compute, lambda values, result: results.append(result), lambda: None)
+    worker.ask(0)
+    assert started.wait(20)
+    assert worker.stop()
+    stopped.set()
+    assert worker.wait(20)
+    worker.ask(1)
+    assert worker.wait(20)
+    assert results == [8]
 
 
 def test_a_page_that_changes_its_width_waits_until_a_picture_is_drawn() -> None:

@@ -198,6 +198,28 @@ def test_an_output_that_cannot_be_written_is_refused(
     assert "cannot be written (Read-only file system)" in capsys.readouterr().err
 
 
+def test_places_for_pictures_are_tried_before_anything_starts(
+    folder: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(runner.Batch, "attempt", None)
+    monkeypatch.setattr(browser, "screenshot", None)
+    (tmp_path / "file").touch()
+    below, output = str(tmp_path / "file" / "x.png"), str(tmp_path / "build")
+    for words, told in {
+        ("run", "01", "--figures", below, "--output", output): "give another --figures",
+        ("screenshot", "01", below): "cannot be written (File exists): give another FILE",
+        ("screenshot", "01", str(tmp_path)): "is a folder: give a FILE in it",
+    }.items():
+        assert main(words, folder) == 2
+        error = capsys.readouterr().err
+        assert told in error
+        assert error.count("\n") == 1
+    assert not (tmp_path / "build").exists()
+
+
 def test_a_picture_of_a_panel_needs_a_browser(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

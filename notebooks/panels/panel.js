@@ -52,7 +52,8 @@ function number({ model, el }) {
   el.classList.add("panel-control");
   const row = add(el, "div", { title: model.get("tip") });
   row.style.cssText = `display: flex; align-items: center; gap: 6px; max-width: 440px; margin: 2px 0; color: ${INK}; font-size: var(--jp-ui-font-size1, 13px)`;
-  const name = add(row, "span", {}, label);
+  const name = add(row, "span");
+  label.split(/_(\w)/).forEach((part, k) => add(name, k % 2 ? "sub" : "span", {}, part)); // σ_w, bias std
   name.style.cssText = "flex: 0 1 10.5em; min-width: 5em; line-height: 1.1; text-align: right";
   const range = add(row, "input", { type: "range", step: "any", class: "panel-range", "aria-label": label });
   range.style.cssText = "flex: 1 1 60px; min-width: 50px; accent-color: var(--jp-brand-color1, #1976d2)";

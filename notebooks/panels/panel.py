@@ -308,9 +308,9 @@ class Panel:
         if "reset" in content:
             self.reset()
         if "stop" in content and self._worker:
-            self._worker.stop()
             self._tell_films(stopped=True)
-            self._say("Stopped: the picture shows the setting before.")
+            if self._worker.stop():  # else the result has come already
+                self._say("Stopped: the picture shows the setting before.")
         if "point" in content and self._look.point:
             self.drag(content["point"], bool(content.get("moving")))
             self.picture.send({"drawn": True})  # the page may send the next place
@@ -343,7 +343,7 @@ class Panel:
                 if k % every == 0 or stop == control.start
             ]
             pictures[control.name] = [
-                {"label": f"{control.name} = {_short(stop)}"}
+                {"label": _letters(f"{control.title} = {_short(stop)}")}
                 | (begin if stop == control.start else self._frame(start | {control.name: stop}))
                 for stop in stops
             ]
@@ -402,6 +402,11 @@ def _short(value: Any) -> str:
     return f"{value:g}" if isinstance(value, Real) else str(value)
 
 
+def _letters(title: str) -> str:
+    """As HTML, with an index below its letter."""
+    return re.sub(r"_(\w)", r"<sub>\1</sub>", html.escape(title))
+
+
 def _row(control: Control, stops: Sequence[Any]) -> str:
     """A choice is a menu; what has an order is a slider that shows its value."""
     at, name, title = (
@@ -423,7 +428,7 @@ def _row(control: Control, stops: Sequence[Any]) -> str:
             f'<input type="range" min="0" max="{len(stops) - 1}" value="{at}" {own} data-texts="{shown}">'
             f" <output>{texts[at]}</output>"
         )
-    label = f'<span style="display:inline-block;min-width:13em">{title}</span>'
+    label = f'<span style="display:inline-block;min-width:13em">{_letters(control.title)}</span>'
     return f'<label style="display:block">{label} {control_html}</label>'
 
 
@@ -431,11 +436,16 @@ _TEMPLATE = """<div class="panel-frames">
 <div>ROWS</div>
 <div class="panel-formula"></div>
 <p><code class="panel-numbers"></code></p>
-<div style="overflow-x:auto"><img style="max-width:max(100%, 42em)" alt=""></div>
+<div class="panel-scroll" style="overflow-x:auto"><img style="max-width:max(100%, 42em)" alt=""></div>
+<p class="panel-hint" hidden><small>→ The picture goes on to the right: scroll it sideways.</small></p>
 <p><small>One setting moves at a time here; the notebook itself moves them all.</small></p>
 <script>(() => {
   const frames = FRAMES, root = document.currentScript.closest(".panel-frames");
   const inputs = [...root.querySelectorAll("input, select")];
+  const scroll = root.querySelector(".panel-scroll"), hint = root.querySelector(".panel-hint");
+  const look = () => (hint.hidden = scroll.scrollWidth <= scroll.clientWidth);
+  new ResizeObserver(look).observe(scroll);
+  root.querySelector("img").addEventListener("load", look);
   const tell = (input) => {
     if (!input.dataset.texts) return;
     const text = JSON.parse(input.dataset.texts)[+input.value];
@@ -449,7 +459,9 @@ _TEMPLATE = """<div class="panel-frames">
     image.src = "data:image/png;base64," + frame.picture;
     image.alt = frame.alt;
     root.querySelector(".panel-formula").innerHTML = frame.formula;
-    root.querySelector(".panel-numbers").textContent = frame.label + ": " + frame.numbers;
+    const told = root.querySelector(".panel-numbers");
+    told.innerHTML = frame.label;
+    told.append(": " + frame.numbers);
   };
   for (const input of inputs) input.addEventListener("input", () => show(input));
   show(inputs.find((input) => input.dataset.name === FIRST));

@@ -43,11 +43,12 @@ RC_DARK = {
     "xtick.color": DARK_INK, "ytick.color": DARK_INK, "axes.facecolor": DARK_GROUND,
     "figure.facecolor": DARK_GROUND, "savefig.facecolor": DARK_GROUND,
 }  # fmt: skip
-FAINT = {
-    "alpha": 0.4,
+GHOST = {
     "linewidths": 1.1,
-    "zorder": 1,
-}  # a ghost lies over the axes, under nothing else
+    "zorder": -0.5,
+}  # under all axes, which are clear, and over what is frozen
+FAINT, FAINT_ON_DARK = 0.4, 0.65  # how opaque ghosts are: dark grounds swallow more
+SMALLEST = 0.6  # of the size of titles, where they have little room
 
 
 class Picture(anywidget.AnyWidget):
@@ -98,6 +99,7 @@ class Canvas:
                 axes.set_title(title, y=1.0)
                 axes.set_xlabel(RADIUS)
                 axes.spines[["top", "right"]].set_visible(False)
+                axes.patch.set_visible(False)  # the figure's is of the same colour
         between = MARGINS["between"] / ((width - MARGINS["left"]) / columns - MARGINS["between"])
         self.figure.subplots_adjust(
             left=MARGINS["left"] / width, right=1 - MARGINS["right"] / width,
@@ -140,8 +142,11 @@ class Canvas:
         for ghost in self._ghosts:
             ghost.remove()
         self._ghosts = []
-        for axes, colour, data in curves:
-            ghost = LineCollection([data], colors=[colour], transform=axes.transData, **FAINT)
+        look = GHOST | {"alpha": FAINT_ON_DARK if self.dark else FAINT}
+        for axes, colour, data in curves:  # perhaps drawn on a page of another theme
+            ghost = LineCollection(
+                [data], colors=[_on_ground(colour, self.dark)], transform=axes.transData, **look
+            )
             self.figure.add_artist(ghost)
             ghost.set_clip_box(axes.bbox)
             self._ghosts.append(ghost)
@@ -184,6 +189,11 @@ class Canvas:
     def png(self) -> bytes:
         if self.dark:
             recolour(self.figure)
+        for axes in self.axes:
+            if legend := axes.get_legend():  # in front of ghosts and curves
+                legend.set_frame_on(True)
+                legend.get_frame().set(facecolor=self.figure.get_facecolor(), alpha=0.8, lw=0)
+        fit_titles(self.axes)
         buffer = io.BytesIO()
         self._canvas.print_png(buffer, pil_kwargs={"compress_level": 1})  # faster than smaller
         return buffer.getvalue()
@@ -203,6 +213,27 @@ class Canvas:
             x, y = _axis(axes.xaxis, axes.get_xlim()), _axis(axes.yaxis, axes.get_ylim())
             places.append({"box": [float(v) for v in sides], "x": x, "y": y})
         return places
+
+
+def fit_titles(axes: Sequence[Axes]) -> None:
+    """Titles that would leave the figure, or come to stand on those beside them, are made smaller."""
+    sides = [_sides(one) for one in axes]
+    ends = axes[0].figure.bbox.width
+    for one, (low, high, level) in zip(axes, sides, strict=True):
+        before = [(low + right) / 2 for _, right, other in sides if other == level and right < low]
+        after = [(high + left) / 2 for left, _, other in sides if other == level and left > high]
+        middle = (low + high) / 2
+        free = 2 * min(middle - max(before, default=0), min(after, default=ends) - middle) - 2
+        width = one.title.get_window_extent().width
+        if width > free:
+            one.title.set_fontsize(one.title.get_fontsize() * max(free / width, SMALLEST))
+
+
+def _sides(axes: Axes) -> tuple[float, float, float]:
+    """Left and right, in pixels, and the row of the figure."""
+    axes.apply_aspect()
+    box = axes.get_window_extent()
+    return box.x0, box.x1, axes.get_subplotspec().rowspan.start
 
 
 def _heights(axes: Axes) -> np.ndarray:
@@ -296,6 +327,12 @@ def _lighten(artist: Any) -> None:
         artist.set_markeredgecolor(ON_DARK[artist.get_markeredgecolor()])
 
 
+def _on_ground(colour: Any, dark: bool) -> str:
+    """The same colour of the suite as it is on a dark ground, or on a light one."""
+    table = ON_DARK if dark else {there: here for here, there in ON_DARK.items()}
+    return table.get(to_hex(colour), to_hex(colour))
+
+
 def is_dark(figure: Figure) -> bool:
     return to_hex(figure.get_facecolor()) == DARK_GROUND
 
@@ -325,6 +362,7 @@ def freeze(axes: Sequence[Axes]) -> None:
     figure = axes[0].figure
     if is_dark(figure):
         recolour(figure)
+    fit_titles(axes)
     figure.canvas.draw()
     still = np.array(figure.canvas.buffer_rgba())
     for where in axes:

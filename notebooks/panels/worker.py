@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from types import FrameType
 from typing import Any
 
 
@@ -17,8 +18,9 @@ class Worker:
     """Runs `compute(values)` and then `done(result)`, one at a time; newer values replace older ones.
 
     A computation looks at every call of a function whether it is still wanted, so a single long call into a
-    library ends first. It looks by itself, rather than being interrupted by the thread that asks: an
-    exception from outside may come while a lock is held, or late, and hit newer work.
+    library ends first, and so does an import, which would leave half a module behind. It looks by itself,
+    rather than being interrupted by the thread that asks: an exception from outside may come while a lock
+    is held, or late, and hit newer work.
     """
 
     def __init__(
@@ -29,7 +31,7 @@ class Worker:
     ) -> None:
         self._compute, self._done, self._idle = compute, done, idle
         self._change = threading.Condition(threading.RLock())
-        self._wanted: list[Any] = []  # at most one, which stays until it is done
+        self._wanted: list[Any] = []  # at most one, which stays until its result is taken
         self._thread: threading.Thread | None = None
 
     def ask(self, values: Any) -> None:
@@ -40,10 +42,11 @@ class Worker:
                 self._thread = threading.Thread(target=self._run, daemon=True)
                 self._thread.start()
 
-    def stop(self) -> None:
-        """Give up what is being computed and what waits."""
+    def stop(self) -> bool:
+        """Give up what is being computed and what waits; whether there was anything, and no result yet."""
         with self._change:
-            self._wanted = []
+            stopped, self._wanted = bool(self._wanted), []
+            return stopped
 
     def wait(self, seconds: float | None = None) -> bool:
         """Until nothing is left to do."""
@@ -67,21 +70,27 @@ class Worker:
         try:
             with suppress(Stopped):
                 result = self._compute_while_wanted(wanted)
-                if wanted is self._wanted:
+                if self._take(wanted):  # from here on a stop comes too late
                     self._done(wanted[0], result)
         except (
             Exception
         ) as defect:  # told as of any thread; what is asked for next is computed still
             about = (type(defect), defect, defect.__traceback__, threading.current_thread())
             threading.excepthook(threading.ExceptHookArgs(about))
-        with self._change:
-            if wanted is self._wanted:
-                self._wanted = []
+        self._take(wanted)
         return True
 
+    def _take(self, wanted: list[Any]) -> bool:
+        """Whether this is wanted still; it is not any more."""
+        with self._change:
+            taken = wanted is self._wanted
+            if taken:
+                self._wanted = []
+            return taken
+
     def _compute_while_wanted(self, wanted: list[Any]) -> Any:
-        def look(*_: Any) -> None:
-            if wanted is not self._wanted:
+        def look(frame: FrameType, *_: Any) -> None:
+            if wanted is not self._wanted and not _imports(frame):
                 raise Stopped
 
         sys.setprofile(look)  # of this thread alone; Python drops it when it raises
@@ -89,3 +98,12 @@ class Worker:
             return self._compute(wanted[0])
         finally:
             sys.setprofile(None)
+
+
+def _imports(frame: FrameType | None) -> bool:
+    """Whether this or what has called it is Python's import."""
+    while frame:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False

@@ -47,9 +47,9 @@ def read_executed(output: Path) -> list[tuple[Record, Node]]:
     return [_read(path) for path in records]
 
 
-def unwritable(target: Path, error: OSError) -> InputError:
+def unwritable(target: Path, error: OSError, other: str = "--output") -> InputError:
     return InputError(
-        f"{target} cannot be written ({error.strerror or error}): give another --output."
+        f"{target} cannot be written ({error.strerror or error}): give another {other}."
     )
 
 

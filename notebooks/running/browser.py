@@ -35,15 +35,20 @@ OPEN = """async (path) => {
   const panel = await window.jupyterapp.commands.execute('docmanager:open', {path});
   await panel.context.ready; await panel.sessionContext.ready;
 }"""
-READY = """
-  const app = window.jupyterapp, panel = app.shell.currentWidget;
+FIND = """
+  const app = window.jupyterapp;
+  const panel = [...app.shell.widgets('main')].find((widget) => widget.context?.path === path);
+"""
+READY = f"""{FIND}
   await panel.context.ready; await panel.sessionContext.ready;
   await panel.sessionContext.session.kernel.info;
+  app.shell.activateById(panel.id); // commands are about the current one
+  while (app.shell.currentWidget !== panel) await new Promise((next) => setTimeout(next, 20));
 """
-RUN_ALL = f"""async () => {{{READY}
+RUN_ALL = f"""async ([path]) => {{{READY}
   return await app.commands.execute('notebook:run-all-cells');
 }}"""
-RUN_TAGGED = f"""async (tags) => {{{READY}
+RUN_TAGGED = f"""async ([path, tags]) => {{{READY}
   const cells = panel.content.widgets, tagsOf = (cell) => cell.model.getMetadata('tags') ?? [];
   for (let k = 0; k < cells.length; k++) {{
     if (!tagsOf(cells[k]).some((tag) => tags.includes(tag))) continue;
@@ -51,14 +56,18 @@ RUN_TAGGED = f"""async (tags) => {{{READY}
     await app.commands.execute('notebook:run-cell');
   }}
 }}"""
-CLOSE = """async (path) => {
-  const open = [...window.jupyterapp.shell.widgets('main')];
-  const panel = open.find((widget) => widget.context?.path === path);
+CLOSE = f"""async (path) => {{{FIND}
   await panel.context.save();
   await panel.sessionContext.shutdown();
   panel.dispose();
-}"""
+}}"""
+# A promise of JupyterLab may stay open for ever, as where a kernel hangs, and a browser waits as long.
+WITHIN = """([argument, what, most]) => Promise.race([
+  (SCRIPT)(argument),
+  new Promise((_, fail) => setTimeout(() => fail(new Error(`${what} was not done within ${most} ms`)), most)),
+])"""
 PICTURE = "() => document.querySelector('img.widget-image')?.src ?? null"
+WORDS = "() => document.querySelector('img.widget-image')?.alt ?? null"
 ENDS = "one => [Number(one.value), Number(one.min), Number(one.max)]"
 PRESS_AND_TIME = """async ([handle, key]) => {
   const image = document.querySelector('img.widget-image'), before = image.src;
@@ -84,6 +93,7 @@ class LabPage:
     folder: Path  # that it serves
     foreign: list[str] = field(default_factory=list)  # requests beyond loopback
     errors: list[str] = field(default_factory=list)  # console errors and exceptions
+    path: str = ""  # of the notebook that is open
 
     def watch(self) -> None:
         self.page.on("request", lambda request: self._note(request.url))
@@ -101,18 +111,24 @@ class LabPage:
     @contextmanager
     def notebook(self, path: str) -> Iterator[LabPage]:
         """A notebook with a kernel of its own; it is saved and closed at the end."""
-        self.page.evaluate(OPEN, path)
+        self.within(PATIENCE, f"Opening {path}", OPEN, path)
         self.page.wait_for_selector(".jp-NotebookPanel .jp-Cell")
+        self.path = path
         try:
             yield self
         finally:
-            self.page.evaluate(CLOSE, path)
+            self.within(PATIENCE, f"Saving and closing {path}", CLOSE, path)
 
-    def run(self, *tags: str, timeout: float = 120.0) -> None:
-        """Run the cells with these tags, or all, and wait for the panel's figure."""
-        self.page.evaluate(*((RUN_TAGGED, list(tags)) if tags else (RUN_ALL,)))
-        self.page.wait_for_selector("img.widget-image", timeout=timeout * 1000)
-        self.page.wait_for_function(f"() => ({PICTURE})()", timeout=timeout * 1000)
+    def within(self, most: int, what: str, script: str, argument: Any) -> Any:
+        """What a function of the page comes to, if it does so in that many milliseconds; it is named else."""
+        return self.page.evaluate(WITHIN.replace("SCRIPT", script), [argument, what, most])
+
+    def run(self, *tags: str, most: int = 2 * PATIENCE) -> None:
+        """Run the cells with these tags, or all, and wait for the panel's figure; each in so many ms."""
+        what = f"Running {', '.join(tags) or 'all cells'} of {self.path}"
+        self.within(most, what, RUN_TAGGED if tags else RUN_ALL, [self.path, list(tags)])
+        self.page.wait_for_selector("img.widget-image", timeout=most)
+        self.page.wait_for_function(f"() => ({PICTURE})()", timeout=most)
 
     def picture(self) -> str:
         return self.page.evaluate(PICTURE)
@@ -158,16 +174,23 @@ class LabPage:
         """The handle of a visible slider, counted from the left."""
         return self.page.locator(".panel-range:visible").nth(position)
 
-    def press(self, position: int, key: str = "ArrowRight") -> None:
+    def press(self, position: int) -> None:
         """Move a slider by one step and wait until the figure has changed."""
-        before = self.picture()
-        self.slider(position).press(key)
-        self.wait_for_change(before)
+        slider = self.slider(position)
+        with self.other_setting():
+            slider.press(onwards(slider))
 
     def choose(self, value: str) -> None:
-        before = self.picture()
-        self.page.locator(".widget-dropdown select").first.select_option(value)
-        self.wait_for_change(before)
+        menu = self.page.locator(".widget-dropdown select").first
+        with self.other_setting():
+            menu.select_option(value)
+
+    @contextmanager
+    def other_setting(self) -> Iterator[None]:
+        """Until the figure is of another setting; one of another width only has the same words."""
+        before = self.page.evaluate(WORDS)
+        yield
+        self.page.wait_for_function(f"(b) => ({WORDS})() !== b", arg=before)
 
     def redraw_milliseconds(self, slider: Any, presses: int = 9) -> list[float]:
         """From the press of an arrow key on a slider to the changed picture, timed inside the page.
@@ -176,10 +199,15 @@ class LabPage:
         """
         handle, key, times = slider.element_handle(), "ArrowRight", []
         for _ in range(presses):
-            now, least, most = slider.evaluate(ENDS)
-            key = "ArrowLeft" if now >= most else "ArrowRight" if now <= least else key
+            key = onwards(slider, key)
             times.append(self.page.evaluate(PRESS_AND_TIME, [handle, key]))
         return times
+
+
+def onwards(slider: Any, key: str = "ArrowRight") -> str:
+    """The arrow key, or the other one where the slider is at its end."""
+    now, least, most = slider.evaluate(ENDS)
+    return "ArrowLeft" if now >= most else "ArrowRight" if now <= least else key
 
 
 @contextmanager
@@ -223,7 +251,9 @@ def open_browser(scratch: Path, root: Path | None = None) -> Iterator[LabPage]:
             page.watch()
             view.goto(f"{url}/lab?token={token}&reset")
             view.wait_for_function("() => window.jupyterapp?.started")
-            view.evaluate("() => window.jupyterapp.started")
+            page.within(
+                PATIENCE, "The start of JupyterLab", "() => window.jupyterapp.started", None
+            )
             yield page
             browser.close()
     finally:
@@ -253,7 +283,6 @@ def screenshot(notebook: Path, target: Path) -> None:
         lab.page.mouse.move(0, 0)
         lab.page.wait_for_timeout(1000)  # until formulas are set
         picture = Image.open(io.BytesIO(panel.screenshot())).convert("RGB")
-    target.parent.mkdir(parents=True, exist_ok=True)
     picture.quantize(256, dither=Image.Dither.NONE).save(target, "png", optimize=True)
 
 

@@ -158,6 +158,8 @@ def outcomes(
     check(sources, parameters)
     if jobs < 1:
         raise InputError(f"{jobs} jobs were asked for, but at least 1 is needed.")
+    if figures is not None:
+        check_room(figures, "--figures")
     target = clear(output / "notebooks", sources)
     batch = Batch(target, parameters, jobs, figures or output / "figures", bars=True)
     with ThreadPoolExecutor(jobs) as pool:
@@ -172,15 +174,23 @@ def outcomes(
 def clear(target: Path, sources: Sequence[Source]) -> Path:
     """The folder without earlier outputs of these notebooks, and sure to take new ones."""
     try:
-        target.mkdir(parents=True, exist_ok=True)
         for source in sources:
             for suffix in SUFFIXES:
                 (target / f"{source.name}{suffix}").unlink(missing_ok=True)
-        with TemporaryFile(dir=target) as probe:
-            probe.write(b"room for a page" * 512)
     except OSError as error:
         raise unwritable(target, error) from None
+    check_room(target)
     return target
+
+
+def check_room(folder: Path, other: str = "--output") -> None:
+    """Refuse a folder that takes no new files; it is made where there is none."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder) as probe:
+            probe.write(b"room for a page" * 512)
+    except OSError as error:
+        raise unwritable(folder, error, other) from None
 
 
 @dataclass

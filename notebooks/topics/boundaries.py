@@ -180,7 +180,7 @@ def trained_network(
 def panel_run(task: str, n: int, rate: float, points: tuple[Labelled, ...]) -> Run:
     """Adam on all data at once, for a person waits; steps are looked up in what it leaves."""
     return train(
-        perceptron(n), F.cross_entropy, _data(task, points), partial(torch.optim.Adam, lr=10**rate),
+        perceptron(n), F.cross_entropy, _data(task, points), partial(torch.optim.Adam, lr=rate),
         steps=LAST, at=range(0, LAST + 1, EVERY), device="cpu", progress=False,
     )  # fmt: skip
 

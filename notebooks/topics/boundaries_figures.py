@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from matplotlib.colors import Normalize, SymLogNorm
 from matplotlib.figure import Figure
 from PIL import Image
 
-from notebooks.panels import Caption, Choice, Look, Slider, freeze
+from notebooks.panels import Caption, Choice, Look, Slider, freeze, log_slider
 from notebooks.panels.pad import Box, Points
 from notebooks.panels.style import (
     BLUE,
@@ -237,7 +237,7 @@ EIGHT = (
 )  # fmt: skip
 TASK = Choice("task", "task", (*TASKS, OWN), "xor")
 width = Slider("n", "n", 2, 60, 1, 10, "width", most=1_000)
-rate = Slider("rate", "log₁₀ η", -3.0, 0.0, 0.25, -1.0, "learning rate", least=-8, most=2)
+rate = replace(log_slider("rate", "ε", -3, 0, 0.1, "learning rate"), least=1e-8, most=100)
 step = Slider("step", "t", 0, LAST, EVERY, LAST, "training steps", least=0, most=LAST, play=True)
 POINTS = Points("points", "data", EIGHT, ("0", "1"), CLASSES, Box(-REACH, REACH, -REACH, REACH))
 CONTROLS = (step, TASK, width, rate, POINTS)  # time first: frames open with it

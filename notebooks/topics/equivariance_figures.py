@@ -123,7 +123,7 @@ PANEL = Look(
     draw_turned,
     (
         Slider("size", "n", 10, 40, 1, 40, "training images", least=10, most=40, ticks=PANEL_SIZES),
-        log_slider("noise", "r", -6, 0, NOISE, "ridge, relative"),
+        log_slider("noise", "λ", -6, 0, NOISE, "ridge, relative"),
         Slider("image", "i", 0, 9, 1, 0, "test image", least=0, most=59),
     ),
     ("how far the right class is ahead", "the image, upright", "accuracy at turned digits"),

@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.contour import QuadContourSet
 from matplotlib.figure import Figure
+from mpl_toolkits.axes_grid1 import make_axes_locatable
 
 from notebooks.panels import Caption, Look, Slider, curve, log_slider
 from notebooks.panels.style import BLUE, INK, new_figure
@@ -40,7 +41,8 @@ def show(axes: Axes, one: KernelMap, most: float) -> Any:
         axes.imshow(square, extent=(-plane.reach, plane.reach) * 2, **look)
         axes.add_collection(LineCollection([], colors=INK, linewidths=0.7), autolim=False)
         axes.set(xlabel="$x_1$", ylabel="$x_2$", autoscale_on=False)
-        axes.locator_params(nbins=5)  # ticks take longer to draw than all else
+        inches = axes.bbox.width / axes.figure.dpi
+        axes.locator_params(nbins=5 if inches > 2 else 3)  # ticks take longer to draw than all else
     axes.images[0].set_data(square)
     axes.images[0].set_clim(-most, most)
     axes.collections[0].set_segments(one.ellipses)
@@ -87,7 +89,10 @@ def draw_magnified(axes: Sequence[Axes], now: MagnifiedKernel) -> Caption:
         f"Amari and Wu: {now.support_vectors} support vectors of {now.points} points; "
         f"on the line log10 volume is from {low:+.3f} to {high:+.3f} above its median"
     )
-    return Caption(r"\tilde g = c^2g + k\,\partial c\,\partial c^T", numbers)
+    kernel, growth = r"k = e^{-|x-y|^2/2b^2}", r"c = \sum_v e^{-|x-v|^2/2\tau^2}"
+    return Caption(
+        rf"\tilde g = c^2g + k\,\partial c\,\partial c^T,\quad {kernel},\quad {growth}", numbers
+    )
 
 
 def draw_features(axes: Sequence[Axes], now: FeatureLearning) -> Caption:
@@ -98,7 +103,8 @@ def draw_features(axes: Sequence[Axes], now: FeatureLearning) -> Caption:
     last = f"cosine {now.cosines[-1]:.6f}" if len(now.cosines) else "no direction yet"
     lost = "" if now.map.rank == 2 else f"rank {now.map.rank}, "
     return Caption(
-        r"g = -2h'(0)\,M", f"feature machine after {len(now.iterations)} iterations: {lost}{last}"
+        r"g = -2h'(0)\,M,\quad h(|x-y|_M^2) \approx e^{-|x-y|_M/b_L}",
+        f"feature machine after {len(now.iterations)} iterations: {lost}{last}",
     )
 
 
@@ -107,13 +113,19 @@ def draw_pairs(axes: Sequence[Axes], now: SelfSupervision) -> Caption:
     _show_with_scale(axes[0], now.map)
     _beside(axes[1], "index", now.indices, now.eigenvalues, marker="o")
     numbers = f"self-supervised: the last eigenvalue that it keeps is {now.last:.6g}"
-    return Caption(r"g = (\partial K)^TQ\,\partial K", numbers)
+    kernel = r"K = e^{-|x-y|^2/2b_s^2}"
+    return Caption(
+        rf"g = (\partial K)^TQ\,\partial K,\quad {kernel},\quad \mathrm{{rank}}\,Q = m", numbers
+    )
 
 
 def _show_with_scale(axes: Axes, one: KernelMap) -> None:
     image = show(axes, one, colour_range(one))
-    if image.colorbar is None:
-        axes.figure.colorbar(image, ax=axes, extend="both")
+    if image.colorbar is None:  # as high as the square is
+        places = make_axes_locatable(axes)
+        beside = places.append_axes("right", size=0.1, pad=0.08)
+        places.append_axes("right", size=0.15, pad=0).set_axis_off()  # room for numbers
+        axes.figure.colorbar(image, cax=beside, extend="both")
 
 
 def _beside(axes: Axes, xlabel: str, x: Any, y: Any, **look: Any) -> None:

@@ -174,10 +174,9 @@ class Interpolants:
 
 
 def interpolants(law: str, A: float, B: float, m: int, ridge: float, points: Any) -> Interpolants:
-    """`ridge` is a decimal logarithm."""
     x, y = np.array(points, float).T
     try:
-        curves = _curves(Setting.of(law, A, B), m, 10**ridge, x, y)
+        curves = _curves(Setting.of(law, A, B), m, ridge, x, y)
     except InputError as refusal:
         return Interpolants(x, y, LINE, {}, {}, {}, str(refusal))
     between = (x.min() <= LINE) & (x.max() >= LINE)

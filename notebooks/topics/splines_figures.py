@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from notebooks.panels import Caption, Choice, Look, Slider, freeze
+from notebooks.panels import Caption, Choice, Look, Slider, freeze, log_slider
 from notebooks.panels.pad import Box, Handles
 from notebooks.panels.style import BLUE, GREEN, GREY, INK, RED, SMALL, frame_axes, new_figure
 from notebooks.topics.splines import FIVE, LAWS, REACH, has_scale
@@ -24,10 +25,10 @@ TERMS = {  # of the tangent kernel, by the parameter that its gradients belong t
 }
 POINTS = Handles("points", "data", FIVE, limits=Box(-REACH, REACH, -REACH, REACH))
 LAW = Choice("law", "law", LAWS, "signs")
-A = Slider("A", "A", 0.2, 3.0, 0.1, 1.0, "range of slopes")
-B = Slider("B", "B", 0.2, 8.0, 0.1, 1.0, "range of biases")
+A = Slider("A", "A", 0.2, 3.0, 0.1, 1.0, "range of slopes", above=0.0)
+B = Slider("B", "B", 0.2, 8.0, 0.1, 1.0, "range of biases", above=0.0)
 units = Slider("m", "m", 10, 2_000, 10, 200, "units", most=20_000)
-ridge = Slider("ridge", "log₁₀ λ", -9.0, 0.0, 0.25, -9.0, "ridge", least=-15, most=6)
+ridge = replace(log_slider("ridge", "λ", -9, 0, 1e-9, "ridge"), least=1e-15, most=1e6)
 CONTROLS = (LAW, A, B, units, ridge, POINTS)
 TITLES = ("network, its limit, the natural spline", "distance to the natural spline")
 FORMULA = r"f'' = \nu_3(x)\,\tfrac12\sum_j\alpha_j\,|x - x_j|"

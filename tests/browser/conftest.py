@@ -13,7 +13,10 @@ from notebooks.running.lab import ROOT
 
 OF_JUPYTERLAB = re.compile(
     # It says so where a notebook is closed before its kernel has answered all questions,
-    "Could not restore the debugger state|Canceled future for create_subshell_request"
+    r"Could not restore the debugger state|Canceled future for \w+_request"
+    r"|WebSocket connection to '[^']*/api/kernels/[^']*/channels"
+    # asks for the kernels where one has just started and the server has not heard of it,
+    r"|500 \(Internal Server Error\) \(http://[^/]*/api/kernels\?"
     # and may ask for a picture relative to its page before it knows the notebook's folder.
     r"|404 \(Not Found\) \(http://[^/]*/gallery/"
 )

@@ -3,8 +3,11 @@
 from pathlib import Path
 
 from notebooks.running import runner
-from notebooks.running.browser import LabPage
+from notebooks.running.browser import PATIENCE, LabPage
 
+OPEN = """async (path) => {
+  await window.jupyterapp.commands.execute('docmanager:open', {path});
+}"""
 LOADED = """count => {
   const pictures = [...document.querySelectorAll('.jp-RenderedMarkdown td img')];
   return pictures.length === count && pictures.every((p) => p.complete && p.naturalWidth > 0);
@@ -20,9 +23,7 @@ def test_the_index_opens_with_its_gallery(lab: LabPage, tmp_path: Path) -> None:
 
 
 def test_a_module_opens_in_the_editor(lab: LabPage) -> None:
-    lab.page.evaluate(
-        "async () => void (await window.jupyterapp.commands.execute('docmanager:open', {path: 'module.py'}))"
-    )
+    lab.within(PATIENCE, "Opening a module", OPEN, "module.py")
     lab.page.wait_for_selector(".jp-FileEditor")
     assert not lab.page.locator(".jp-NotebookPanel").count()
     lab.page.evaluate("() => window.jupyterapp.shell.currentWidget.dispose()")

@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from notebooks import panels
 from notebooks.report import ledger, markdown
 from notebooks.report.page import frame
 from notebooks.running.browser import LabPage
+from notebooks.topics import nngp, nngp_figures
 
 WIDE = r"""# What is $\sqrt{2}$?
 
@@ -33,6 +35,7 @@ def pages() -> dict[str, str]:
             "wide", f'<div class="prose">{markdown.render(WIDE)}</div>{output}{printed}'
         ),
         "ledger": ledger.page(),
+        "frames": frame("frames", panels.Panel(nngp.ray, nngp_figures.PANEL).frames(1000)),
     }
 
 
@@ -49,5 +52,9 @@ def test_a_telephone_shows_every_page_without_overflow(
         page.goto((tmp_path / f"{name}.html").as_uri())
         assert page.evaluate(FONT) == "loaded", name  # before any width is that of its letters
         assert page.evaluate("document.documentElement.scrollWidth") == 390, name
+    hint = page.locator(".panel-hint")  # of the frames, whose second axes are out of sight
+    hint.wait_for(state="visible")
+    page.set_viewport_size({"width": 1280, "height": 844})
+    hint.wait_for(state="hidden")
     page.close()
     assert errors == []

@@ -8,12 +8,12 @@ import pytest
 
 from analytic import catalogue
 from notebooks.running import runner
-from notebooks.running.browser import LabPage
+from notebooks.running.browser import PATIENCE, LabPage
 
 SIGMA, ZETA, DEGREE = 0, 1, 2  # positions among the visible sliders
-CHANGE_THEME = (
-    "(name) => window.jupyterapp.commands.execute('apputils:change-theme', {theme: name})"
-)
+CHANGE_THEME = """async (theme) => {
+  await window.jupyterapp.commands.execute('apputils:change-theme', {theme});
+}"""
 CORNER = """async () => {
   const image = document.querySelector('img.widget-image'), canvas = document.createElement('canvas');
   try { await image.decode(); } catch { return null; } // another picture has come meanwhile
@@ -53,6 +53,10 @@ def write(notebook: LabPage, name: str, text: str) -> None:
     """A number typed into the field of a slider."""
     notebook.page.get_by_label(f"{name}, typed").fill(text)
     notebook.page.get_by_label(f"{name}, typed").press("Enter")
+
+
+def change_theme(notebook: LabPage, theme: str) -> None:
+    notebook.within(PATIENCE, f"The theme {theme}", CHANGE_THEME, theme)
 
 
 def tool(notebook: LabPage, name: str) -> None:
@@ -210,9 +214,9 @@ def check_page(notebook: LabPage) -> None:
 
     assert notebook.holds(is_bright_and_sharp), density_and_brightness()
     try:
-        page.evaluate(CHANGE_THEME, "JupyterLab Dark")
+        change_theme(notebook, "JupyterLab Dark")
         assert notebook.holds(lambda: density_and_brightness()[1] < 40)
-        page.evaluate(CHANGE_THEME, "JupyterLab Light")
+        change_theme(notebook, "JupyterLab Light")
         assert notebook.holds(is_bright_and_sharp), density_and_brightness()
         page.set_viewport_size({"width": 1280, "height": 850})
         assert notebook.holds(is_in_sight)
@@ -221,7 +225,7 @@ def check_page(notebook: LabPage) -> None:
             page.set_viewport_size({"width": width, "height": 850})
             assert notebook.holds(fits), width
     finally:
-        page.evaluate(CHANGE_THEME, "JupyterLab Light")
+        change_theme(notebook, "JupyterLab Light")
         page.set_viewport_size({"width": 1400, "height": 1000})
         page.evaluate("() => window.jupyterapp.shell.expandLeft()")
     # JupyterLab itself, when its theme changes twice, may remove a style sheet that is gone already.
