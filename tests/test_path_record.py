@@ -337,6 +337,7 @@ WRONG = {
     "a seed of 70 bits": (lambda: attempt(seed=2**70), r"seed must be below 2\^64"),
     "progress of text": (lambda: attempt(progress="no"), "progress must be of class bool"),
     "no steps": (lambda: attempt(steps=0), "steps"),
+    "a store that cannot be": (lambda: attempt(store="/proc/none/record"), "cannot be written"),
     "divergence": (
         lambda: attempt(loss=squared, make=partial(torch.optim.SGD, lr=1e200), steps=9),
         "diverged",

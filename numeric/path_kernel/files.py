@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from numeric.inputs import InputError, as_path
+from numeric.inputs import InputError, as_path, require_writable
 from numeric.path_kernel.examples import SIZE, content
 from numeric.path_kernel.update_rules import OPTIMIZERS, Group, OptimizerClass
 from numeric.runs.store import Checkpoint, GrowingArray
@@ -41,6 +41,10 @@ class RecordFolder:
         self.path = as_path(store)
         if self.path.exists() and not self.path.is_dir():
             raise InputError(f"{self.path} is a file, but a record is a folder: name a new one.")
+
+    def make(self) -> None:
+        """Make the folder where there is none; one where nothing can be written is refused."""
+        require_writable(self.path / HEAD)
 
 
 @dataclass(frozen=True)

@@ -85,7 +85,7 @@ def record(
     if isinstance(model, nn.Module):
         _require_no_hooks(model)  # its copy, which is trained, has those of modules only
     where, folder = resolve(device), RecordFolder(store)
-    folder.path.mkdir(parents=True, exist_ok=True)
+    folder.make()
     data = x, y = require_pair(data)
     modes = [part.training for part in model.modules()] if isinstance(model, nn.Module) else []
     step = _RecordedStep(folder, loss, (x.to(where), y.to(where)), steps, every, modes)
@@ -290,7 +290,7 @@ class Recorder:
         self._moving = [p for p, slope in zip(candidates, slopes, strict=True) if slope is not None]
         self._head = head = self._describe(is_mean(self.loss, outputs.detach(), y))
         self._require_free_folder(head)
-        self.folder.path.mkdir(parents=True, exist_ok=True)
+        self.folder.make()
         head.write(self.folder.path)
         self._files = Files(self.folder, head)
         self._files.require_room(self.planned)
