@@ -248,15 +248,14 @@ class Model:
             **dict(module.named_parameters(remove_duplicate=False)),
             **dict(module.named_buffers()),
         }
-        with torch._C.DisableTorchFunction():  # contexts around are for what the model computes
-            for name, value in parameters.items():
-                if name not in known:
-                    raise InputError(f"There is no parameter {name!r}; there are {_listed(known)}.")
-                if not isinstance(value, Tensor) or value.shape != known[name].shape:
-                    shape = tuple(value.shape) if isinstance(value, Tensor) else repr(value)
-                    raise InputError(
-                        f"The parameter {name!r} has shape {tuple(known[name].shape)}, but {shape} was given."
-                    )
+        for name, value in parameters.items():
+            if name not in known:
+                raise InputError(f"There is no parameter {name!r}; there are {_listed(known)}.")
+            if not isinstance(value, Tensor) or value.shape != known[name].shape:
+                shape = tuple(value.shape) if isinstance(value, Tensor) else repr(value)
+                raise InputError(
+                    f"The parameter {name!r} has shape {tuple(known[name].shape)}, but {shape} was given."
+                )
         named = {f"module.{name}": value for name, value in parameters.items()}
         return functional_call(self._around, named, (x,))
 

@@ -1,5 +1,6 @@
 """The exact path kernel of a recorded training run: what every training point did to a trained model.
 
+path_kernel.record_size(model, optimizer, steps=200)    # bytes on the disk, before anything is trained
 run = path_kernel.record(model, loss, optimizer, (x, y), steps=200)
 kernel = path_kernel.ExactPathKernel(run)       # GaussLegendre(); LeftRiemann(T) for Algorithm 1 as printed
 kernel.attributions(x)                          # (n, k, M); with start(x) and decay(x) they are the outputs

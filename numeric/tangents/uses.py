@@ -73,18 +73,16 @@ class Recorder(TorchFunctionMode):
         weight, bias = (self.names.get(id(arguments.get(part))) for part in ("weight", "bias"))
         if (weight is None and bias is None) or not layer.leading(arguments):
             return func(*args, **(kwargs or {}))
-        with torch._C.DisableTorchFunction():  # contexts around are for what the model computes
-            copies = (_copy(arguments, "weight", weight), _copy(arguments, "bias", bias))
+        copies = (_copy(arguments, "weight", weight), _copy(arguments, "bias", bias))
         for part, copy in zip(("weight", "bias"), copies, strict=True):
             if copy is not None:
                 call.arguments[part] = copy
         output = func(*call.args, **call.kwargs)
-        with torch._C.DisableTorchFunction():
-            inputs = arguments["input"].detach()
-            edge = get_gradient_edge(output)
-            self.uses.append(
-                Use(layer, arguments, (weight, bias), copies, inputs, inputs._version, edge)
-            )
+        inputs = arguments["input"].detach()
+        edge = get_gradient_edge(output)
+        self.uses.append(
+            Use(layer, arguments, (weight, bias), copies, inputs, inputs._version, edge)
+        )
         return output
 
 
