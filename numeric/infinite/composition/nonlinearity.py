@@ -6,7 +6,6 @@ that coincident points get the exact slope; at an angle a above that a kink's is
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -18,7 +17,7 @@ from numeric.infinite.composition.covariance import Covariance
 from numeric.infinite.composition.finite import Draw, Function
 from numeric.infinite.composition.layer import Needs
 from numeric.infinite.composition.signal import Scales, Signal, require_centred
-from numeric.infinite.layers import Layer, Rows, Sides, full
+from numeric.infinite.layers import Layer, Rows, full
 from numeric.inputs import InputError
 from numeric.kernels.scratch_memory import Fresh, Scratch
 
@@ -112,36 +111,9 @@ class Nonlinearity:
             if flat:
                 block = (k[b, i][0], x[0], y[0], None if tangent is None else tangent[0])
             memory.begin(*block[0].shape[-2:])
-            if self.layer.sides is not None:
-                self._rectified(*block, self.layer.sides, state.theta_only, memory)
-            else:
-                self._block(*block, state.theta_only, memory)
+            self._block(*block, state.theta_only, memory)
         if coincident is not None:
             coincident.write(state)
-
-    def _rectified(
-        self,
-        k: Tensor,
-        kxx: Tensor,
-        kyy: Tensor,
-        theta: Tensor | None,
-        sides: Sides,
-        theta_only: bool,
-        memory: Scratch | Fresh,
-    ) -> None:
-        """One block of a function that is linear on both sides of 0, in place."""
-        correlation = rectified.correlations(k, kxx, kyy, memory)
-        near = _beyond(correlation)
-        listed = None if near is None else _Listed.of(near, k, kxx, kyy, theta)
-        if listed is not None:  # taken for orthogonal, and overwritten below
-            k[listed.at] = correlation[listed.at] = 0.0
-        slope = rectified.slopes(correlation, sides)
-        if theta is not None:
-            theta.mul_(slope)
-        if not (theta_only and theta is not None):
-            rectified.kernels(k, kxx, kyy, slope, sides, memory)
-        if listed is not None:
-            self._near(listed, k, theta)
 
     def _block(
         self,
@@ -177,6 +149,9 @@ class Nonlinearity:
         memory: Scratch | Fresh,
     ) -> None:
         """Averages of pairs that are not nearly collinear, in place."""
+        if self.layer.sides is not None and det is not None:
+            rectified.averages(k, det, theta, self.layer.sides, theta_only, memory)
+            return
         program = self.layer.averages(theta is not None, theta_only and theta is not None)
         kernel, slope = program(kxx, k, kyy, det, theta, memory)
         for values, into in ((kernel, k), (slope, theta)):
@@ -278,15 +253,6 @@ def _blocks(shape: torch.Size, cells: int) -> Iterator[tuple[slice, slice]]:
     step = max(1, cells // width)
     for b in range(count):
         yield from ((slice(b, b + 1), slice(i, i + step)) for i in range(0, height, step))
-
-
-def _beyond(correlation: Tensor) -> Tensor | None:
-    """Where sin^2 of the angle is below NEAR, by the correlation, or None if nowhere."""
-    least, most = correlation.aminmax()
-    limit = math.sqrt(1 - NEAR)
-    if least >= -limit and most <= limit:
-        return None
-    return correlation.abs() > limit
 
 
 def _nearly_collinear(

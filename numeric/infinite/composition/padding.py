@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Protocol
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -135,19 +134,11 @@ def filter_sum(
         for row, column in _squares(padding.pieces(tap, length, taps, stride), other)
     ]
     (first, of), *rest = blocks
-    if out[first].shape != out.shape:
+    if out[first].shape == out.shape:
+        out.copy_(k[of])
+    else:
         out.zero_()
         rest = blocks
-    elif rest:  # the first two at once, and what the second does not reach by itself
-        base, (second, at), *rest = k[of], *rest
-        torch.add(base[second], k[at], out=out[second])
-        for line in (axis,) if other is None else (axis, other):
-            for start, stop in ((0, second[line].start), (second[line].stop, shape[line])):
-                if start < stop:
-                    at_edge = out.narrow(line, start, stop - start)
-                    at_edge.copy_(base.narrow(line, start, stop - start))
-    else:
-        out.copy_(k[of])
     for into, of in rest:
         out[into].add_(k[of])
     return out
