@@ -81,8 +81,8 @@ def run() -> Iterator[str]:
         wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
         torch.set_num_threads(1)
         yield (
-            f"p4 NTK of {MANY} images in {dtype}, run once: {wall:.0f} s on two threads ({BAR} are asked for), "
-            f"{cpu:.0f} s of CPU"
+            f"p4 NTK of {MANY} images in {dtype}, run once: {wall:.0f} s on two threads ({BAR} s are asked "
+            f"for), {cpu:.0f} s of CPU"
         )
     net, x = deep_network(), images(4, 32)
     ours, least = interleaved((lambda: net.ntk(x), floor), time.process_time, 5)

@@ -262,7 +262,8 @@ def require_points(x: ArrayLike, y: ArrayLike | None = None) -> tuple[Tensor, Te
     """The points of a kernel, (n, d) and (m, d) or None: tensors stay as they are, in float32 or float64.
 
     Arrays and lists become float64 tensors on the host, or what the other argument is if that is a tensor.
-    Refused are texts, other shapes and dtypes, and an x and y that differ in dimension, dtype or device.
+    Refused are texts, other shapes and dtypes, and an x and y that differ in dimension, dtype or device; so
+    is an array of floats beside a tensor of others.
 
     >>> x, y = require_points([[0, 1], [2, 3]], torch.ones(1, 2))
     >>> x.dtype, x.shape
@@ -310,16 +311,28 @@ def require_signals(x: ArrayLike, y: ArrayLike | None = None) -> tuple[Tensor, T
 
 
 def _require_alike(x: ArrayLike, y: ArrayLike, one: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
-    """Tensors made of x and y, with what is no tensor converted to what the other one is."""
+    """Tensors made of x and y, with lists and whole numbers converted to what a tensor beside them is."""
     if isinstance(x, Tensor) and not isinstance(y, Tensor):
+        _require_same_floats("y", y, "x", one)
         other = other.to(one)
     elif isinstance(y, Tensor) and not isinstance(x, Tensor):
+        _require_same_floats("x", x, "y", other)
         one = one.to(other)
     if one.dtype != other.dtype or one.device != other.device:
         raise InputError(
             f"x is {one.dtype} on {one.device} and y is {other.dtype} on {other.device}: convert one of them."
         )
     return one, other
+
+
+def _require_same_floats(name: str, array: ArrayLike, beside: str, tensor: Tensor) -> None:
+    """Refuse an array of floats of another precision; lists and whole numbers have none."""
+    if not isinstance(array, np.ndarray) or array.dtype.kind != "f":
+        return
+    if f"torch.{array.dtype.name}" != str(tensor.dtype):
+        raise InputError(
+            f"{beside} is {tensor.dtype} and {name} is an array of {array.dtype}: convert one of them."
+        )
 
 
 def _require_float_points(name: str, x: ArrayLike, signals: bool = False) -> Tensor:

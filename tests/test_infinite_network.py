@@ -352,6 +352,8 @@ def on(*layers: object, x: Tensor = IMAGES, **more: object) -> Tensor:
         (lambda: on(Flatten(), Dense(), relu, Dense(), x=1e160 * IMAGES), "too large"),
         (lambda: on(Flatten(), Dense(), x=IMAGES.half()), "float16"),
         (lambda: Network([Flatten(), Dense()]).nngp(IMAGES, IMAGES.float()), "convert one of them"),
+        (lambda: Network([Flatten(), Dense()]).nngp(IMAGES, IMAGES.float().numpy()), "y is an array"),
+        (lambda: Network([Flatten(), Dense()]).nngp(IMAGES.numpy(), IMAGES.float()), "x is an array"),
         (lambda: Network([Flatten(), Dense()]).nngp(IMAGES, LINE), "must be the same"),
         (lambda: Network([Flatten(), Dense()]).ntk("images"), "no array"),
         (lambda: Network([Flatten(), Dense(), sign, Dense()]).ntk(IMAGES), "slope"),

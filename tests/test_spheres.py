@@ -538,6 +538,7 @@ def on(*layers: object, x: Tensor = X, **more: object) -> Tensor:
         (lambda: Rotations(2 * torch.eye(3)[None]), "orthogonal"),
         (lambda: Rotations(torch.eye(3)), r"\(k, 3, 3\)"),
         (lambda: Rotations.random(0), "count"),
+        (lambda: Rotations.random(2).act(2, torch.ones(2, 1, 9)), "g = 2 .* 0 to 1"),
         (lambda: Rotations.random(2).act(0, torch.ones(2, 9)), "band_limit"),
         (lambda: Molecule("H", [1], [[0, 0, 0]], 1.0), "two atoms"),
         (lambda: Molecule("H2", [1, 1], [[0, 0, 0], [0, 0, 0]], 1.0), "no two atoms"),

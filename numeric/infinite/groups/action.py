@@ -9,7 +9,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from numeric.infinite.groups.group import Group, Table, whole_matrix
+from numeric.infinite.groups.group import Group, Table, require_element, whole_matrix
 from numeric.inputs import ArrayLike, InputError, require_instance, require_signals
 from numeric.kernels import Kernel
 
@@ -83,8 +83,8 @@ class Action:
         return self.moves.shape[1]
 
     def act(self, g: int, x: Tensor) -> Tensor:
-        """rho(g) x of signals (n, channels, ...)."""
-        space = x.shape[2:]
+        """rho(g) x of signals (n, channels, ...); what is no element or does not fit is refused."""
+        g, space = require_element(g, self.order, self), x.shape[2:]
         if x.ndim < 3 or space.numel() != self.positions:
             raise InputError(
                 f"{self} cannot move a signal of shape {tuple(x.shape)}: it takes (n, channels, "

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from numeric.inputs import InputError, as_numbers, shown
+from numeric.inputs import InputError, as_numbers, shown, whole
 
-__all__ = ["Group", "Table", "whole_matrix"]
+__all__ = ["Group", "Table", "require_element", "whole_matrix"]
 
 Table = Tensor | np.ndarray | Sequence[Sequence[int]]
 
@@ -84,3 +84,13 @@ def whole_matrix(name: str, values: Table) -> Tensor:
     if numbers.ndim != 2 or not torch.equal(numbers, numbers.round()):
         raise InputError(f"{name} must be a matrix of whole numbers, not {shown(values)}.")
     return numbers.to(torch.int64)
+
+
+def require_element(g: int | Tensor, order: int, group: object) -> int:
+    """The number of an element of a group of this order, perhaps in a tensor; others are refused."""
+    number = whole("g", g.item() if isinstance(g, Tensor) and not g.ndim else g, least=0)
+    if number >= order:
+        raise InputError(
+            f"g = {number} was given, but the elements of {group} are 0 to {order - 1}."
+        )
+    return number

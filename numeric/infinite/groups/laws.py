@@ -30,7 +30,8 @@ def assert_equivariant(
     the signals x (n, channels, ...), as an Action or p4 do; `outputs` acts on what the model returns, and is
     `group` itself where that has positions, while outputs (n, k) must not change. Elements of the group are
     drawn by `seed`. Equal is what agrees to 1e-12 of the largest value in float64, 1e-5 in float32.
-    Refused are other models and groups, and signals on which the group cannot act.
+    Refused are other models, also those that return no tensor, other groups, and signals on which the group
+    cannot act.
 
     >>> from numeric.infinite.groups import Action, cyclic
     >>> x = torch.eye(4, dtype=torch.float64)[:, None]
@@ -51,9 +52,9 @@ def assert_equivariant(
     acting = group if outputs is None else outputs
     require_acts(acting)
     with torch.no_grad():
-        values = model(x)
+        values = _outputs(model, x)
         for g in _elements(group, seed):
-            moved = model(group.act(g, x))
+            moved = _outputs(model, group.act(g, x))
             flat = values.ndim < 3 and outputs is None
             expected = values if flat else acting.act(g, values)
             _require_close(expected, moved, x.dtype, f"f(g x) = g f(x) is off by %.3g for g = {g}")
@@ -86,6 +87,17 @@ def _checked(model: object, group: Acts, x: ArrayLike) -> Tensor:
         )
     require_acts(group)
     return require_signals(x)[0]
+
+
+def _outputs(model: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    """What a model makes of signals, one tensor; other outputs are refused."""
+    values = model(x)
+    if not isinstance(values, Tensor):
+        raise InputError(
+            f"model returned {shown(values)}, but one tensor (n, ...) is needed: wrap the model in a "
+            "function that returns that."
+        )
+    return values
 
 
 def _elements(group: Acts, seed: int) -> list[int]:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from numeric.infinite.groups.constructions import cyclic, dihedral
-from numeric.infinite.groups.group import Group
+from numeric.infinite.groups.group import Group, require_element
 from numeric.inputs import InputError
 
 __all__ = ["RotoTranslations", "p4", "p4m"]
@@ -35,7 +35,7 @@ class RotoTranslations:
     mirrored: bool = False
 
     def __post_init__(self) -> None:
-        if self.n not in (1, 2, 4) or isinstance(self.n, bool):
+        if not isinstance(self.n, int) or isinstance(self.n, bool) or self.n not in (1, 2, 4):
             raise InputError(
                 f"The pixel grid has rotations by 360/n degrees for n = 1, 2 and 4, not for n = {self.n!r}."
             )
@@ -50,7 +50,8 @@ class RotoTranslations:
         return _point_group(self.n, self.mirrored)
 
     def act(self, g: int, x: Tensor) -> Tensor:
-        """rho(g) x of images (n, channels, height, width)."""
+        """rho(g) x of images (n, channels, height, width); what is no element or does not fit is refused."""
+        require_element(g, self.order, self)
         if x.ndim != 4:
             raise InputError(
                 f"{self} moves images (n, channels, height, width), but shape {tuple(x.shape)} was given."

@@ -15,6 +15,7 @@ import torch
 from scipy.special import roots_jacobi
 from torch import Tensor
 
+from numeric.infinite.groups.group import require_element
 from numeric.infinite.spheres.harmonics import band_limit_of, require_band_limit, uniform_angles
 from numeric.infinite.spheres.wigner import about_y, require_rotations, wigner
 from numeric.inputs import ArrayLike, InputError, as_numbers, generator_for, whole
@@ -70,7 +71,8 @@ class Rotations:
         return torch.as_tensor(self.matrices)
 
     def act(self, g: int, x: Tensor) -> Tensor:
-        """rho(g) x of signals (n, channels, band_limit^2)."""
+        """rho(g) x of signals (n, channels, band_limit^2); what is no element or does not fit is refused."""
+        g = require_element(g, self.order, f"{self.order} rotations")
         return Rotations(self._tensor[g : g + 1]).orbit(x)[0]
 
     def orbit(self, x: ArrayLike) -> Tensor:
