@@ -24,10 +24,13 @@ __all__ = ["SelfAttention"]
 
 @dataclass(frozen=True)
 class SelfAttention:
-    """One head: values are averaged over positions by attention; queries are the keys, of scale `sigma_q`.
+    r"""One head: values are averaged over positions by attention, with queries equal to keys.
 
+    $K' = \sigma_w^2\,A_x K A_y^T + \sigma_b^2$ with $A_x$ the softmax of $\sigma_q^2 K(x, x)$ over columns.
+
+    Parameters: `sigma_q` is the standard deviation of the queries' weights, over the root of the fan-in;
     `sigma_w` and `sigma_b` are those of the values, and the network's unless given here. Refused are signals
-    without positions, or on a group.
+    without positions, or on a group, and scales that are not above 0 (biases: at least 0).
 
     >>> SelfAttention().after(Signal((8,), 3)).channels is None
     True

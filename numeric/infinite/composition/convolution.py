@@ -22,10 +22,13 @@ PLAIN = {1: F.conv1d, 2: F.conv2d}
 
 @dataclass(frozen=True)
 class Convolution:
-    """A filter of `size` taps along each of one or two axes, with a stride; borders SAME, VALID or CIRCULAR.
+    r"""A filter of `size` taps along each of one or two axes.
 
-    A filter of even size sees one position more after the centre than before it. `sigma_w` and `sigma_b` are
-    the network's unless given here. Refused are signals with other axes, and filters that do not fit.
+    $K'_{t,t'} = \frac{\sigma_w^2}{|S|}\sum_{y\in S} K_{t+y,\,t'+y} + \sigma_b^2$ over the taps S.
+
+    Parameters: `stride` between outputs; `padding` SAME, VALID or CIRCULAR says what is beyond the border;
+    `sigma_w` and `sigma_b` are the network's unless given here. A filter of even size sees one position more
+    after the centre than before it. Refused are signals with other axes, and filters that do not fit.
 
     >>> Convolution(3, padding=VALID).after(Signal((8, 8), 3)).space
     (6, 6)

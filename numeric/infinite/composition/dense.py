@@ -16,9 +16,10 @@ __all__ = ["Dense", "Flatten"]
 
 @dataclass(frozen=True)
 class Dense:
-    """Weights from all inputs to all outputs; `sigma_w` and `sigma_b` are the network's unless given here.
+    r"""Weights from all inputs to all outputs, $K' = \sigma_w^2 K + \sigma_b^2$.
 
-    Refused are signals with positions: Flatten or pool them first.
+    Parameters: `sigma_w` and `sigma_b` are the network's unless given here. Refused are signals with
+    positions: Flatten or pool them first.
 
     >>> Dense(sigma_w=1.0).after(Signal((), 3)).channels is None
     True

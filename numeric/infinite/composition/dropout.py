@@ -18,11 +18,14 @@ __all__ = ["Dropout"]
 
 @dataclass(frozen=True)
 class Dropout:
-    """Each number is 0 with probability `rate`, and else divided by 1 - rate, at random for each signal.
+    r"""Each number is 0 with probability `rate`, and else divided by 1 - rate, at random for each signal.
 
+    $K'(x, y) = K(x, y)$, but variances, which the next activation averages over, are $V/(1 - \text{rate})$.
     Kernels are those of two passes with masks of their own, also at x = y: of the network averaged over
-    masks. Weights must follow before the next activation. A rate that is not at least 0 and below 1 is
-    refused, and so are signals on rotations.
+    masks.
+
+    Parameters: `rate`, at least 0 and below 1; others are refused, and so are signals on rotations, and an
+    activation before weights follow.
 
     >>> Dropout(0.1).after(Signal((), None, centred=True)).centred
     False

@@ -18,10 +18,13 @@ __all__ = ["LayerNorm"]
 
 @dataclass(frozen=True)
 class LayerNorm:
-    """Channels divided by their standard deviation at each position, less their mean, without parameters.
+    r"""Channels less their mean, divided by their standard deviation at each position, without weights.
 
-    In the limit their mean is 0 and their variance that of the Gaussian signals, which must come from
-    weights: others are refused. `epsilon` is added to the variance.
+    $K' = K/\sqrt{(V_x+\epsilon)(V_y+\epsilon)}$, and $\Theta$ the same: in the limit channels have mean 0 and
+    the variance V of the Gaussian signals.
+
+    Parameters: `epsilon`, at least 0, is added to the variance. Refused are signals that do not come from
+    weights, and other epsilons.
 
     >>> LayerNorm().after(Signal((8,), None, centred=True)).space
     (8,)

@@ -2,7 +2,8 @@ r"""Layers on groups: $K'_{g,g'} = \frac{\sigma_w^2}{|S|}\sum_{y\in S}K_{gy,g'y}
 
 For a finite group these are sums over its table. For motions of the pixel grid, with windows that the point
 group keeps, $K_{(r,t),(r',t')}(f, f') = K^{CNN}_{t,\,st'}(f, \rho(s)f')$ with $s = r r'^{-1}$: kernels of a
-convolutional network at f and the rotated f', one for each s, stand for the whole tensor.
+convolutional network at f and the rotated f', one for each s, stand for the whole tensor. Where kernels of
+the public code differ from these, entry equivariant-ntk/12 of the ledger says why.
 """
 
 from __future__ import annotations

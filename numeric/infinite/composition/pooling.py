@@ -24,7 +24,12 @@ POOLS = {1: F.avg_pool1d, 2: F.avg_pool2d}
 
 @dataclass(frozen=True)
 class AveragePool:
-    """Means over windows of `size` positions along each axis, side by side; they must fill the grid.
+    r"""Means over windows of `size` positions along each axis, side by side.
+
+    $K'_{s,s'} = \frac1{|S|^2}\sum_{y,y'\in S} K_{s+y,\,s'+y'}$ with s and s' the corners of windows S.
+
+    Parameters: `size`, at least 1. Refused are signals with other than one or two axes or on a finite group,
+    and grids that windows of this size do not fill.
 
     >>> AveragePool(2).after(Signal((8, 8), 3)).space
     (4, 4)
@@ -77,7 +82,9 @@ class AveragePool:
 
 @dataclass(frozen=True)
 class GlobalPool:
-    """The mean over all positions, and over all elements of a group after Lift.
+    r"""The mean over all positions, and over all elements of a group after Lift.
+
+    $K' = \frac1{p^2}\sum_{t,t'} K_{t,t'}$ over p positions. Refused are signals without any.
 
     >>> GlobalPool().after(Signal((8, 8), 3)).space
     ()
@@ -111,7 +118,10 @@ class GlobalPool:
 
 @dataclass(frozen=True)
 class GroupPool:
-    """The mean over all elements of a group after Lift or S2Convolution: the network is then invariant.
+    r"""The mean over all elements of a group after Lift or S2Convolution: the network is then invariant.
+
+    $K' = \frac1{|G|^2}\sum_{g,h} K_{g,h}$, an integral over Haar's measure for rotations. Refused are signals
+    that are not on a group.
 
     >>> from numeric.infinite.groups import p4
     >>> GroupPool().after(Signal((8, 8), None, over=p4)).over is None

@@ -3,6 +3,7 @@ r"""Layers from the sphere to rotations and between rotations: $N(R) = \int\kapp
 Filters are white noise on all of the sphere or of the rotations. So covariances depend on one rotation, not
 on two: $K_{R,R'}(f, f') = \kappa(RR'^{-1})$. After the first layer $\kappa(S) = \sum_l f_l^T D^l(S) f'_l$
 with the Wigner matrices $D^l$; it is kept at the nodes of a grid, where activations act.
+Finite networks of the public code need not reach these kernels: see entry equivariant-ntk/14 of the ledger.
 """
 
 from __future__ import annotations
