@@ -13,8 +13,8 @@
 # %% [markdown]
 # # Do the kernels of finite networks of any architecture converge to those of infinite ones?
 #
-# A network composed of convolutions, pooling, residual sums, layer norm, attention or layers on groups has two kernels in
-# the limit of infinitely many channels. Each is computed by a recursion through the layers, without drawing a network. Do
+# A network composed of convolutions, pooling, residual sums, layer norm, attention, layers on groups or on the sphere has two
+# kernels in the limit of infinitely many channels. Each is computed by a recursion through the layers, without drawing a network. Do
 # networks with four, sixteen, sixty channels have these kernels on average, how far is a single one off, and what does a
 # narrow one do systematically wrong? (Misof, Gerken and Kessel 2025; the convergence experiment of their code.)
 
@@ -41,7 +41,8 @@ from numeric.experiments.ensembles import Ensemble
 # ## Claim
 #
 # Let $\hat K_n$ and $\hat\Theta_n$ be the kernels of one random network with $n$ channels in every layer: the mean of $f(x)f(y)$ over
-# its outputs, and $\sum_\mu\partial_\mu f(x)\,\partial_\mu f(y)$ over its parameters. For every architecture that `infinite.Network` composes,
+# its outputs, and $\sum_\mu\partial_\mu f(x)\,\partial_\mu f(y)$ over its parameters. For the nine architectures tried below, which
+# have every layer of `infinite.Network` but dropout, whose kernels are those of two passes with masks of their own,
 #
 # $$\mathbb E\,\hat\Theta_n = \Theta + O(1/n),\qquad \mathbb E\,(\hat\Theta_n - \Theta)^2 = O(1/n),$$
 #

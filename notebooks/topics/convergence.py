@@ -27,7 +27,9 @@ from numeric.infinite import (
     Lift,
     Network,
     Residual,
+    S2Convolution,
     SelfAttention,
+    SO3Convolution,
     Window,
 )
 from numeric.infinite.groups import Action, p4, symmetric
@@ -45,6 +47,7 @@ ARCHITECTURES: Mapping[str, tuple[Sequence[object], Shape]] = {
     "layer norm": ([Convolution(3), LayerNorm(), relu, Convolution(3), erf, Flatten(), Dense()], (2, 6)),
     "attention": ([Convolution(1), relu, SelfAttention(1.5), relu, GlobalPool(), Dense()], (2, 6)),
     "S3": ([Lift(S3), relu, GroupConvolution(), relu, GroupPool(), Dense()], (2, 6)),
+    "sphere": ([S2Convolution(3), erf, SO3Convolution(), GroupPool(), Dense()], (2, 4)),
 }  # fmt: skip
 ROTATIONS = [Lift(p4, WINDOW), relu, GroupConvolution(WINDOW), relu, GroupPool(), Dense()]
 KERNELS = ("ntk", "nngp")
