@@ -49,9 +49,11 @@ from numeric.infinite.groups import p4
 # Predictions are $\Theta(x, X)(\Theta(X, X) + r)^{-1}Y$, means of wide networks trained to the end. With
 # $\Theta^{C4}(f, f') = \frac14\sum_r\Theta^{CNN}(f, \rho(r)f')$, and with rotations of the sphere in the place of quarter turns:
 #
-# - On images in random positions the C4 network needs about half as many training images for the same accuracy.
+# - On images in random positions the C4 network is the more accurate one. With half as many training images it is, on
+#   average over their number, less than 8 points of accuracy behind the other. Whether half are enough depends on the images.
 # - On signals on the sphere, whose positions are many more than four, the error of the SO(3) network is less than half of
-#   that of the fully connected one, which would need eight times as many data.
+#   that of the fully connected one. With a quarter of the data it is smaller still, and with an eighth larger by less than
+#   0.15 standard deviations of the energy, if it is larger.
 # - A symmetry that does not hold costs: on upright digits the convolutional network is the better one, since it may tell a 6
 #   from a 9.
 
@@ -84,8 +86,8 @@ open_panel(turned_digit, PANEL, globals())
 
 # %%
 train, test, pixels, sizes, draws = {
-    "quick": (64, 80, 8, (6, 12, 24, 48), 4),
-    "full": (640, 500, 16, (8, 16, 32, 64, 128, 256, 512), 10),
+    "quick": (64, 80, 8, (6, 12, 24, 48), 32),
+    "full": (640, 500, 16, (8, 16, 32, 64, 128, 256, 512), 32),
 }[profile]
 data = topic.images(images, train, test, pixels, seed)
 turned = data.turned(seed)
@@ -133,8 +135,8 @@ shown
 
 # %%
 count, tries, lengths, repeats = {
-    "quick": (80, 60, (8, 16, 32, 64), 4),
-    "full": (1280, 500, (8, 16, 32, 64, 128, 256, 512, 1024), 10),
+    "quick": (80, 60, (8, 16, 32, 64), 32),
+    "full": (1280, 500, (8, 16, 32, 64, 128, 256, 512, 1024), 32),
 }[profile]
 points = topic.charges(count, tries, seed)
 sphere = topic.sphere_grams(points)
@@ -190,28 +192,39 @@ quote(messages)
 # %% [markdown]
 # ## Verdict
 
-# %% tags=["verdict"]
-# Turned images, of digits: the C4 network is ahead at every size, by three standard errors at the largest.
-ahead = found["turned at random"][C4].mean - found["turned at random"][CNN].mean
-bars = {name: one.stderr for name, one in found["turned at random"].items()}
-assert images or (ahead > 0).all(), ahead
-assert images or ahead[-1] > 3 * np.hypot(bars[C4][-1], bars[CNN][-1]), (ahead, bars)
 
-# Half the images are enough: with n it is no less accurate than the other with 2 n, to three standard errors.
-half = found["turned at random"][C4].mean[:-1] - found["turned at random"][CNN].mean[1:]
-assert images or (half > -3 * np.hypot(bars[C4][:-1], bars[CNN][1:])).all(), (half, bars)
+# %% tags=["verdict"]
+# Each difference is asserted with three standard errors over draws against it, so that noise cannot help.
+def differ(one, other, at=slice(None), against=slice(None)):
+    return one.mean[at] - other.mean[against], np.hypot(one.stderr[at], other.stderr[against])
+
+
+# Turned images, of digits: the C4 network is ahead at every size.
+c4, cnn = (found["turned at random"][name] for name in (C4, CNN))
+ahead, error = differ(c4, cnn)
+assert images or (ahead > 3 * error).all(), (ahead, error)
+
+# With n against the other with 2 n: not far behind, on average over n. (Doubling n gives the CNN 9 to 11 points.)
+half, bars = differ(c4, cnn, slice(None, -1), slice(1, None))
+behind, bar = -half.mean(), np.sqrt((bars**2).sum()) / len(bars)
+assert images or behind + 3 * bar < 0.08, (half, bars)
 
 # Upright, digits that look alike when turned cost the C4 network its lead.
-cost = found["upright"][CNN].mean[-1] - found["upright"][C4].mean[-1]
-assert images or cost > 0, cost
+cost, doubt = differ(found["upright"][CNN], found["upright"][C4], -1, -1)
+assert images or cost > 3 * doubt, (cost, doubt)
 
-# The sphere: less than half of the error at the end, and with an eighth of the data no more; one prediction in all positions.
+# The sphere: less than half of the error at the end, less with a quarter of the data, hardly more with an eighth.
 errors = {name: one.mean[-1] for name, one in learned.items()}
-assert errors[SO3] < errors[MLP] / 2, errors
-eighth = learned[SO3].mean[:-3] - learned[MLP].mean[3:]
-assert (eighth < 3 * np.hypot(learned[SO3].stderr[:-3], learned[MLP].stderr[3:])).all(), eighth
+doubts = {name: one.stderr[-1] for name, one in learned.items()}
+assert errors[MLP] / 2 - errors[SO3] > 3 * np.hypot(doubts[SO3], doubts[MLP] / 2), (errors, doubts)
+less, bars = differ(learned[MLP], learned[SO3], slice(2, None), slice(None, -2))
+assert (less > 3 * bars).all(), (less, bars)
+more, bars = differ(learned[SO3], learned[MLP], slice(None, -3), slice(3, None))
+assert (more + 3 * bars < 0.15).all(), (more, bars)
+
+# Nearly one prediction in all positions; how nearly depends on the signal, from a 25th to a fifth for five seeds.
 spread = {name: values.std() for name, values in positions.items()}
-assert spread[SO3] < spread[MLP] / 10, spread  # what the grid of rotations leaves of it
+assert spread[SO3] < spread[MLP] / 3, spread  # what the grid of rotations leaves of it
 assert len(messages) == len(calls)
 
 print(
@@ -219,10 +232,15 @@ print(
     f"{found['turned at random'][CNN].mean[-1]:.0%}; upright the CNN has {found['upright'][CNN].mean[-1]:.0%}. {lengths[-1]} signals on "
     f"the sphere: error {errors[SO3]:.2f} against {errors[MLP]:.2f}."
 )
+if not images:
+    print(
+        f"Whether half the images are enough is not shown: it depends on which. With these the C4 network differs by "
+        f"{-100 * behind:+.0f} points of accuracy from the CNN with twice as many, with a standard error of {100 * bar:.0f}."
+    )
 if images:
     print(
         f"Of images from `images` nothing is asserted. On these, turned, the C4 network is ahead of the CNN by "
-        f"{100 * ahead[-1]:+.1f} percent, with a standard error of {100 * np.hypot(bars[C4][-1], bars[CNN][-1]):.1f} over "
+        f"{100 * ahead[-1]:+.1f} percent, with a standard error of {100 * error[-1]:.1f} over "
         f"draws; chance is {1 / len(data.names):.0%}."
     )
 record(
