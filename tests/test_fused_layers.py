@@ -14,7 +14,7 @@ from analytic.activations.gram_tiles import det as DET
 from analytic.expressions import symbols
 from numeric.infinite.fused_layers import allocate, layer, source, translate
 from numeric.infinite.layers import Layer
-from numeric.kernels.scratch_memory import USUAL, Fresh, Scratch
+from numeric.kernels.scratch_memory import USUAL, NoScratch, Scratch
 
 F64, S = torch.float64, symbols.kxy
 CLOSED = {
@@ -61,7 +61,7 @@ def test_a_fused_layer_is_the_plain_one(name: str, plain: bool, dtype: torch.dty
         expected.append(weights * pairs.kernel + biases + SCALE * pairs.slope * theta)
     bare = kxy.new_tensor(BIAS), kxy.new_tensor(biases)
     memory = Poisoned(kxy.numel() + 3, kxy)
-    for free in (memory, Fresh()):
+    for free in (memory, NoScratch()):
         free.begin(*kxy.shape)
         free.keep()
         computed = closed.step(tangent, plain)(*parts, SCALE, bare[0], weights, bare[1], free)

@@ -37,7 +37,7 @@ from numeric.infinite import (
 from numeric.infinite.composition.covariance import Covariance
 from numeric.infinite.composition.finite import Draw, Function
 from numeric.infinite.composition.gram import Recursion, SignalChunk
-from numeric.infinite.composition.layer import Needs
+from numeric.infinite.composition.layer import NeededCovariances
 from numeric.infinite.composition.network import NNGPKernel, TangentKernel
 from numeric.infinite.composition.signal import Scales, Signal
 from numeric.infinite.groups import Action, p4, p4m, symmetric
@@ -259,8 +259,8 @@ class Doubled:
     """A layer of one's own: a factor of 2."""
 
     @property
-    def needs(self) -> Needs:
-        return Needs()
+    def needs(self) -> NeededCovariances:
+        return NeededCovariances()
 
     def after(self, signal: Signal) -> Signal:
         return signal

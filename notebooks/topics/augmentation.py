@@ -29,7 +29,7 @@ from numeric.infinite import (
     gradient_flow,
 )
 from numeric.infinite.groups import Action, Averaged, cyclic, orbit, p4, symmetric, torus
-from numeric.infinite.groups.action import Acts
+from numeric.infinite.groups.action import ActsOnSignals
 from numeric.inputs import generator_for
 
 GROUPS: Mapping[str, Action] = {
@@ -52,7 +52,7 @@ class Pair:
 
     plain: Network
     grouped: Network
-    group: Acts
+    group: ActsOnSignals
 
     @property
     def theorem(self) -> Averaged:

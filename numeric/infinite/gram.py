@@ -13,7 +13,7 @@ from numeric.infinite.points import Points
 from numeric.infinite.recursion import Recursion
 from numeric.inputs import ArrayLike, InputError, as_numbers, require_points
 from numeric.kernels.jets import Jet
-from numeric.kernels.scratch_memory import Fresh, Scratch
+from numeric.kernels.scratch_memory import NoScratch, Scratch
 from numeric.kernels.threads import computed_once, run_in_threads, worker_threads
 
 if TYPE_CHECKING:
@@ -89,8 +89,8 @@ def jet(net: FullyConnected, x: ArrayLike, tangent: bool) -> Jet:
         return jets.jet(Recursion.of(net, tangent), x)
 
 
-def _memory(cells: int, like: Tensor) -> Scratch | Fresh:
-    return Scratch(cells, like) if like.device.type == "cpu" else Fresh()
+def _memory(cells: int, like: Tensor) -> Scratch | NoScratch:
+    return Scratch(cells, like) if like.device.type == "cpu" else NoScratch()
 
 
 def gradient(net: FullyConnected, x: ArrayLike, weights: ArrayLike) -> tuple[Tensor, Tensor]:
@@ -110,7 +110,7 @@ def gradient(net: FullyConnected, x: ArrayLike, weights: ArrayLike) -> tuple[Ten
     cuts = _cuts(0, len(x), GRAPH)
     for i, j in combinations_with_replacement(cuts, 2):
         a, b = recursion.points(x[i]), recursion.points(x[j])
-        value = recursion.tile(a, b, a.x @ b.x.T, i == j, Fresh())
+        value = recursion.tile(a, b, a.x @ b.x.T, i == j, NoScratch())
         value = value.diagonal_scatter(a.diagonal) if i == j else value
         weight = weights[i, j] if i == j else weights[i, j] + weights[j, i].T
         parts = torch.autograd.grad((weight * value).sum(), (sigma_w, sigma_b))

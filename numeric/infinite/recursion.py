@@ -27,7 +27,7 @@ from numeric.infinite.tile_steps import (
     no_determinant,
 )
 from numeric.inputs import InputError
-from numeric.kernels.scratch_memory import Fresh, Scratch
+from numeric.kernels.scratch_memory import NoScratch, Scratch
 
 if TYPE_CHECKING:
     from numeric.infinite.network import FullyConnected
@@ -93,7 +93,7 @@ class Recursion:
         b: Points | PointSubset,
         xy: Tensor,
         same: bool,
-        memory: Scratch | Fresh,
+        memory: Scratch | NoScratch,
     ) -> Tensor:
         """The Gram matrix of two groups of points from their inner products.
 

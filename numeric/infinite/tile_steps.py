@@ -11,7 +11,7 @@ from torch import Tensor
 
 from numeric.infinite.layers import Layer, Pairs, full
 from numeric.infinite.points import Points, PointSubset
-from numeric.kernels.scratch_memory import Fresh, Scratch
+from numeric.kernels.scratch_memory import NoScratch, Scratch
 
 __all__ = [
     "Advance", "CheckedDeterminant", "Determinant", "FusedAdvance", "PlainDeterminant",
@@ -27,7 +27,7 @@ class TileState:
     columns: Points | PointSubset  # (m)
     k: Tensor  # (n, m)
     theta: Tensor  # (n, m)
-    memory: Scratch | Fresh
+    memory: Scratch | NoScratch
     near: Tensor | None = None  # (n, m): True where a pair is to be recomputed by itself
 
     def __post_init__(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-__all__ = ["USUAL", "Fresh", "Scratch"]
+__all__ = ["USUAL", "NoScratch", "Scratch"]
 
 USUAL = 6  # tiles that a layer of a tangent kernel needs
 
@@ -38,7 +38,7 @@ class Scratch:
         return self._free[k]
 
 
-class Fresh:
+class NoScratch:
     """The same interface without a pool: torch allocates, as autograd and other devices need."""
 
     def begin(self, rows: int, columns: int) -> None:

@@ -166,7 +166,7 @@ def require_model(model: object) -> nn.Module:
     return model
 
 
-def require_pair(data: Any) -> tuple[Tensor, Tensor]:
+def require_pair(data: tuple[ArrayLike, ArrayLike]) -> tuple[Tensor, Tensor]:
     """Inputs and targets as tensors; arrays keep their dtype, as whole numbers of classes must."""
     if not (isinstance(data, tuple | list) and len(data) == 2):
         raise InputError("data must be a pair of tensors (inputs, targets), examples first.")

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from numeric.infinite.composition.covariance import Covariance
 from numeric.infinite.composition.finite import Draw, Weights
-from numeric.infinite.composition.layer import Needs
+from numeric.infinite.composition.layer import NeededCovariances
 from numeric.infinite.composition.signal import Scales, Signal, require_scales
 from numeric.inputs import InputError, positive
 
@@ -45,8 +45,8 @@ class SelfAttention:
         require_scales(self.sigma_w, self.sigma_b)
 
     @property
-    def needs(self) -> Needs:
-        return Needs(pairs=True, own=True, own_pairs=True)
+    def needs(self) -> NeededCovariances:
+        return NeededCovariances(pairs=True, own=True, own_pairs=True)
 
     def after(self, signal: Signal) -> Signal:
         if not signal.space or signal.over is not None:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from numeric.infinite.composition.covariance import Covariance
 from numeric.infinite.composition.finite import Draw, Weights
-from numeric.infinite.composition.layer import Needs
+from numeric.infinite.composition.layer import NeededCovariances
 from numeric.infinite.composition.padding import CIRCULAR, SAME, VALID, Padding, filter_sum
 from numeric.infinite.composition.signal import Scales, Signal, require_scales
 from numeric.inputs import InputError, whole
@@ -47,8 +47,8 @@ class Convolution:
         require_scales(self.sigma_w, self.sigma_b)
 
     @property
-    def needs(self) -> Needs:
-        return Needs()
+    def needs(self) -> NeededCovariances:
+        return NeededCovariances()
 
     def after(self, signal: Signal) -> Signal:
         if len(signal.space) not in PLAIN or signal.over is not None:

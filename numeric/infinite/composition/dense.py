@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from numeric.infinite.composition.covariance import Covariance
 from numeric.infinite.composition.finite import Draw, Function, Weights
-from numeric.infinite.composition.layer import Needs
+from numeric.infinite.composition.layer import NeededCovariances
 from numeric.infinite.composition.signal import Scales, Signal, require_flat, require_scales
 
 __all__ = ["Dense", "Flatten"]
@@ -32,8 +32,8 @@ class Dense:
         require_scales(self.sigma_w, self.sigma_b)
 
     @property
-    def needs(self) -> Needs:
-        return Needs()
+    def needs(self) -> NeededCovariances:
+        return NeededCovariances()
 
     def after(self, signal: Signal) -> Signal:
         require_flat(signal, "Dense")
@@ -57,8 +57,8 @@ class Flatten:
     """
 
     @property
-    def needs(self) -> Needs:
-        return Needs()
+    def needs(self) -> NeededCovariances:
+        return NeededCovariances()
 
     def after(self, signal: Signal) -> Signal:
         copies = signal.copies * signal.positions * signal.orbit

@@ -8,7 +8,7 @@ from torch import nn
 
 from numeric.infinite.composition.covariance import Covariance
 from numeric.infinite.composition.finite import Draw
-from numeric.infinite.composition.layer import Needs
+from numeric.infinite.composition.layer import NeededCovariances
 from numeric.infinite.composition.signal import Scales, Signal
 from numeric.infinite.spheres import RotationGrid
 from numeric.inputs import InputError, fraction
@@ -37,8 +37,8 @@ class Dropout:
         fraction("rate", self.rate, zero=True)
 
     @property
-    def needs(self) -> Needs:
-        return Needs()
+    def needs(self) -> NeededCovariances:
+        return NeededCovariances()
 
     def after(self, signal: Signal) -> Signal:
         if isinstance(signal.over, RotationGrid):

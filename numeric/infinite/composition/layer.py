@@ -15,7 +15,7 @@ from numeric.infinite.composition.covariance import Covariance
 from numeric.infinite.composition.finite import Draw
 from numeric.infinite.composition.signal import Scales, Signal
 
-__all__ = ["Layer", "Needs", "Observed", "Observer"]
+__all__ = ["Layer", "NeededCovariances", "Observed", "Observer"]
 
 Observed = (
     Any  # what a layer keeps of single signals, indexed by signals like a tensor; None for nothing
@@ -23,7 +23,7 @@ Observed = (
 
 
 @dataclass(frozen=True)
-class Needs:
+class NeededCovariances:
     """Which covariances a layer asks for, beside those of x and y at equal positions.
 
     `pairs`: those of different positions; `own`: those of each signal with itself, which it observes;
@@ -40,7 +40,7 @@ class Layer(Protocol):
     """A layer; see the module. One that `needs` covariances of its own has `observe` too, see `Observer`."""
 
     @property
-    def needs(self) -> Needs: ...
+    def needs(self) -> NeededCovariances: ...
 
     def after(self, signal: Signal) -> Signal:
         """The shape of its outputs; refuses inputs that do not fit by an InputError."""

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from numeric.infinite.composition.covariance import Covariance
 from numeric.infinite.composition.finite import Draw, Function
-from numeric.infinite.composition.layer import Needs
+from numeric.infinite.composition.layer import NeededCovariances
 from numeric.infinite.composition.signal import Scales, Signal, require_centred
 from numeric.inputs import positive
 
@@ -36,8 +36,8 @@ class LayerNorm:
         positive("epsilon", self.epsilon, zero=True)
 
     @property
-    def needs(self) -> Needs:
-        return Needs(own=True)
+    def needs(self) -> NeededCovariances:
+        return NeededCovariances(own=True)
 
     def after(self, signal: Signal) -> Signal:
         require_centred(signal, "LayerNorm")

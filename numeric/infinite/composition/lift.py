@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from numeric.infinite.composition.convolution import filter_sums, require_padding
 from numeric.infinite.composition.covariance import Covariance
 from numeric.infinite.composition.finite import Draw, Weights
-from numeric.infinite.composition.layer import Needs
+from numeric.infinite.composition.layer import NeededCovariances
 from numeric.infinite.composition.padding import SAME, Padding
 from numeric.infinite.composition.signal import Scales, Signal, require_scales
 from numeric.infinite.groups import Action, RotoTranslations
@@ -93,8 +93,8 @@ class Lift:
             )
 
     @property
-    def needs(self) -> Needs:
-        return Needs()
+    def needs(self) -> NeededCovariances:
+        return NeededCovariances()
 
     def after(self, signal: Signal) -> Signal:
         if signal.over is not None:
@@ -166,8 +166,8 @@ class GroupConvolution:
         require_scales(self.sigma_w, self.sigma_b)
 
     @property
-    def needs(self) -> Needs:
-        return Needs()
+    def needs(self) -> NeededCovariances:
+        return NeededCovariances()
 
     def after(self, signal: Signal) -> Signal:
         if isinstance(signal.over, Action):

@@ -15,11 +15,11 @@ from torch import Tensor, nn
 from numeric.infinite.composition import rectified
 from numeric.infinite.composition.covariance import Covariance
 from numeric.infinite.composition.finite import Draw, Function
-from numeric.infinite.composition.layer import Needs
+from numeric.infinite.composition.layer import NeededCovariances
 from numeric.infinite.composition.signal import Scales, Signal, require_centred
 from numeric.infinite.layers import Layer, Rows, full
 from numeric.inputs import InputError
-from numeric.kernels.scratch_memory import Fresh, Scratch
+from numeric.kernels.scratch_memory import NoScratch, Scratch
 
 __all__ = ["Nonlinearity", "Variances"]
 
@@ -57,8 +57,8 @@ class Nonlinearity:
     layer: Layer
 
     @property
-    def needs(self) -> Needs:
-        return Needs(own=True)
+    def needs(self) -> NeededCovariances:
+        return NeededCovariances(own=True)
 
     def after(self, signal: Signal) -> Signal:
         require_centred(signal, self.layer.activation.name)
@@ -102,7 +102,7 @@ class Nonlinearity:
         height, width = k.shape[1:]
         cells = CELLS if on_host else LARGE
         flat = height * width > cells  # a block is then part of one matrix
-        memory = Scratch(max(cells, width), k) if on_host and flat else Fresh()
+        memory = Scratch(max(cells, width), k) if on_host and flat else NoScratch()
         for b, i in _blocks(k.shape, cells):
             x = kxx[b if len(kxx) > 1 else slice(None), i]
             y = kyy[b if len(kyy) > 1 else slice(None)]
@@ -122,7 +122,7 @@ class Nonlinearity:
         kyy: Tensor,
         theta: Tensor | None,
         theta_only: bool,
-        memory: Scratch | Fresh,
+        memory: Scratch | NoScratch,
     ) -> None:
         """One block, in place; nearly collinear pairs by themselves."""
         if not self.layer.needs_det:
@@ -146,7 +146,7 @@ class Nonlinearity:
         det: Tensor | None,
         theta: Tensor | None,
         theta_only: bool,
-        memory: Scratch | Fresh,
+        memory: Scratch | NoScratch,
     ) -> None:
         """Averages of pairs that are not nearly collinear, in place."""
         if self.layer.sides is not None and det is not None:
@@ -256,7 +256,7 @@ def _blocks(shape: torch.Size, cells: int) -> Iterator[tuple[slice, slice]]:
 
 
 def _nearly_collinear(
-    det: Tensor, kxx: Tensor, kyy: Tensor, memory: Scratch | Fresh
+    det: Tensor, kxx: Tensor, kyy: Tensor, memory: Scratch | NoScratch
 ) -> Tensor | None:
     """Where sin^2 of the angle is below NEAR, or None if nowhere; the cheapest test comes first."""
     if det.amin() >= NEAR * kxx.amax() * kyy.amax():

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from numeric.infinite.composition.covariance import Covariance
 from numeric.infinite.composition.finite import Draw, Function
-from numeric.infinite.composition.layer import Needs
+from numeric.infinite.composition.layer import NeededCovariances
 from numeric.infinite.composition.signal import Scales, Signal
 from numeric.infinite.groups import Action
 from numeric.infinite.spheres import RotationGrid
@@ -41,8 +41,8 @@ class AveragePool:
         whole("size", self.size)
 
     @property
-    def needs(self) -> Needs:
-        return Needs(pairs=True)
+    def needs(self) -> NeededCovariances:
+        return NeededCovariances(pairs=True)
 
     def after(self, signal: Signal) -> Signal:
         if len(signal.space) not in POOLS or isinstance(signal.over, Action):
@@ -91,8 +91,8 @@ class GlobalPool:
     """
 
     @property
-    def needs(self) -> Needs:
-        return Needs(pairs=True)
+    def needs(self) -> NeededCovariances:
+        return NeededCovariances(pairs=True)
 
     def after(self, signal: Signal) -> Signal:
         if signal.flat:
@@ -129,8 +129,8 @@ class GroupPool:
     """
 
     @property
-    def needs(self) -> Needs:
-        return Needs(pairs=True)
+    def needs(self) -> NeededCovariances:
+        return NeededCovariances(pairs=True)
 
     def after(self, signal: Signal) -> Signal:
         if signal.over is None:

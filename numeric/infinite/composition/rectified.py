@@ -13,7 +13,7 @@ from torch import Tensor
 
 from numeric.infinite.layers import Sides
 from numeric.infinite.tile_steps import constant
-from numeric.kernels.scratch_memory import Fresh, Scratch
+from numeric.kernels.scratch_memory import NoScratch, Scratch
 
 __all__ = ["averages"]
 
@@ -24,7 +24,7 @@ def averages(
     theta: Tensor | None,
     sides: Sides,
     theta_only: bool,
-    memory: Scratch | Fresh,
+    memory: Scratch | NoScratch,
 ) -> None:
     """E[phi phi] in the place of k, unless `theta_only`, and theta times E[phi' phi']; det is overwritten.
 

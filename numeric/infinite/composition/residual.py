@@ -11,7 +11,7 @@ from torch import nn
 from numeric.infinite.composition import propagation
 from numeric.infinite.composition.covariance import Covariance
 from numeric.infinite.composition.finite import Draw, Sum
-from numeric.infinite.composition.layer import Layer, Needs
+from numeric.infinite.composition.layer import Layer, NeededCovariances
 from numeric.infinite.composition.signal import Scales, Signal
 from numeric.inputs import InputError
 
@@ -40,10 +40,12 @@ class Residual:
         object.__setattr__(self, "branches", tuple(map(propagation.as_layers, branches)))
 
     @property
-    def needs(self) -> Needs:
+    def needs(self) -> NeededCovariances:
         parts = [layer.needs for branch in self.branches for layer in branch]
         pairs, own = any(part.pairs for part in parts), any(part.own for part in parts)
-        return Needs(pairs, own, any(part.own_pairs for part in parts) or (pairs and own))
+        return NeededCovariances(
+            pairs, own, any(part.own_pairs for part in parts) or (pairs and own)
+        )
 
     def after(self, signal: Signal) -> Signal:
         start = replace(signal, fresh=False)

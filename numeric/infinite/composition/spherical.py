@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from numeric.infinite.composition.covariance import Covariance
 from numeric.infinite.composition.finite import Draw, Weights
-from numeric.infinite.composition.layer import Needs
+from numeric.infinite.composition.layer import NeededCovariances
 from numeric.infinite.composition.signal import Scales, Signal, require_scales
 from numeric.infinite.spheres.harmonics import band_limit_of, require_band_limit
 from numeric.infinite.spheres.rotations import RotationGrid, coefficient_pairs
@@ -51,8 +51,8 @@ class S2Convolution:
         require_scales(self.sigma_w, self.sigma_b)
 
     @property
-    def needs(self) -> Needs:
-        return Needs()
+    def needs(self) -> NeededCovariances:
+        return NeededCovariances()
 
     def after(self, signal: Signal) -> Signal:
         if signal.over is not None or len(signal.space) != 1:
@@ -113,8 +113,8 @@ class SO3Convolution:
         require_scales(self.sigma_w, self.sigma_b)
 
     @property
-    def needs(self) -> Needs:
-        return Needs(pairs=self.band_limit is not None)
+    def needs(self) -> NeededCovariances:
+        return NeededCovariances(pairs=self.band_limit is not None)
 
     def after(self, signal: Signal) -> Signal:
         self._filter(signal)

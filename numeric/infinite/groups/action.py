@@ -13,10 +13,10 @@ from numeric.infinite.groups.group import Group, Table, require_element, whole_m
 from numeric.inputs import ArrayLike, InputError, require_instance, require_signals
 from numeric.kernels import Kernel
 
-__all__ = ["Action", "Acts", "Averaged", "OnSignals", "orbit", "require_acts"]
+__all__ = ["Action", "ActsOnSignals", "Averaged", "OnSignals", "orbit", "require_acts"]
 
 
-class Acts(Protocol):
+class ActsOnSignals(Protocol):
     """What averages and checks ask of a group: how many elements it has, and what each does to signals."""
 
     @property
@@ -109,7 +109,7 @@ class Averaged(Kernel):
     """
 
     kernel: Kernel
-    group: Acts
+    group: ActsOnSignals
 
     def __post_init__(self) -> None:
         require_instance("kernel", self.kernel, Kernel, "infinite.Network(layers).ntk")
@@ -127,7 +127,7 @@ class Averaged(Kernel):
         return torch.cat([self(one[None]).flatten() for one in require_signals(x)[0]])
 
 
-def orbit(group: Acts, x: ArrayLike) -> Tensor:
+def orbit(group: ActsOnSignals, x: ArrayLike) -> Tensor:
     """Data augmentation: signals moved by every element, (n, channels, ...) -> (order * n, channels, ...).
 
     The signal x[i] moved by g has the number g * n + i. Refused are signals on which the group cannot act.
@@ -163,7 +163,7 @@ class OnSignals(Kernel):
         return self.kernel.diagonal(require_signals(x)[0].flatten(1))
 
 
-def require_acts(group: Acts) -> None:
+def require_acts(group: ActsOnSignals) -> None:
     """Refuse what does not act on signals."""
     if not (callable(getattr(group, "act", None)) and hasattr(group, "order")):
         raise InputError(

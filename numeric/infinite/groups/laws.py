@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from numeric.infinite.groups.action import Acts, require_acts
+from numeric.infinite.groups.action import ActsOnSignals, require_acts
 from numeric.inputs import ArrayLike, InputError, generator_for, require_signals, shown, whole
 from numeric.kernels import Kernel
 
@@ -19,9 +19,9 @@ ELEMENTS = 5  # of the group, drawn at random, beside its first ones
 
 def assert_equivariant(
     model: Kernel | Callable[[Tensor], Tensor],
-    group: Acts,
+    group: ActsOnSignals,
     x: ArrayLike,
-    outputs: Acts | None = None,
+    outputs: ActsOnSignals | None = None,
     seed: int = 0,
 ) -> None:
     r"""Raise an AssertionError unless f(g x) = g f(x), or for a kernel k(g x, g y) = k(x, y).
@@ -60,7 +60,7 @@ def assert_equivariant(
             _require_close(expected, moved, x.dtype, f"f(g x) = g f(x) is off by %.3g for g = {g}")
 
 
-def assert_invariant(kernel: Kernel, group: Acts, x: ArrayLike, seed: int = 0) -> None:
+def assert_invariant(kernel: Kernel, group: ActsOnSignals, x: ArrayLike, seed: int = 0) -> None:
     """Raise an AssertionError unless k(x, g y) = k(x, y), as after pooling over the group.
 
     Parameters are those of `assert_equivariant`.
@@ -80,7 +80,7 @@ def assert_invariant(kernel: Kernel, group: Acts, x: ArrayLike, seed: int = 0) -
         _require_close(gram, moved, x.dtype, f"k(x, g y) = k(x, y) is off by %.3g for g = {g}")
 
 
-def _checked(model: object, group: Acts, x: ArrayLike) -> Tensor:
+def _checked(model: object, group: ActsOnSignals, x: ArrayLike) -> Tensor:
     if not callable(model):
         raise InputError(
             f"model must be a Kernel or a function of signals, not {shown(model)}: give net.ntk or a module."
@@ -100,7 +100,7 @@ def _outputs(model: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     return values
 
 
-def _elements(group: Acts, seed: int) -> list[int]:
+def _elements(group: ActsOnSignals, seed: int) -> list[int]:
     """Element 1, and some at random, in order."""
     generator = generator_for("elements", whole("seed", seed, least=0))
     drawn = torch.randint(group.order, (ELEMENTS,), generator=generator).tolist()
