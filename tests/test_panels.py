@@ -423,8 +423,12 @@ def test_an_import_is_not_stopped_halfway(tmp_path: Path, monkeypatch: pytest.Mo
     assert results == [8]
 
 
-def test_a_page_that_changes_its_width_waits_until_a_picture_is_drawn() -> None:
-    """Messages of a page and the worker of a heavy panel come in different threads."""
+@pytest.mark.parametrize("of", ["the same panel", "another"])
+def test_a_page_that_changes_its_width_waits_until_a_picture_is_drawn(of: str) -> None:
+    """Messages of a page and the workers of heavy panels come in different threads.
+
+    Colours of dark pages are settings of Matplotlib, which another panel would draw with, or set back.
+    """
     inside, most, begun = [0], [0], threading.Event()
 
     def draw(axes: object, arrays: object) -> panels.Caption:
@@ -436,11 +440,11 @@ def test_a_page_that_changes_its_width_waits_until_a_picture_is_drawn() -> None:
         return panels.Caption("", "")
 
     look = panels.Look(draw, (panels.sigma,), ("one",))
-    panel = panels.Panel(lambda sigma: sigma, look)
+    panel, other = (panels.Panel(lambda sigma: sigma, look) for _ in range(2))
     begun.clear()
     moving = threading.Thread(target=panel.move, kwargs={"sigma": 2.0})
     moving.start()
     assert begun.wait(20)
-    panel.picture.width = 500
+    (panel if of == "the same panel" else other).picture.width = 500
     moving.join(20)
     assert most == [1]

@@ -34,6 +34,9 @@ FRAMES = "KERNEL_GEOMETRY_FRAMES"  # set by the runner: every k-th stop as a fra
 DRAGGED_DIGITS = 2  # after the point, of coordinates that a person drags
 COLUMNS = "repeat(auto-fill, minmax(min(290px, 100%), 1fr))"  # of controls, as many as fit
 Values = Mapping[str, Any]
+# A page may change its width while a worker draws, and Matplotlib's settings, colours among them, are those
+# of the whole process: of all panels one draws at a time.
+DRAWING = threading.RLock()
 
 
 @dataclass(frozen=True)
@@ -116,7 +119,6 @@ class Panel:
         self.picture.observe(self._on_look, ["ghost", "locked", "logarithmic"])
         self.picture.on_msg(self._on_message)
         self._quiet = False
-        self._drawing = threading.RLock()  # a page may change its width while a worker draws
         self._worker: Worker | None = None  # once it is shown live, if heavy
         self._shown: tuple[Values, Any] | None = None  # the last values that gave arrays, and these
         self._ghost: list[Any] = []
@@ -127,7 +129,8 @@ class Panel:
 
     def _new_canvas(self) -> Canvas:
         page = self.picture
-        return Canvas(self._look.titles, page.width, page.density, page.dark)
+        with DRAWING:
+            return Canvas(self._look.titles, page.width, page.density, page.dark)
 
     @property
     def figure(self) -> Figure:
@@ -242,7 +245,7 @@ class Panel:
         """Shows what was computed; the picture before stays as a ghost, but not amid a drag."""
         if isinstance(arrays, InputError):
             return self._say(f"{arrays} The picture shows the setting before.")
-        with self._drawing:
+        with DRAWING:
             if self._fresh:
                 self._ghost = []
             elif not self._amid_drag:
@@ -283,7 +286,7 @@ class Panel:
 
     def _on_look(self, _: dict[str, Any]) -> None:
         """The same arrays with other ghosts, limits or scale."""
-        with self._drawing:
+        with DRAWING:
             if self._shown is None:
                 return
             if self.picture.locked != self._canvas.locked:
@@ -292,7 +295,7 @@ class Panel:
 
     def _on_page(self, _: dict[str, Any]) -> None:
         """The same arrays on a page of another width, theme or density."""
-        with self._drawing:
+        with DRAWING:
             old, self._canvas = self._canvas, self._new_canvas()
             self._ghost = [
                 (self._canvas.axes[old.axes.index(axes)], colour, data)
