@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Observations", "Recursion", "SignalChunk", "chunks", "diagonal", "matrix"]
 
 COPIES = 7  # covariances alive at once: two before a layer, two after it, and what it needs between
-TILE = 2**23  # bytes of a covariance in a tile: calls are then long enough, and near the cache
+TILE = 2**22  # bytes of a covariance in a tile: calls are long enough, and a few fit the cache
 LARGE = 2**28  # the same on other devices than the CPU
 ROWS = 8  # rows of tiles of a symmetric matrix, of whose lower half they compute a share of one in so many
 
