@@ -73,6 +73,7 @@ SECOND = """
 # %% [markdown]
 # # Second
 # %%
+# isort: split
 # a remark
 1 + 1
 """

@@ -25,6 +25,7 @@ _TITLES = {
     "injected-parameters": "parameters of this run",
     "play": "code of the panel",
 }
+_FOR_LINTERS = ("# isort:", "# noqa", "# ruff:")
 _LIVE = (
     '<p class="live">This page computes nothing: it holds a few positions of each control. '
     "To click, drag and type, open the notebook itself with <code>make lab</code>.</p>"
@@ -65,14 +66,18 @@ def _cell(cell: Node, pages: Collection[str], heading: str) -> str:
 
 
 def _title(cell: Node) -> str:
-    """The line that stands for folded code: its first that imports nothing."""
+    """The line that stands for folded code: the first that neither imports nor speaks to a linter."""
     for tag in cell["metadata"].get("tags", ()):
         if tag in _TITLES:
             return _TITLES[tag]
     source = text(cell["source"])
     imports = _lines_of_imports(source)
     lines = enumerate(source.splitlines(), 1)
-    own = [line for number, line in lines if line.strip() and number not in imports]
+    own = [
+        line
+        for number, line in lines
+        if line.strip() and number not in imports and not line.startswith(_FOR_LINTERS)
+    ]
     return own[0].removeprefix("# ") if own else "imports"
 
 
